@@ -1,8 +1,8 @@
 """Actions: which objects an event makes dirty. Nothing of an event's content is applied.
 
 Total: an event of a known type that cannot be decoded makes its table as a whole dirty
-(``degraded``), one of an unknown type makes nothing dirty. Message fields: JSON with Thrift's
-own JSON inside, objects as ``{"field id": {"type": value}}``.
+(``degraded``), one of an unknown type or of another catalog makes nothing dirty. Message fields:
+JSON with Thrift's own JSON inside, objects as ``{"field id": {"type": value}}``.
 
 | event | dirty |
 |---|---|
@@ -60,7 +60,7 @@ _STATISTICS: Final = (
 def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
     """Return the objects that an event makes dirty, whether or not it can be decoded."""
     act = _ACTIONS.get(raw.type)
-    if act is None:
+    if act is None or raw.catalog:
         return ()
     try:
         return act(decode(raw))

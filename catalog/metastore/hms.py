@@ -32,7 +32,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     GetTablesRequest,
     MetaException,
     NoSuchObjectException,
+    NotificationEvent,
     NotificationEventRequest,
+    NotificationEventResponse,
     UnknownDBException,
     UnknownTableException,
 )
@@ -42,6 +44,7 @@ from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTra
 
 from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
+from ...topics.objects.thrift import fields, read_text
 from .addresses import Address, AddressDied, Addresses
 from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent
 
@@ -64,6 +67,15 @@ ITEMS_MAX: Final = 1 << 26  # of one list or map: more do not fit into REPLY_BYT
 
 NAME_ONLY: Final = (None, (1, TType.STRING, "naming", "UTF8", None))
 VALUES_ONLY: Final = (None, (1, TType.LIST, "naming", (TType.STRING, "UTF8", False), None))
+
+CATALOG_DEFAULT: Final = "hive"  # of a server that does not say
+DB_CATALOG: Final = 8  # its field in the Thrift struct of a database
+EVENT: Final = (*NotificationEvent.thrift_spec, (8, TType.STRING, "catName", "UTF8", None))
+EVENTS: Final = (
+    None,
+    (1, TType.LIST, "events", (TType.STRUCT, [NotificationEvent, EVENT], False), None),
+)
+EVENTS_RESULT: Final = ((0, TType.STRUCT, "success", [NotificationEventResponse, EVENTS], None),)
 
 Spec = tuple[Any, ...]  # a thrift_spec; hmsclient's generated code is untyped
 
@@ -103,11 +115,8 @@ class Hms:
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         """Return the events with ids above ``event_id``."""
-        request = NotificationEventRequest(lastEvent=event_id, maxEvents=events_max)
-        return self._call(
-            f"read events after {event_id}",
-            lambda to: tuple(map(_raw, to.client.get_next_notification(request).events or ())),
-        )
+        read = partial(_Connection.events, event_id=event_id, events_max=events_max)
+        return self._call(f"read events after {event_id}", read)
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases."""
@@ -284,6 +293,7 @@ class _Connection:
         protocol = self._protocol = accelerated(self.capture)
         self.client = HMSClient(iprot=protocol)
         self.slicer = Slicer(protocol)
+        self._catalog = ""  # that is followed; empty: not read yet
         self._lists_meta = True
         self._table_readers = [self._tables_by_request, self._tables_by_name, self._table_by_table]
 
@@ -317,17 +327,39 @@ class _Connection:
         protocol.writeMessageBegin("get_metastore_db_uuid", TMessageType.CALL, 0)
         protocol.writeFieldStop()  # no arguments
         protocol.trans.flush()
-        _, kind, _ = protocol.readMessageBegin()
-        refusal: TException = TApplicationException()
-        if kind != TMessageType.EXCEPTION:
-            _, _, number = protocol.readFieldBegin()
-            if number == 0:
-                found = str(protocol.readString())
-                protocol.readFieldBegin()  # the end, so that none of the reply is left
-                return found
+        _begin_result(protocol)
+        _, _, number = protocol.readFieldBegin()
+        if number != 0:
             refusal = MetaException()
-        refusal.read(protocol)
-        raise refusal
+            refusal.read(protocol)
+            raise refusal
+        found = str(protocol.readString())
+        protocol.readFieldBegin()  # the end, so that none of the reply is left
+        return found
+
+    def events(self, *, event_id: int, events_max: int) -> tuple[RawEvent, ...]:
+        """Read events with the catalogs that they are of, which hmsclient does not know."""
+        request = NotificationEventRequest(lastEvent=event_id, maxEvents=events_max)
+        self.client.send_get_next_notification(request)
+        _begin_result(self._protocol)
+        reply = ThriftHiveMetastore.get_next_notification_result()
+        self._protocol._fast_decode(reply, self._protocol, [type(reply), EVENTS_RESULT])
+        if reply.success is None:
+            raise TApplicationException(TApplicationException.MISSING_RESULT, "no result")
+        events = reply.success.events or ()
+        followed = self._followed() if any(map(_catalog_of, events)) else ""
+        return tuple(_raw(event, followed=followed) for event in events)
+
+    def _followed(self) -> str:
+        """Return the catalog that calls without one are about: that of the default database."""
+        if not self._catalog:
+            self.capture.begin_reply()
+            found: list[str] = []
+            with suppress(NoSuchObjectException):
+                struct = self.database("default")
+                found = [read_text(struct, one) for one in fields(struct) if one.id == DB_CATALOG]
+            self._catalog = found[0] if found else CATALOG_DEFAULT
+        return self._catalog
 
     def database(self, name: str) -> bytes:
         self.client.send_get_database(name)
@@ -415,7 +447,21 @@ def _demand_unknown_method(refusal: TApplicationException) -> None:
         raise refusal
 
 
-def _raw(event: Any) -> RawEvent:
+def _begin_result(protocol: Any) -> None:
+    """Read up to the result of a call; raise what the server answers instead of one."""
+    _, kind, _ = protocol.readMessageBegin()
+    if kind == TMessageType.EXCEPTION:
+        refusal = TApplicationException()
+        refusal.read(protocol)
+        raise refusal
+
+
+def _catalog_of(event: Any) -> str:
+    return getattr(event, "catName", None) or ""  # 2.3 has no catalogs
+
+
+def _raw(event: Any, *, followed: str) -> RawEvent:
+    catalog = _catalog_of(event)
     return RawEvent(
         id=event.eventId,
         type=event.eventType or "",
@@ -423,6 +469,7 @@ def _raw(event: Any) -> RawEvent:
         table=event.tableName or "",
         message=event.message or "",
         message_format=event.messageFormat or "",
+        catalog="" if catalog == followed else catalog,
     )
 
 
@@ -601,11 +648,7 @@ class Slicer:
         Raises:
             TException: what the server declared.
         """
-        _, kind, _ = self._protocol.readMessageBegin()
-        if kind == TMessageType.EXCEPTION:
-            refusal = TApplicationException()
-            refusal.read(self._protocol)
-            raise refusal
+        _begin_result(self._protocol)
         success, *declared = result.thrift_spec
         marked = self._wrapping(success, naming) if wrapped else self._marking(success, naming)
         holder = self._holder()

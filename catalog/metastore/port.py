@@ -24,7 +24,8 @@ DIGEST_BYTES: Final = 16
 class RawEvent:
     """One notification as the metastore sent it; its id alone does not identify it.
 
-    ``digest``: 16 bytes that differ between events of one id.
+    ``digest``: 16 bytes that differ between events of one id. ``catalog``: empty if it is the one
+    that is followed; the log has the events of all.
     """
 
     id: int
@@ -33,6 +34,7 @@ class RawEvent:
     table: str
     message: str
     message_format: str
+    catalog: str = ""
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -95,6 +95,16 @@ def test_recreated_table_is_another_incarnation_even_within_one_poll(core: Alone
     assert core.partitions() == []
 
 
+def test_table_of_another_catalog_is_none_of_ours_and_its_event_no_gap(core: Alone) -> None:
+    before, events = len(core.committed), core.catalog.counts.events
+    core.metastore.drop_elsewhere("d", "t")
+    core.metastore.drop_elsewhere("d", "u")
+    core.turn(6)
+    assert core.committed[before:] == []
+    assert core.catalog.watermark == core.metastore.current_event_id()
+    assert (core.catalog.counts.events, core.catalog.counts.gaps) == (events + 2, 0)
+
+
 def test_rename_and_cascade_are_one_transaction_of_the_namespace_each() -> None:
     core = loaded("t", "u", "w")
     before = len(core.committed)

@@ -101,6 +101,7 @@ class Event:
     db: str
     table: str
     body: dict[str, object]  # its Thrift structs are copies
+    catalog: str = ""
 
     @cached_property
     def raw(self) -> RawEvent:
@@ -114,6 +115,7 @@ class Event:
             table=self.table,
             message=message,
             message_format="json-0.2",
+            catalog=self.catalog,
         )
 
 
@@ -174,6 +176,12 @@ class FakeMetastore:
             self._databases, self._tables = other._databases, other._tables
             self._partitions = other._partitions
             self._events, self._last_id = other._events, other._last_id
+
+    def drop_elsewhere(self, db: str, name: str) -> None:
+        """Log that a table was dropped in a catalog that nobody follows."""
+        with self._lock:
+            self._last_id += 1
+            self._events.append(Event(self._last_id, "DROP_TABLE", db, name, {}, catalog="other"))
 
     # -- the port
 

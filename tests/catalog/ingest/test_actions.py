@@ -64,6 +64,13 @@ def insert_into(db: str, table: str, values: list[str] | None) -> FireEventReque
     return FireEventRequest(True, data, db, table, values)
 
 
+@pytest.mark.parametrize("kind", KNOWN)
+def test_event_of_another_catalog_makes_nothing_dirty(kind: str) -> None:
+    ours = raw(kind, "no JSON")
+    assert dirty_objects(ours)
+    assert dirty_objects(replace(ours, catalog="other")) == ()
+
+
 def test_database_dropped_with_its_tables_drops_each_of_them(place: Place) -> None:
     db = f"{place.db}_full"
     database = Database(db, "", f"{place.location}_full", {})

@@ -15,6 +15,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     GetTablesResult,
     MetaException,
     NoSuchObjectException,
+    NotificationEvent,
     TableMeta,
     UnknownDBException,
 )
@@ -67,6 +68,63 @@ UUID_ANSWERS = {
     "that is refused": (uuid_reply(b"\x0c\0\1" + thrift_bytes(MetaException("no"))), ""),
     "of Hive 2.3": (lambda: refusal("get_metastore_db_uuid"), ""),
 }
+
+
+def event_bytes(number: int, catalog: str = "") -> bytes:
+    """The struct of an event, as servers of Hive 3 send it where ``catalog`` is given."""
+    event = NotificationEvent(
+        eventId=number, eventTime=5, eventType="DROP_TABLE", dbName="d", tableName="t", message="{}"
+    )
+    named = b"\x0b\0\x08" + len(catalog).to_bytes(4, "big") + catalog.encode()
+    return thrift_bytes(event)[:-1] + (named if catalog else b"") + b"\0"
+
+
+def events_reply(*events: bytes) -> Answer:
+    listed = b"\x0f\0\x01\x0c" + len(events).to_bytes(4, "big") + b"".join(events)
+    return lambda: reply("get_next_notification", b"\x0c\0\0" + listed + b"\0\0")
+
+
+@pytest.mark.parametrize(
+    ("database", "followed"),
+    [
+        (b"\x0b\0\x08\0\0\0\x05spark\0", "spark"),
+        (b"\0", "hive"),
+        (None, "hive"),
+    ],
+    ids=["named", "not named", "without a default database"],
+)
+def test_events_of_other_catalogs_are_marked(database: bytes | None, followed: str) -> None:
+    """Given events in one log, then those of the default database's catalog are followed."""
+    gone = calls.get_database_result(o1=NoSuchObjectException("default"))
+    answers = {
+        **answering(UGI, gone),
+        "get_next_notification": events_reply(
+            event_bytes(1), event_bytes(2, "hive"), event_bytes(3, "spark"), event_bytes(4, "third")
+        ),
+    }
+    if database is not None:
+        found = b"\x0c\0\0" + thrift_bytes(Database("default", "", "file:/d", {}))[:-1] + database
+        answers["get_database"] = lambda: reply("get_database", found + b"\0")
+    with serving(answers) as (_, hms):
+        for _ in range(2):
+            events = hms.events_after(0, events_max=9)
+            assert [(one.id, one.catalog) for one in events] == [
+                (1, ""),
+                (2, "" if followed == "hive" else "hive"),
+                (3, "" if followed == "spark" else "spark"),
+                (4, "third"),
+            ]
+            assert {(one.type, one.db, one.table, one.message) for one in events} == {
+                ("DROP_TABLE", "d", "t", "{}")
+            }
+            assert len({one.digest for one in events}) == 1, "as it was before catalogs were read"
+
+
+@pytest.mark.parametrize("answer", [lambda: refusal("x", 6), lambda: reply("x", b"\0")])
+def test_events_that_are_refused_or_absent_are_an_error(answer: Answer) -> None:
+    answers = {**answering(UGI), "get_next_notification": answer}
+    with serving(answers) as (_, hms), pytest.raises(SourceRefused, match="events after 0"):
+        hms.events_after(0, events_max=9)
 
 
 @pytest.mark.parametrize("case", UUID_ANSWERS)
