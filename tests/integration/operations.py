@@ -43,7 +43,8 @@ VALUES: Final = (
 )
 
 
-MAKE_ROOM_AND_WORK = ("create database", "drop table", "create table", "add partitions")
+WEIGHTS: Final = (3, 1, 1, 1, 1, 1, 1, 2, 6, 3, 1, 2, 1, 1)  # of the kinds of operations
+LACKING: Final = 0.3  # of the operations are of a kind that succeeded too seldom so far
 
 
 class Writer:
@@ -76,22 +77,18 @@ class Writer:
             "drop database cascade": self.drop_database,
         }
 
-    def run(self, operations: int, done: threading.Event) -> None:
-        """Do so many random operations that succeed, or stop when ``done``."""
-        weights = [3, 1, 1, 1, 1, 1, 1, 2, 6, 3, 1, 2, 1, 1]
+    def run(self, operations: int, done: threading.Event, *, of_each: int) -> None:
+        """Do random operations until so many, and ``of_each`` kind, succeeded, or when ``done``."""
+        kinds = list(self.kinds)
         with self.client:
-            while sum(self.counts.values()) < operations and not done.is_set():
-                kind = self.rng.choices(list(self.kinds), weights)[0]
-                self.attempt(kind)
-
-    def fill_up(self, kind: str, at_least: int) -> None:
-        """Do ``kind`` until it succeeded so often, making what it needs."""
-        with self.client:
-            for _ in range(20 * at_least):
-                if self.counts[kind] >= at_least:
+            while not done.is_set():
+                lacking = [kind for kind in kinds if self.counts[kind] < of_each]
+                if not lacking and sum(self.counts.values()) >= operations:
                     return
-                for needed in (*MAKE_ROOM_AND_WORK, kind):
-                    self.attempt(needed)
+                if lacking and self.rng.random() < LACKING:
+                    self.attempt(self.rng.choice(lacking))
+                else:
+                    self.attempt(self.rng.choices(kinds, WEIGHTS)[0])
 
     def attempt(self, kind: str) -> None:
         """Do ``kind`` once; the metastore may refuse, another writer may have been first."""

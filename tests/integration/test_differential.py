@@ -3,8 +3,9 @@
 import random
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from hmsclient import HMSClient
@@ -17,12 +18,17 @@ from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.operations import Writer
 from topicast.tests.waiting import until
+from topicast.topics.errors import LinkError, NoSuchObject
+from topicast.topics.topic import NAMESPACE
 
 SEED = 20_261_121
 WRITERS = 4
 OPERATIONS = 500
 EACH_KIND = 10
 KILLS = 6
+READS = 200  # at least, of each reader, while there are writers
+PAUSE_S = 0.01  # between two reads: the writers have the same two cores
+SYNC_S = 60.0  # an operation that met a lock of the metastore may take 50 s: ten tries, 5 s each
 
 
 @pytest.mark.timeout(300)
@@ -37,27 +43,98 @@ def test_random_operations_with_kills_end_in_what_the_metastore_holds(
         Writer(n, seed=SEED, host=host, port=int(port), location=f"file:{tmp_path}")
         for n in range(WRITERS)
     ]
-    with Subscriber(daemons.hub_address, budget="64MB", timeout_s=60) as catalog:
+    with ExitStack() as up:
+        readers = [
+            up.enter_context(Reader(daemons.hub_address, level=level, seed=SEED))
+            for level in ("full", "minimal")
+        ]
         kills = _write_and_kill(writers, daemons)
         counts = sum((writer.counts for writer in writers), Counter[str]())
-        for kind in writers[0].kinds:
-            missing = EACH_KIND - counts[kind]
-            if missing > 0:
-                writers[0].fill_up(kind, writers[0].counts[kind] + missing)
-        counts = sum((writer.counts for writer in writers), Counter[str]())
-        print(f"seed {SEED}: {dict(counts)}, refused {sum(w.refused for w in writers)}, {kills}")
+        refused = sum(writer.refused for writer in writers)
+        print(f"seed {SEED}: {dict(counts)}, refused {refused}, {kills}")
         assert min(counts[kind] for kind in writers[0].kinds) >= EACH_KIND
         assert sum(counts.values()) >= OPERATIONS
-        catalog.sync(timeout_s=180)  # the metastore tries ten times, 5 s each, what meets a lock
-        with HMSClient(host=host, port=int(port)) as client:
-            _assert_equal(catalog, client)
+        for reader in readers:
+            print(f"{reader.level}: {dict(reader.stop())}")
+            assert reader.counts["table"] >= READS
+            assert reader.wrong == []
+            reader.catalog.sync(timeout_s=SYNC_S)
+            with HMSClient(host=host, port=int(port)) as client:
+                _assert_equal(reader.catalog, client)
+
+
+class Reader:
+    """A subscriber whose topics are all at ``level``, and a thread that reads all the time."""
+
+    def __init__(self, hub: str, *, level: str, seed: int) -> None:
+        self.level = level
+        self.catalog = Subscriber(hub, budget="64MB", timeout_s=SYNC_S)
+        self.counts: Counter[str] = Counter()  # answers, by kind
+        self.wrong: list[str] = []
+        self._rng = random.Random(f"{seed}/{level}")
+        self._seen: dict[str, int] = {}  # the highest version of each table
+        self._epoch = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.catalog.open()
+        self.catalog.join(
+            [one.id for one in self.catalog.topics() if one.id != NAMESPACE], self.level
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.catalog.close()
+
+    def stop(self) -> Counter[str]:
+        """End the thread; return how many answers of each kind it had."""
+        self._done.set()
+        self._thread.join(timeout=2 * SYNC_S)
+        assert not self._thread.is_alive()
+        return self.counts
+
+    def _run(self) -> None:
+        while not self._done.wait(PAUSE_S):
+            try:
+                self._read(self._rng.choice(self.catalog.databases()))
+            except NoSuchObject:
+                self.counts["gone"] += 1  # between two calls
+            except LinkError:
+                self.counts["waited in vain"] += 1  # a daemon was killed
+            except Exception as error:  # noqa: BLE001  what a reader must never meet
+                self.wrong.append(repr(error))
+                return
+
+    def _read(self, db: str) -> None:
+        names = self.catalog.tables(db)
+        if not names:
+            return
+        name = f"{db}.{self._rng.choice(names)}"
+        table = self.catalog.table(name)
+        if table.version < self._seen.get(name, 0):
+            self.wrong.append(f"{name}: {table.version} after {self._seen[name]}")
+        self._seen[name] = table.version
+        self.counts["table"] += 1
+        if table.partition_columns:
+            names_read = [one.name for one in self.catalog.partitions(name)]
+            if names_read != sorted(set(names_read)):
+                self.wrong.append(f"{name}: {names_read}")
+            self.counts["partitions"] += 1
 
 
 def _write_and_kill(writers: list[Writer], daemons: Daemons) -> Counter[str]:
     """Let all write at once, while daemons are killed in turn; return how often each was killed."""
     done = threading.Event()
     threads = [
-        threading.Thread(target=writer.run, args=(OPERATIONS // WRITERS, done), daemon=True)
+        threading.Thread(
+            target=writer.run,
+            args=(OPERATIONS // WRITERS, done),
+            kwargs={"of_each": -(-EACH_KIND // WRITERS)},
+            daemon=True,
+        )
         for writer in writers
     ]
     rng, kills = random.Random(SEED), Counter[str]()
@@ -71,14 +148,8 @@ def _write_and_kill(writers: list[Writer], daemons: Daemons) -> Counter[str]:
                 timeout_s=120,
                 what=f"{goal} operations",
             )
-            name = (
-                rng.choice(("statestored", "catalogd"))
-                if number > 1
-                else (
-                    "statestored",
-                    "catalogd",
-                )[number]
-            )
+            both = ("statestored", "catalogd")
+            name = rng.choice(both) if number > 1 else both[number]
             daemons.kill(name)
             kills[name] += 1
             daemons.start(name)
