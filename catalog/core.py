@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Final
 
 from ..topics.bulk import Send
-from ..topics.objects.names import TableId
+from ..topics.objects.names import TableId, table_name
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
@@ -259,6 +259,7 @@ class Catalog:
         self._committed = self.poller.published  # the window state of the last Commit
         self._finding = finding  # of the last check of a connection, for the status
         self._noted: list[Noted] = []  # to be logged
+        self._unreadable: dict[TableId, str] = {}  # by why they cannot be answered; as logged
         self._now = 0.0  # of the last flush
 
     @property
@@ -319,6 +320,7 @@ class Catalog:
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: reads, the commit, then what depends on it."""
         self._now = now
+        self._note_unreadable()
         noted, self._noted = self._noted, []
         if self.lifecycle is Lifecycle.ABANDONED:
             return (*noted, BeginAnew(finding=self._finding, at_least=self._mint_above))
@@ -429,6 +431,8 @@ class Catalog:
             metastore_silent_s=poller.silent_s(self._now),
             databases=len(self.namespace.databases()),
             tables_to_load=self.loader.tables_left,
+            tables_unreadable=len(self._unreadable),
+            unreadable=status.first_of(self._unreadable),
             waiting_requests=self.dispatcher.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
@@ -507,6 +511,20 @@ class Catalog:
             text = f"{_missing(self._gap)}: {len(tables)} tables are read again, and the databases"
             self._noted.append(Noted(text=text, trouble=True))
             self._gap = None
+
+    def _note_unreadable(self) -> None:
+        """Note which tables cannot be answered since the last turn, and which can be again."""
+        known, loading = self._unreadable.items(), self.loader.is_loading  # may fail as before
+        unreadable = {table: why for table, why in known if loading(table)}
+        unreadable |= {**self.loader.errors, **self.tables.unfit_why}
+        for table in sorted(unreadable.keys() - self._unreadable.keys()):
+            text = f"{table_name(*table)} is withdrawn: {unreadable[table]}"
+            self._noted.append(Noted(text=text, trouble=True))
+        for table in sorted(self._unreadable.keys() - unreadable.keys()):
+            if self.namespace.find(table) is not None:
+                text = f"{table_name(*table)} can be read again"
+                self._noted.append(Noted(text=text, trouble=False))
+        self._unreadable = unreadable
 
     def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(results, now_us):

@@ -5,10 +5,15 @@
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
+from itertools import islice
+from typing import Final
 
 from ..topics.errors import UsageError
+from ..topics.objects.names import TableId, table_name
 from ..topics.topic import Topic
 from ..topics.wire.messages import Inspected
+
+NAMED_MAX: Final = 5  # tables, each with an error of a line
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -33,6 +38,8 @@ class Status:
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
     connection has found: the same metastore or another one, and why; empty at first.
+    ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
+    some of them, with the reason.
     """
 
     problem: str
@@ -51,6 +58,8 @@ class Status:
     metastore_silent_s: float | None
     databases: int
     tables_to_load: int
+    tables_unreadable: int
+    unreadable: str
     waiting_requests: int
     entries: int
     held_bytes: int
@@ -70,6 +79,13 @@ def of_topics(topics: Mapping[int, Topic]) -> tuple[TopicStatus, ...]:
         )
         for number, topic in topics.items()
     )
+
+
+def first_of(tables: Mapping[TableId, str]) -> str:
+    """Return the first of ``tables``, each with what is said of it, and how many more there are."""
+    named = [f"{table_name(*table)}: {why}" for table, why in islice(tables.items(), NAMED_MAX)]
+    more = len(tables) - len(named)
+    return "; ".join([*named, *([f"{more} more"] if more else [])])
 
 
 def problem_and_warning(

@@ -10,9 +10,10 @@ Where events are not polled, nothing waits for a confirmation.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
@@ -267,6 +268,11 @@ class Loader:
         if table in self._dirty or table in self._loads:
             return True
         return any(table in read.needs for read in self._in_flight.values())
+
+    @property
+    def errors(self) -> Mapping[TableId, str]:
+        """The tables that were withdrawn, by why they cannot be read; a live view."""
+        return MappingProxyType(self._errors)
 
     def error(self, table: TableId) -> str:
         """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""

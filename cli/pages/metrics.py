@@ -57,6 +57,7 @@ CATALOGD: Final[Table] = {
     "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),
     "databases": (GAUGE, "Databases"),
     "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
+    "tables_unreadable": (GAUGE, "Tables that the metastore cannot read, or that are too large"),
     "waiting_requests": (GAUGE, "Pulls, syncs, orders and reports that wait for the metastore"),
     "intents": (GAUGE, "Writes that drivers have begun and not ended"),
     "drivers": (GAUGE, "Drivers whose reports of writes are remembered"),

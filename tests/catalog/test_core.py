@@ -180,9 +180,30 @@ def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on(core: Alone
     assert core.catalog.counts.withdrawn
     assert core.catalog.tables.value(("d", "t")) is None
     assert core.tables() == ["t", "u"]
+    status = core.catalog.status()
+    assert (status.tables_unreadable, status.unreadable) == (1, "d.t: corrupt")
     core.metastore.unreadable.clear()
     core.wait(60.0)
     assert core.is_loaded()
+    status = core.catalog.status()
+    assert (status.tables_unreadable, status.unreadable) == (0, "")
+    noted = [(one.text, one.trouble) for one in core.effects if isinstance(one, Noted)]
+    assert noted == [("d.t is withdrawn: corrupt", True), ("d.t can be read again", False)]
+
+
+def test_table_with_a_partition_that_cannot_be_read_is_said_to_be_withdrawn_once(
+    large: Alone,
+) -> None:
+    large.metastore.unreadable["ds=13"] = "no such serde"
+    large.catalogd.resume()
+    large.wait(100.0)
+    assert large.catalog.counts.withdrawn > 2, "it is tried again and again"
+    assert large.catalog.status().unreadable == "d.t: no such serde"
+    large.metastore.unreadable.clear()
+    large.wait(60.0)
+    assert large.is_loaded()
+    noted = [(one.text, one.trouble) for one in large.effects if isinstance(one, Noted)]
+    assert noted == [("d.t is withdrawn: no such serde", True), ("d.t can be read again", False)]
 
 
 def test_failed_listing_is_tried_again() -> None:

@@ -6,7 +6,14 @@ import pytest
 
 from topicast.catalog.core import Counts
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.status import Status, TopicStatus, problem_and_warning, table
+from topicast.catalog.status import (
+    NAMED_MAX,
+    Status,
+    TopicStatus,
+    first_of,
+    problem_and_warning,
+    table,
+)
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.topic import NAMESPACE
 
@@ -68,6 +75,15 @@ AGAIN = (
     "; catalogd tries again every few seconds: does the metastore run, and at "
     "--hive_metastore_uris=m?"
 )
+
+
+def test_some_tables_are_named_with_their_reasons_and_the_others_counted() -> None:
+    tables = {("d", f"t{number}"): f"e{number}" for number in range(NAMED_MAX + 2)}
+    assert first_of(tables).endswith("; d.t4: e4; 2 more")
+    assert first_of({("d", "t"): "e"}) == "d.t: e"
+    assert first_of({}) == ""
+
+
 LOST = "events 3 to 5 are missing"
 
 

@@ -143,7 +143,7 @@ class FakeMetastore:
         self.known_as = ""  # its UUID
         self.failures: list[Exception] = []
         """Raised one by one, each by the next read."""
-        self.unreadable: dict[str, str] = {}  # tables that cannot be read, by name, and why
+        self.unreadable: dict[str, str] = {}  # tables, or partitions, that cannot be read, and why
         self._open = threading.Event()
         self._open.set()
         self._lock = threading.RLock()
@@ -226,6 +226,8 @@ class FakeMetastore:
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         with self._reading("partitions"):
             held = self._of(db, table)
+            for name in names:
+                self._demand_readable(name)
             return {name: thrift_bytes(held[name]) for name in names if name in held}
 
     def close(self) -> None:
@@ -367,9 +369,9 @@ class FakeMetastore:
             raise NoSuchObjectException(f"{db}.{table}")
         return found
 
-    def _demand_readable(self, table: str) -> None:
-        if table in self.unreadable:
-            raise SourceRefused(self.unreadable[table])
+    def _demand_readable(self, name: str) -> None:
+        if name in self.unreadable:
+            raise SourceRefused(self.unreadable[name])
 
     def _of(self, db: str, table: str) -> dict[str, Partition]:
         self._demand_readable(table)
