@@ -1,14 +1,4 @@
-"""A driver's settings: from arguments, else from Spark's configuration, else the environment.
-
-| argument | Spark | environment |
-|---|---|---|
-| statestores | spark.topicast.statestores | TOPICAST_STATESTORES |
-| budget | spark.topicast.budget | TOPICAST_BUDGET |
-| control | spark.topicast.control | TOPICAST_CONTROL |
-| refresh_existing | spark.topicast.refreshExisting | TOPICAST_REFRESH_EXISTING |
-| refresh_cached | spark.topicast.refreshCached | TOPICAST_REFRESH_CACHED |
-| metastore | spark.topicast.metastore | TOPICAST_METASTORE |
-"""
+"""A driver's settings: from arguments, else from Spark's configuration, else the environment."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

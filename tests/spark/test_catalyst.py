@@ -5,6 +5,7 @@ Files are listed beside what refreshes.
 
 import pytest
 
+from topicast.tests.spark.applications import SPARK
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
@@ -81,7 +82,7 @@ slow, quick, failing = (
 """
 SLOW_INDEX = """
 import java.util.concurrent.CountDownLatch;
-import scala.collection.immutable.Seq;
+import SEQ;
 
 public final class SlowIndex implements org.apache.spark.sql.execution.datasources.FileIndex {
     private final CountDownLatch latch;
@@ -105,7 +106,8 @@ public final class SlowIndex implements org.apache.spark.sql.execution.datasourc
 def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Drivers) -> None:
     """Of a table at most one listing runs, and one waits behind it, however often it changes."""
     driver = drivers.writer
-    driver.do(f"source = {SLOW_INDEX!r}")
+    seq = "scala.collection.immutable.Seq" if SPARK >= (4, 0) else "scala.collection.Seq"
+    driver.do(f"source = {SLOW_INDEX.replace('SEQ', seq)!r}")
     driver.do(SLOW)
     driver.do("begin = time.monotonic()")
     driver.do("for _ in range(5): registry.relist('s', 'd.slow', slow, True)")

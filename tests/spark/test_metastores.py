@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from topicast.subscriber.spark.writes.plans import metastore_in_use
 jvm, context = spark._jvm, spark._jsc.sc()
 hive = getattr(getattr(jvm.org.apache.spark.sql.hive, "HiveUtils$"), "MODULE$")
+nothing = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
 hadoop = context.hadoopConfiguration()
 named = hadoop.get("hive.metastore.uris")
 
@@ -29,8 +30,7 @@ def look(options, conf, site):
         java = jvm.SparkSession(context, options)
         early = metastore_in_use(java, made=False, configured="")
         shared = java.sharedState()
-        some = getattr(hive, "newClientForMetadata$default$3")()
-        client = hive.newClientForMetadata(shared.conf(), shared.hadoopConf(), some)
+        client = hive.newClientForMetadata(shared.conf(), shared.hadoopConf(), nothing)
         found = client.getConf("hive.metastore.uris", "")
         if site:
             hadoop.set("hive.metastore.uris", "thrift://too.late:1")

@@ -40,7 +40,7 @@ def bare_python(folder: Path) -> Path:
     """Return a Python that has us and what we require: neither PySpark nor py4j."""
     venv.create(folder, symlinks=True)
     here = next(folder.glob("lib/*/site-packages"))
-    there = Path(pyspark.__file__).parents[1]
+    there = Path(pytest.__file__).parents[1]
     for name in REQUIRED:
         if (there / name).exists():
             (here / name).symlink_to(there / name)
