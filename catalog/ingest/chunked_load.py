@@ -1,22 +1,42 @@
 """ChunkedLoad: reads the partitions of a large table in chunks, while the table may change.
 
-    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──▶ … ──all read and confirmed──▶ COMPLETE
-                      dirty ◀── changed meanwhile
+    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──written──▶ confirmed by a poll ──▶ settled
+                      dirty ◀── changed meanwhile ◀──────┴─────────────┘
 
-Invariant: a partition is in ``rest``, in ``dirty``, being read, or was published since it changed.
+The table is COMPLETE once all is settled. If it is written without a pause, something is dirty
+whenever a poll ends. So what changes towards the end is read together, in rounds; once a poll
+brings changes of these partitions only, the table is as it was when they were read. After
+ROUNDS_MAX rounds the load is finished even so: a partition may be newer than another then. What is
+dirty at the end is left to be read as of any other table.
+
+A selection that somebody waits for is read first, in every second chunk at most. It can be
+answered once every partition that it selects is settled at one time, at the latest with the table.
+
+Invariant: a partition is in ``rest``, in ``dirty``, being read, in ``chunks``, or is settled: it
+was written since it changed, and a poll that began after its read brought no change of it.
 A chunk is published in slices, so that no turn takes long, in the order in which it was read.
 """
 
-from collections import deque
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from ...topics.objects.names import TableId
+from ...topics.objects.selector import AFTER_ALL, Matches, Selector
+from ...topics.objects.tables import Column
 from ..metastore.port import TableRead, TableRequest
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
 SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
+ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same partitions change
+SELECTIONS_MAX: Final = 64  # of one table, that are read first; the oldest is left to the rest
+SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
+
+_DIRTY: Final = 1 << 62  # the number of no chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,61 +49,239 @@ class PublishPartitions:
 
 
 @dataclass(slots=True)
+class Chunk:
+    """Partitions ``names`` that were read, until they are written and a poll confirms them."""
+
+    number: int
+    names: tuple[str, ...]
+    confirmed_by: int  # the poll; 0: none is needed
+    slices: int  # not yet written
+
+
+@dataclass(slots=True)
+class Awaited:
+    """A selection that somebody waits for."""
+
+    matches: Matches
+    unscanned: deque[str]  # names that may be selected and were not settled when it was requested
+    missing: list[str] = field(default_factory=list)  # selected; those at the end may be settled
+    unread: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """Those that are to be read for it; some may be read by now for another reason."""
+
+    def add(self, names: Iterable[str]) -> None:
+        """Wait for those of ``names`` that are selected, too."""
+        selected = [name for name in names if self.matches(name)]
+        self.missing += selected
+        self.unread.update(dict.fromkeys(selected))
+
+
+@dataclass(slots=True)
 class ChunkedLoad:
     """What is still to be read of one table."""
 
-    rest: deque[str] | None  # partitions never read; None: their names are not known yet
+    rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
     refused: int = 0  # loads of this table that failed before this one
-    dirty: dict[str, None] = field(default_factory=dict)  # changed meanwhile, an ordered set
+    dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
     reading: bool = False  # a chunk is being read; never two
     slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
-    confirmed: bool = False  # a poll that began after the last read has ended
+    chunks: deque[Chunk] = field(default_factory=deque)  # read, the oldest first
+    taken: dict[str, int] = field(default_factory=dict)  # of the chunk being read: were dirty
+    issued: int = 0  # the number of the newest chunk
+    polled: int = 0  # the newest poll that has ended
+    rounds: int = 0  # reads of all that was dirty, with nothing else left
+    closing: dict[str, None] = field(default_factory=dict)  # what the newest of them has read
+    names: Sequence[str] = ()  # of all partitions, sorted, as they were listed
+    unsettled: dict[str, int] = field(default_factory=dict)  # but for ``rest``; the chunk it is in
+    selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
+    first: bool = False  # the newest chunk was for a selection
+
+    def __post_init__(self) -> None:
+        self.names = sorted(self.rest or ())
 
     @property
     def wants_read(self) -> bool:
         """Whether there is something to read now; what waits to be published is bounded."""
         if self.reading or len(self.slices) >= SLICES_MAX:
             return False
-        return self.rest is None or self.left or not self.confirmed
+        if self.rest is None or self.rest:
+            return True
+        if self.rounds and self.chunks:
+            return False  # once a poll has confirmed the newest of these reads
+        return bool(self.dirty) and not self.finished
 
     @property
-    def left(self) -> bool:
-        """Whether there is something to read, as far as is known."""
-        return bool(self.rest or self.dirty)
+    def read(self) -> int:
+        """How many of the partitions that were listed have been read."""
+        return len(self.names) - len(self.rest or ())
 
-    def mark_dirty(self, names: tuple[str, ...]) -> None:
-        """Read the partitions ``names`` later, or again."""
-        self.dirty.update(dict.fromkeys(names))
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody may wait for a selection."""
+        return any(one.missing or one.unscanned for one in self.selections.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is published, and settled unless the table is written without a pause."""
+        if self.rest is None or self.rest or self.reading or self.chunks:
+            return False
+        return self.rounds >= ROUNDS_MAX or self.dirty.keys() <= self.closing.keys()
+
+    @property
+    def seq(self) -> int | None:
+        """The arrival number of the oldest event that would be left if the load ended now.
+
+        None: there is none, or partitions are missing, so that nothing is answered from memory.
+        """
+        known = self.rest is not None and not self.rest
+        return next(iter(self.dirty.values()), None) if known else None
+
+    def wants_poll(self, polls_begun: int) -> bool:
+        """Whether somebody, or the end of the load, waits for a poll that has not begun."""
+        if not self.chunks or self.chunks[-1].confirmed_by <= polls_begun:
+            return False
+        return self.awaited or not (self.rest is None or self.rest or self.wants_read)
+
+    def mark_dirty(self, names: Iterable[str], *, seq: int) -> None:
+        """Read the partitions ``names`` later, or again; ``seq``: of the event that says so."""
+        changed = [name for name in names if self.rest is None or name not in self.rest]
+        for name in changed:
+            self.dirty.setdefault(name, seq)
+            self.unsettled[name] = _DIRTY
+        for awaited in self.selections.values():
+            awaited.add(changed)
+
+    def settled(self, selector: Selector, columns: Sequence[Column]) -> bool:
+        """Return whether all that ``selector`` selects is settled; if not, read it first.
+
+        Raises:
+            UsageError: the selector is none for a table with these partition ``columns``.
+
+        Cost: O(SCANNED_MAX); it is to be called again in each turn.
+        """
+        awaited = self.selections.get(selector)
+        if awaited is None:
+            awaited = self._await(selector, columns)
+        some = [
+            awaited.unscanned.popleft() for _ in range(min(SCANNED_MAX, len(awaited.unscanned)))
+        ]
+        awaited.add(filter(self._is_unsettled, some))
+        while awaited.unread and not self._is_unread(next(iter(awaited.unread))):
+            awaited.unread.popitem(last=False)
+        if awaited.unscanned or awaited.unread:
+            return False
+        while awaited.missing and not self._is_unsettled(awaited.missing[-1]):
+            awaited.missing.pop()
+        return not awaited.missing
 
     def next(self, table: TableId) -> TableRequest:
-        """Return what to read now of ``table``; no names where it is only to be confirmed."""
+        """Return what to read now of ``table``."""
         names: tuple[str, ...] = ()
-        if self.rest:
-            count = min(len(self.rest), PARTITIONS_PER_READ_MAX)
-            names = tuple(self.rest.popleft() for _ in range(count))
-        elif self.rest is not None:
-            names, self.dirty = tuple(self.dirty), {}
+        if self.rest is not None:
+            names = () if self.first else self._next_awaited()
+            self.first = bool(names)
+            names = names or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
+            if not self.rest:
+                few = len(self.closing) + len(self.dirty) <= PARTITIONS_PER_READ_MAX
+                self.closing = (self.closing if few else {}) | dict.fromkeys(self.dirty)
+                names = tuple(self.closing)
+                self.rounds += 1
         self.reading = True
+        self.issued += 1
+        for awaited in self.selections.values():
+            for name in names if awaited.unread else ():
+                awaited.unread.pop(name, None)
+        self.taken = {name: self.dirty.pop(name) for name in names if name in self.dirty}
+        for name in names:
+            self.unsettled[name] = self.issued
+            if self.rest:
+                self.rest.pop(name, None)
         db, name = table
         return TableRequest(db=db, table=name, obj=False, whole=self.rest is None, names=names)
 
-    def is_last(self, read: TableRead | None) -> bool:
-        """Whether nothing is left once ``read`` is accepted, as far as is known."""
-        if self.rest is None:
-            return read is not None and read.whole
-        return not self.left
+    def give_back(self, names: tuple[str, ...]) -> None:
+        """Read the chunk of ``names`` once more: the metastore has not answered."""
+        self.reading = False
+        if self.rest is not None:
+            left = dict.fromkeys(name for name in names if name not in self.taken)
+            self.rest = left | self.rest
+        since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}
+        self.dirty = self.taken | since
+        self.unsettled.update(dict.fromkeys(self.taken, _DIRTY))
+        for awaited in self.selections.values():
+            awaited.unread.update(dict.fromkeys(filter(awaited.matches, names)))
 
-    def accept(self, request: TableRequest, read: TableRead, *, overtaken: bool) -> None:
-        """Cut the answer to ``request`` into slices; read it again if an event overtook it."""
+    def accept(self, request: TableRequest, read: TableRead, *, confirmed_by: int) -> None:
+        """Cut the answer to ``request`` into slices; poll ``confirmed_by`` ends its doubts."""
+        self.reading = False
         if self.rest is None:
-            self.rest = deque(() if read.whole else read.names or ())
+            self.names = sorted(read.names or ())
+            self.rest = {} if read.whole else dict.fromkeys(read.names or ())
         requested = request.names or tuple(read.partitions)
-        if overtaken:
-            self.mark_dirty(requested)
+        for name in requested:
+            self.unsettled.setdefault(name, self.issued)
         gone = tuple(name for name in requested if name not in read.partitions)
         found = list(read.partitions.items())
         table = request.db, request.table
-        for begin in range(0, max(len(found), 1), SLICE_MAX):
+        begins = range(0, max(len(found), 1), SLICE_MAX)
+        for begin in begins:
             some = dict(found[begin : begin + SLICE_MAX])
             self.slices.append(PublishPartitions(table=table, partitions=some, gone=gone))
             gone = ()
+        self.chunks.append(Chunk(self.issued, requested, confirmed_by, len(begins)))
+
+    def take_slice(self) -> PublishPartitions:
+        """Remove and return the slice to be published now."""
+        chunk = next(chunk for chunk in self.chunks if chunk.slices)
+        chunk.slices -= 1
+        one = self.slices.popleft()
+        self._close()
+        return one
+
+    def on_poll_done(self, poll: int) -> None:
+        """Settle what ``poll`` confirms; its events were marked dirty before."""
+        self.polled = max(self.polled, poll)
+        self._close()
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert sum(chunk.slices for chunk in self.chunks) == len(self.slices)
+        assert self.dirty.keys() <= self.unsettled.keys()
+        assert list(self.dirty.values()) == sorted(self.dirty.values())
+        for chunk in self.chunks:
+            assert all(self.unsettled.get(name, 0) >= chunk.number for name in chunk.names)
+
+    def _close(self) -> None:
+        chunks = self.chunks
+        while chunks and not chunks[0].slices and chunks[0].confirmed_by <= self.polled:
+            chunk = chunks.popleft()
+            for name in chunk.names:
+                if self.unsettled.get(name) == chunk.number:
+                    del self.unsettled[name]
+
+    def _await(self, selector: Selector, columns: Sequence[Column]) -> Awaited:
+        matches, ranges = selector.matches(columns), selector.ranges(columns)
+        assert matches is not None, "not all partitions are selected"
+        every, unscanned = self.names, deque[str]()
+        for low, high in [("", AFTER_ALL)] if ranges is None else ranges:
+            unscanned += every[bisect_left(every, low) : bisect_left(every, high)]
+        unscanned += self.unsettled
+        if len(self.selections) >= SELECTIONS_MAX:
+            del self.selections[next(iter(self.selections))]
+        self.selections[selector.unparsed()] = awaited = Awaited(matches, unscanned)
+        return awaited
+
+    def _next_awaited(self) -> tuple[str, ...]:
+        """Return partitions that are selected and not read, an equal share of each selection."""
+        waiting = [one for one in self.selections.values() if one.unread]
+        names: dict[str, None] = {}
+        for awaited in waiting:
+            share = max(PARTITIONS_PER_READ_MAX // len(waiting), 1)
+            unread = filter(self._is_unread, awaited.unread)
+            names.update(dict.fromkeys(islice(unread, share)))
+        return tuple(names)
+
+    def _is_unread(self, name: str) -> bool:
+        return name in self.dirty or name in (self.rest or ())
+
+    def _is_unsettled(self, name: str) -> bool:
+        return name in self.unsettled or name in (self.rest or ())

@@ -6,10 +6,11 @@
 Invariants: no two reads of one table run at once, apart from the chunks of a table that is
 LOADING, from which no request is answered; what is published equals the metastore at one moment,
 because a poll that began after the read brought no event that touches it: it confirms the read.
+Partitions that are written without a pause would wait for ever: after TOGETHER_TRIES_MAX reads
+that only events of partitions overtook, what was read is published, each partition as of its read.
 Where events are not polled, nothing waits for a confirmation.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +18,8 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
+from ...topics.objects.selector import Selector
+from ...topics.objects.tables import Column
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 from ..metastore.port import (
     Dirty,
@@ -37,7 +40,7 @@ READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
-TOGETHER_TRIES_MAX: Final = 3  # so often tables of one read are published together or not at all
+TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of one is published
 REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
 RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
 RETRY_S_MAX: Final = 30.0
@@ -126,7 +129,8 @@ class InFlightRead:
     load: ChunkedLoad | None = None
     done: ReadDone | None = None
     confirmed_by: int = 0  # the poll whose end publishes it
-    overtaken: dict[TableId, None] = field(default_factory=dict)  # changed since it was ordered
+    overtaken: dict[TableId, bool] = field(default_factory=dict)
+    """Tables that changed since it was ordered; True: not only partitions of them."""
 
     @property
     def table(self) -> TableId:
@@ -137,12 +141,10 @@ class InFlightRead:
     def overtake(self, table: TableId, names: tuple[str, ...] | None) -> None:
         """Note that partitions ``names`` of ``table`` changed; None: the table as a whole."""
         need = self.needs.get(table)
-        if need is None and (self.load is None or self.table != table):
-            return
-        whole = need.whole if need else self.effect.requests[0].whole
-        reading = need.names if need else self.effect.requests[0].names
-        if names is None or whole or any(name in reading for name in names):
-            self.overtaken[table] = None
+        if need is None:
+            return  # a chunk: its load knows what is dirty
+        if names is None or need.whole or any(name in need.names for name in names):
+            self.overtaken[table] = names is None or self.overtaken.get(table, False)
 
 
 class Backlog:
@@ -243,13 +245,15 @@ class Loader:
         self._away_s = RETRY_S  # the next pause
         self._ordered_at = 0.0  # when ``reads`` was last called
         self._slice_at = 0.0  # no slice before
+        self._moved = False  # a selection was looked at since reads were last ordered
 
     @property
     def wants_poll(self) -> bool:
         """Whether something that was read waits for a poll that has not begun."""
-        return any(
-            one.done and one.confirmed_by > self.polls_begun for one in self._in_flight.values()
-        )
+        begun = self.polls_begun
+        if self._polled and any(load.wants_poll(begun) for load in self._loads.values()):
+            return True
+        return any(one.done and one.confirmed_by > begun for one in self._in_flight.values())
 
     @property
     def tables_left(self) -> int:
@@ -261,6 +265,7 @@ class Loader:
         pending = [self._backlog.seq, *(n.seq for n in self._dirty.values() if not n.load)]
         for read in self._in_flight.values():
             pending += [need.seq for need in read.needs.values() if not need.load]
+        pending += [load.seq for load in self._loads.values() if load.seq is not None]
         return min(pending, default=NEVER)
 
     def pending(self, table: TableId) -> bool:
@@ -282,10 +287,28 @@ class Loader:
         """Return whether ``table`` is LOADING."""
         return table in self._loads
 
-    def partitions_left(self, table: TableId) -> int:
-        """Return how many partitions of ``table`` are to be read, as far as that is known."""
+    def progress(self, table: TableId) -> tuple[int, int] | None:
+        """Return how many partitions of ``table``, of how many, have been read; None: not known."""
         load = self._loads.get(table)
-        return 0 if load is None else len(load.rest or ()) + len(load.dirty)
+        return None if load is None or load.rest is None else (load.read, len(load.names))
+
+    def has_settled(self, table: TableId, selector: Selector, columns: Sequence[Column]) -> bool:
+        """Return whether the partitions that ``selector`` selects of a LOADING table are published.
+
+        They, and the table's own struct, are of one moment, as if the table were COMPLETE. If
+        they are not published they are read before its others. ``columns``: of its partitions.
+
+        Raises:
+            UsageError: the selector is none for this table.
+
+        Cost: at most 2 ms; it is to be called again in each turn.
+        """
+        load = self._loads.get(table)
+        if load is None or load.rest is None:
+            return False
+        settled = load.settled(selector, columns)
+        self._moved |= not settled
+        return settled and not self._is_needed(table)
 
     def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:
         """Read again what events have changed; ``seq`` is the number of their arrival."""
@@ -327,7 +350,12 @@ class Loader:
 
         ``names`` None: they are not known yet. ``refused``: as in the need of that publication.
         """
-        self._loads[table] = ChunkedLoad(None if names is None else deque(names), refused)
+        load = ChunkedLoad(None if names is None else dict.fromkeys(names), refused)
+        self._loads[table] = load
+        need = self._dirty.get(table)
+        if need is not None and not need.obj:  # partitions that changed since they were listed
+            load.mark_dirty(need.names, seq=need.seq)
+            del self._dirty[table]
 
     def invalidate(self, table: TableId) -> None:
         """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
@@ -349,7 +377,7 @@ class Loader:
 
     def reads(self, *, now: float) -> tuple[Read, ...]:
         """Order what may be read now."""
-        self._ordered_at = now
+        self._ordered_at, self._moved = now, False
         if now < self._away_until:
             return ()
         return (*self._event_reads(now), *self._chunk_reads(), *self._background_reads())
@@ -360,14 +388,14 @@ class Loader:
         While events wait to be published there are fewer slices, but never none.
         """
         if now < self._slice_at:
-            return ()
-        for table, load in self._loads.items():
-            if load.slices:
-                self._loads[table] = self._loads.pop(table)  # the others come first next time
-                if self.oldest_unpublished() != NEVER:
-                    self._slice_at = now + YIELD_S
-                return self._slice(table, load)
-        return ()
+            return self._finished()
+        loads = [(table, load) for table, load in self._loads.items() if load.slices]
+        for table, load in sorted(loads, key=lambda one: not one[1].awaited)[:1]:
+            self._loads[table] = self._loads.pop(table)  # the others come first next time
+            if self.oldest_unpublished() != NEVER:
+                self._slice_at = now + YIELD_S
+            return (load.take_slice(), *self._finished())
+        return self._finished()
 
     def begin_poll(self) -> int:
         """Count a poll that begins; return its number."""
@@ -381,9 +409,9 @@ class Loader:
             return ()
         self._away_s = RETRY_S
         read.done, read.confirmed_by = fact, self.polls_begun + 1
-        load = read.load
-        chunk = load is not None and not load.is_last(fact.tables.get(read.table))
-        return () if self._polled and not chunk else self._publish(self._in_flight.pop(fact.read))
+        if self._polled and read.load is None:
+            return ()
+        return self._publish(self._in_flight.pop(fact.read)) + self._finished()
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
@@ -411,10 +439,14 @@ class Loader:
         results: tuple[Result, ...] = ()
         for number in ready:
             results += self._publish(self._in_flight.pop(number))
-        return results
+        for load in self._loads.values():
+            load.on_poll_done(poll)
+        return results + self._finished()
 
     def deadline(self) -> float | None:
         """Return when ``reads`` may order something that it did not; None: after a fact."""
+        if self._moved:
+            return self._ordered_at
         if any(load.slices for load in self._loads.values()):
             return self._slice_at
         times = [need.retry_at for need in self._dirty.values()]
@@ -431,6 +463,7 @@ class Loader:
             assert bool(read.needs) != (read.load is not None)
         for load in self._loads.values():
             assert load.reading == any(read.load is load for read in self._in_flight.values())
+            load.check()
 
     # -- what is dirty
 
@@ -449,7 +482,7 @@ class Loader:
         self._overtake(table, dirty.names)
         load = self._loads.get(table)
         if load is not None:
-            load.mark_dirty(dirty.names)
+            load.mark_dirty(dirty.names, seq=seq)
         elif self._loaded(table) or self.pending(table):
             self._need(table, Need(seq, data=dirty.data, names=dict.fromkeys(dirty.names)))
 
@@ -487,8 +520,8 @@ class Loader:
                 del self._dirty[table]  # partitions of a table that is not held
 
     def _chunk_reads(self) -> Iterator[Read]:
-        for table, load in self._loads.items():
-            if not load.wants_read or self._free() <= READS_KEPT:
+        for table, load in sorted(self._loads.items(), key=lambda one: not one[1].awaited):
+            if not load.wants_read or self._free() <= (0 if load.awaited else READS_KEPT):
                 continue
             effect = Read(read=self._next_read, requests=(load.next(table),))
             yield self._send(effect, {}, load)
@@ -536,7 +569,7 @@ class Loader:
         if read.overtaken and max(n.tries for n in read.needs.values()) <= TOGETHER_TRIES_MAX:
             self._read_again(read, tuple(read.needs))
             return ()
-        self._read_again(read, tuple(read.overtaken))
+        self._read_again(read, tuple(table for table, itself in read.overtaken.items() if itself))
         if not read.needs:
             return ()
         for table in read.needs:
@@ -562,20 +595,23 @@ class Loader:
             self._need(table, Need(obj=True, whole=True, load=True))
             return ()
         begins = not load.slices
-        load.accept(read.effect.requests[0], found, overtaken=bool(read.overtaken))
-        load.confirmed = not self._polled or read.confirmed_by <= self.polls_begun
-        return self._slice(table, load) if begins else ()
+        confirmed_by = read.confirmed_by if self._polled else 0
+        load.accept(read.effect.requests[0], found, confirmed_by=confirmed_by)
+        return (load.take_slice(),) if begins else ()
 
-    def _slice(self, table: TableId, load: ChunkedLoad) -> tuple[Result, ...]:
-        """Return the next slice of a table, and CompleteLoad where that was the last."""
-        some = (load.slices.popleft(),) if load.slices else ()
-        if load.slices or load.left or load.reading or not load.confirmed:
-            return some
-        if table in self._dirty or any(table in one.needs for one in self._in_flight.values()):
-            load.confirmed = False  # the table's own struct is to be published first
-            return some
-        del self._loads[table]
-        return *some, CompleteLoad(table=table)
+    def _finished(self) -> tuple[Result, ...]:
+        """End the loads that are finished, unless the table's own struct is to be read first."""
+        ended = [(t, load) for t, load in self._loads.items() if load.finished]
+        ended = [(t, load) for t, load in ended if not self._is_needed(t)]
+        for table, load in ended:
+            del self._loads[table]
+            if load.seq is not None:
+                self._need(table, Need(load.seq, names=dict.fromkeys(load.dirty)))
+        return tuple(CompleteLoad(table=table) for table, _ in ended)
+
+    def _is_needed(self, table: TableId) -> bool:
+        """Return whether ``table`` itself is dirty or being read."""
+        return table in self._dirty or any(table in r.needs for r in self._in_flight.values())
 
     def _fail_chunk(
         self, read: InFlightRead, fact: ReadFailed, *, away: bool, now: float
@@ -586,7 +622,7 @@ class Loader:
         if self._loads.get(table) is not load:
             return ()
         if away:
-            load.mark_dirty(read.effect.requests[0].names)
+            load.give_back(read.effect.requests[0].names)
             return ()
         del self._loads[table]
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)

@@ -19,12 +19,12 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 from ...topics.objects.names import TableId
-from ...topics.wire.messages import SELECT_TABLE, Pull
+from ...topics.wire.messages import Pull
 
 WAITING_MAX: Final = 10_000  # of one kind: ten calls of each of 1,000 drivers
 WAITING_PER_PEER_MAX: Final = 1_000  # pulls
 EVENT_WAIT_S_MAX: Final = 60.0
-TABLE_WAIT_S_MAX: Final = 5.0  # then it is refused with the reason: a subscriber times out later
+TABLE_WAIT_S_MAX: Final = 1.0  # then who waits is told how far the table is, and asks again
 LOADS_MAX: Final = 32  # requested at once: twice what is read at once, so that none of it idles
 
 KeyT = TypeVar("KeyT")
@@ -294,11 +294,11 @@ class TableWaits:
         """Return the tables that are waited for."""
         return self._pulls.awaited()
 
-    def take(self, table: TableId, *, only_itself: bool = False) -> tuple[Waiter, ...]:
-        """Remove and return the pulls of ``table``, or those of the table without partitions."""
-        return self._removed(
-            *self._pulls.take(table, lambda pull: not only_itself or pull.selector == SELECT_TABLE)
-        )
+    def take(
+        self, table: TableId, test: Callable[[Pull], bool] = lambda _pull: True
+    ) -> tuple[Waiter, ...]:
+        """Remove and return the pulls of ``table`` that pass ``test``."""
+        return self._removed(*self._pulls.take(table, test))
 
     def expire(self, now: float) -> tuple[Waiter, ...]:
         """Remove and return the pulls that have waited too long."""

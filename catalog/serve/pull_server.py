@@ -1,7 +1,8 @@
 """The pulls of all clients, from their arrival until their last part is sent.
 
     pull ──table is held───▶ its client's turn ──▶ parts, under credit ──▶ last part
-      ├────not held────────▶ waits ──loaded──▲
+      ├────not held────────▶ waits ──loaded, or what is selected is read──▲
+      │                        └──1 s──▶ refused, with the progress: sent again
       └─known not to come──▶ refused, with the reason
 
     selector ──▶ key ranges ──▶ blocks ──▶ those that are stale or missing: the selection
@@ -17,17 +18,18 @@ clients about tables are answered from the same tables.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from ...topics.bulk import Part, Send, Sender, pulled_cost
 from ...topics.errors import UsageError
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
-from ...topics.objects.selector import KeyRange, Matches, SelectorKind
+from ...topics.objects.selector import KeyRange, Matches, Selector, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX
-from ...topics.wire.messages import SELECT_TABLE, Claimed, Pull, Pulled
+from ...topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
 from ...topics.wire.refusal import Refusal
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
@@ -42,7 +44,9 @@ OPENED_MAX: Final = 8  # pulls that begin to be answered in one turn: 0.05 to 3 
 STREAMS_MAX: Final = 256  # open at once; each knows the entries that it will send
 STALLED_S: Final = 30.0  # without credit: the client is gone, or pulls again
 QUEUED_RETRY_MS: Final = 100  # and one more for each pull that is queued before
+LOADING_RETRY_MS: Final = 50  # it waits here as before, so soon
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
+FILTER_LENGTH_MAX: Final = 64 << 10  # characters; a longer one waits for its whole table
 ANSWER_BYTES_MAX: Final = 64 << 20  # of one page; the client continues where it ends
 
 Piece = tuple[Pulled, int, bool]
@@ -131,7 +135,10 @@ class PullServer:
         for table in self._waits.tables():
             self._end_waits(table)
         for one in self._waits.expire(now):
-            self._refuse(one.peer, one.value, Refusal.LOADING, why=self._progress(one.key))
+            why = self._progress(one.key)
+            self._replies.refuse(
+                one.peer, one.request, Refusal.LOADING, why=why, retry_ms=LOADING_RETRY_MS
+            )
         self._load_some()
         self._open_some(now, position)
         for stalled in self._streams.expire(now):
@@ -149,15 +156,25 @@ class PullServer:
         assert len(self._streams) <= len(self._sender) <= STREAMS_MAX
 
     def _is_held(self, pull: Pull) -> bool:
-        itself, whole = held(self._namespace, self._tables, (pull.db, pull.table))
-        return itself if pull.selector == SELECT_TABLE else whole
+        table = (pull.db, pull.table)
+        itself, whole = held(self._namespace, self._tables, table)
+        if whole or not itself or pull.selector in (SELECT_TABLE, SELECT_BLOCKS):
+            return itself if pull.selector == SELECT_TABLE else whole
+        try:
+            if len(pull.filter) > FILTER_LENGTH_MAX:
+                return False
+            selector = _selector(pull.selector, pull.filter, names=pull.names, values=pull.values)
+            columns = self._tables.partition_columns(table)
+            return self._loader.has_settled(table, selector, columns)
+        except UsageError:
+            return True  # refused with the reason when it is to be answered
 
     def _end_waits(self, table: TableId) -> None:
         """Go on with the pulls whose table was loaded, or has turned out not to fit."""
-        itself, whole = held(self._namespace, self._tables, table)
+        itself, _ = held(self._namespace, self._tables, table)
         unfit = table in self._tables.unfit_why
         if itself or unfit:
-            for one in self._waits.take(table, only_itself=not (whole or unfit)):
+            for one in self._waits.take(table, lambda pull: bool(unfit) or self._is_held(pull)):
                 if self._is_held(one.value) or not self._refuse_known(one.peer, one.value):
                     self._enqueue(one.peer, one.value)
 
@@ -210,12 +227,19 @@ class PullServer:
         return bool(unfit or unread or self._poller.error)
 
     def _progress(self, table: TableId) -> str:
-        left = self._loader.partitions_left(table)
-        more = f": {left} of its partitions are still to be read" if left else ""
+        known = self._loader.progress(table)
+        more = f": {known[0]} of {known[1]} partitions read" if known else ""
         return f"{table_name(*table)} is not loaded yet{more}"
 
     def _refuse(self, peer: bytes, pull: Pull, code: Refusal, *, why: str) -> None:
         self._replies.refuse(peer, pull.request, code, why=why)
+
+
+@lru_cache(maxsize=64)
+def _selector(kind: int, text: str, *, names: tuple[str, ...], values: tuple[str, ...]) -> Selector:
+    """Return the selector of a pull, read once for all turns in which it waits."""
+    like = Pull(request=0, db="", table="", selector=kind, credit=0)
+    return replace(like, filter=text, names=names, values=values).selection
 
 
 def _unreadable(table: TableId, error: str) -> str:

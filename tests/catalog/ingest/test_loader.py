@@ -4,6 +4,8 @@ import pytest
 
 from topicast.catalog.ingest.chunked_load import (
     PARTITIONS_PER_READ_MAX,
+    ROUNDS_MAX,
+    SCANNED_MAX,
     SLICE_MAX,
     SLICES_MAX,
     PublishPartitions,
@@ -39,7 +41,10 @@ from topicast.catalog.metastore.port import (
     TableRead,
 )
 from topicast.tests.catalog.holding import NOW_US, Holding, parts, struct
+from topicast.topics.errors import UsageError
 from topicast.topics.objects.names import TableId
+from topicast.topics.objects.selector import Selector, by_filter, by_names
+from topicast.topics.objects.tables import Column
 from topicast.topics.topic import STUB
 
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")
@@ -127,6 +132,14 @@ class World:
         results = self.loader.next_slice(now=self.now)
         self.loader.check()
         return results
+
+    def read_and_write(self) -> Read:
+        """Answer the one read that is ordered, of a chunk, and write all of it."""
+        read = self.read()
+        self.done(read)
+        while self.written():
+            pass
+        return read
 
     @property
     def oldest(self) -> int:
@@ -381,8 +394,8 @@ def test_event_takes_a_table_out_of_the_background(world: World) -> None:
 
 def test_background_skips_what_is_pending_anyway_and_what_is_gone(world: World) -> None:
     world.loader.load(T)
-    world.loader.begin_chunked_load(T, ())
-    assert wanted(world.read()) == chunk_of(), "its chunks, and no read of it beside them"
+    world.loader.begin_chunked_load(T, ("a",))
+    assert wanted(world.read()) == chunk_of("a"), "its chunks, and no read of it beside them"
     world.loader.load(U)
     for table in (T, U):
         world.loader.discard(table)
@@ -566,6 +579,26 @@ def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     assert names(world.read()) == [TABLES[-1][1]]
 
 
+# -- what changes without a pause
+
+
+def test_partition_that_changes_at_each_poll_is_published_and_read_again(of_t: World) -> None:
+    of_t.event(partitions(T, "a"))
+    for _ in range(TOGETHER_TRIES_MAX):
+        assert of_t.read_and_poll(partitions(T, "a")) == ()
+    assert tables_of(of_t.read_and_poll(partitions(T, "a"))) == ["t"]
+    assert of_t.oldest == of_t.seq, "the newest change is still to be published"
+    assert tables_of(of_t.read_and_poll()) == ["t"]
+
+
+def test_table_that_was_dropped_while_its_partitions_change_is_not_published(of_t: World) -> None:
+    of_t.event(partitions(T, "a"))
+    for _ in range(TOGETHER_TRIES_MAX):
+        assert of_t.read_and_poll(partitions(T, "a")) == ()
+    both = changed(T, dropped=True), partitions(T, "a")
+    assert of_t.read_and_poll(*both) == ()
+
+
 # -- chunked loads: chunks are published while events come, and the table is complete at the end
 
 
@@ -634,25 +667,24 @@ def test_slices_of_a_table_that_changed_as_a_whole_are_not_written() -> None:
 
 def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it() -> None:
     world = chunked(*MANY)
-    world.done(world.read())
-    brought = slices_of(world.poll())
+    brought = slices_of(world.done(world.read()))
+    assert world.poll() == ()
     world.event(partitions(T, MANY[-1]))
     again = world.read()
     assert wanted(again) == chunk_of(MANY[-1])
     while some := world.written():
         assert not any(isinstance(one, CompleteLoad) for one in some), "it is being read again"
         brought += slices_of(some)
-    world.done(again)
-    results = world.poll()
-    assert (brought + slices_of(results))[-1] == ([MANY[-1]], ())
-    assert completes(results)
+    assert slices_of(world.done(again)) == [([MANY[-1]], ())]
+    assert len([name for some, _ in brought for name in some]) == len(MANY)
+    assert world.poll() == (CompleteLoad(table=T),)
 
 
 @pytest.mark.parametrize(
     ("found", "slices", "then"),
     [
-        (TableRead(names=("a", "b")), [([], ())], chunk_of("a", "b")),
-        (TableRead(names=()), [([], ())], chunk_of()),
+        (TableRead(names=("a", "b")), [([], ()), (["a", "b"], ())], chunk_of("a", "b")),
+        (TableRead(names=()), [([], ())], None),
         (TableRead(names=("a",), partitions={"a": b"p"}, whole=True), [(["a"], ())], None),
     ],
     ids=["large", "empty", "small"],
@@ -667,26 +699,27 @@ def test_names_are_listed_first_where_they_are_not_known(
     if then is not None:
         last = world.read()
         assert wanted(last) == then
-        assert world.done(last) == ()
-    published = world.poll()
-    assert completes(published)
-    assert slices_of(results or published) == slices
+        results += world.done(last)
+    assert slices_of(results) == slices
+    assert world.poll() == (CompleteLoad(table=T),)
 
 
-def test_chunk_that_an_event_overtook_is_read_again() -> None:
+def test_only_what_changed_of_a_chunk_is_read_again() -> None:
     world = chunked("a", "b")
-    world.done(world.read())
-    assert slices_of(world.poll(changed(T))) == [(["a", "b"], ())]
-    again, object_read = sorted(world.reads(), key=lambda one: one.requests[0].obj)
-    assert wanted(again) == chunk_of("a", "b")
-    assert wanted(object_read) == [("t", True, False, ())]
+    assert slices_of(world.done(world.read())) == [(["a", "b"], ())]
+    assert world.poll(partitions(T, "b")) == ()
+    again = world.read()
+    assert wanted(again) == chunk_of("b")
+    assert slices_of(world.done(again)) == [(["b"], ())]
+    assert world.poll() == (CompleteLoad(table=T),)
 
 
-def test_listing_that_an_event_overtook_reads_again_what_it_brought(world: World) -> None:
+def test_partition_that_appears_after_the_listing_is_read_before_the_end(world: World) -> None:
     world.loader.begin_chunked_load(T, None)
-    world.done(world.read(), t=TableRead(names=("a",), partitions={"a": b"p"}, whole=True))
-    assert slices_of(world.poll(partitions(T, "b"))) == [(["a"], ())]
-    assert sorted(world.read().requests[0].names) == ["a", "b"]
+    listed = TableRead(names=("a",), partitions={"a": b"p"}, whole=True)
+    assert slices_of(world.done(world.read(), t=listed)) == [(["a"], ())]
+    assert world.poll(partitions(T, "b")) == ()
+    assert wanted(world.read()) == chunk_of("b")
 
 
 def test_table_is_not_complete_while_its_object_is_being_read() -> None:
@@ -694,26 +727,179 @@ def test_table_is_not_complete_while_its_object_is_being_read() -> None:
     chunk = world.read()
     world.event(changed(T))
     (object_read,) = world.reads()
-    world.done(chunk)
-    assert len(world.poll()) == 1, "overtaken: not complete"
-    assert len(world.read_and_poll()) == 1, "the object is still being read"
+    assert slices_of(world.done(chunk)) == [(["a"], ())]
+    assert world.poll() == (), "the object is still being read"
     world.done(object_read)
-    results = world.read_and_poll()
+    results = world.poll()
     assert isinstance(results[0], PublishTables)
-    assert slices_of(results) == [([], ())]
     assert completes(results)
 
 
 def test_table_is_not_complete_before_a_poll_confirms_its_last_chunk() -> None:
-    """Given a chunk that was published at once, then one more read follows when nothing is left."""
     world = chunked("a", "b")
     read = world.read()
     world.event(partitions(T, "c"))
     assert slices_of(world.done(read)) == [(["a", "b"], ())]
     more = world.read()
     assert wanted(more) == chunk_of("c"), "no event overtook a or b"
-    assert world.done(more) == ()
-    assert isinstance(world.poll()[-1], CompleteLoad)
+    number = world.loader.begin_poll()
+    assert slices_of(world.done(more)) == [(["c"], ())]
+    assert world.loader.on_poll_done(number) == (), "it began before the read ended"
+    assert world.loader.wants_poll
+    assert world.poll() == (CompleteLoad(table=T),)
+
+
+def test_table_that_is_written_without_a_pause_is_complete_after_a_bounded_number_of_reads() -> (
+    None
+):
+    """Given another partition in each poll, then the last is read as of any other table."""
+    world = chunked("a", "b")
+    world.read_and_write()
+    results, reads = world.poll(partitions(T, "c0")), 0
+    while not results:
+        world.read_and_write()
+        reads += 1
+        results = world.poll(partitions(T, f"c{reads}"))
+    assert (results, reads) == ((CompleteLoad(table=T),), ROUNDS_MAX)
+    assert world.oldest == world.seq, "syncs wait for what is left"
+    world.held.add(T)
+    assert wanted(world.read()) == chunk_of(f"c{reads}")
+
+
+def test_partitions_that_change_in_turns_are_read_together_and_are_of_one_moment() -> None:
+    world = chunked("a", "b", "c")
+    world.read_and_write()
+    assert world.poll(partitions(T, "a")) == ()
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert world.poll(partitions(T, "b")) == (), "it may have changed before a was read"
+    assert wanted(world.read_and_write()) == chunk_of("a", "b")
+    assert world.poll(partitions(T, "a")) == (CompleteLoad(table=T),)
+    world.held.add(T)
+    assert wanted(world.read()) == chunk_of("a")
+
+
+def test_what_changed_before_the_last_reads_delays_no_sync_and_what_changes_then_does() -> None:
+    world = chunked("a", *MANY)
+    first = world.read()
+    world.event(partitions(T, "a"))
+    world.done(first)
+    assert world.oldest == NEVER, "nothing is answered from a table of which parts are missing"
+    while world.written():
+        pass
+    world.read_and_write()
+    assert world.oldest == 1
+    last = world.read()
+    assert wanted(last) == chunk_of("a")
+    assert world.oldest == NEVER
+    world.event(partitions(T, "a"))
+    assert world.oldest == 2
+
+
+def test_partitions_that_changed_before_a_load_began_are_read_by_it(world: World) -> None:
+    world.loader.load(T, urgent=True)
+    for number in range(TOGETHER_TRIES_MAX + 1):
+        assert world.done(world.read(), t=TableRead(thrift=b"t", names=("a",))) == ()
+        results = world.poll(partitions(T, f"b{number}"))
+    assert tables_of(results) == ["t"], "overtaken only by events of partitions"
+    world.loader.begin_chunked_load(T, ("a",))
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert wanted(world.read_and_write()) == chunk_of(f"b{TOGETHER_TRIES_MAX}")
+    assert world.poll() == (CompleteLoad(table=T),)
+
+
+# -- a selection that somebody waits for
+
+
+def settled(world: World, selector: Selector) -> bool:
+    found = world.loader.has_settled(T, selector, (Column("ds", "string", ""),))
+    world.loader.check()
+    return found
+
+
+def days(count: int) -> list[str]:
+    return [f"ds={number:05d}" for number in range(count)]
+
+
+def test_selected_partitions_are_read_alone_and_first_and_settled_by_a_poll() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_filter("ds in ('00007', '02500', 'none')")
+    world.read_and_write()
+    assert not settled(world, selector)
+    read = world.read()
+    assert wanted(read) == chunk_of("ds=02500"), "the other was read"
+    assert slices_of(world.done(read)) == [(["ds=02500"], ())]
+    assert not settled(world, selector)
+    assert world.loader.wants_poll
+    world.poll()
+    assert settled(world, selector)
+    assert world.loader.progress(T) == (PARTITIONS_PER_READ_MAX + 1, 3 * PARTITIONS_PER_READ_MAX)
+
+
+def test_selection_is_settled_again_once_what_changed_of_it_is_read() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(["ds=02500", "ds=new"])
+    assert not settled(world, selector)
+    world.done(world.read())
+    world.poll()
+    assert settled(world, selector)
+    world.event(partitions(T, "ds=new"))
+    assert not settled(world, selector), "it was created meanwhile"
+    rest = world.read_and_write()
+    assert len(rest.requests[0].names) == PARTITIONS_PER_READ_MAX, "the others have their turn"
+    assert wanted(world.read_and_write()) == chunk_of("ds=new")
+    world.poll()
+    assert settled(world, selector)
+
+
+def test_selection_that_changes_is_not_settled_between_its_read_and_the_poll() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(["ds=02500", "ds=02600"])
+    assert not settled(world, selector)
+    world.done(world.read())
+    world.poll(partitions(T, "ds=02500"))
+    assert not settled(world, selector), "the two are of different moments"
+
+
+def test_selection_is_not_settled_while_the_table_itself_is_being_read() -> None:
+    world = chunked("ds=1")
+    selector = by_names(["ds=1"])
+    assert not settled(world, selector)
+    world.done(world.read())
+    world.event(changed(T))
+    world.poll()
+    assert not settled(world, selector)
+    world.read_and_poll()
+    assert not world.loader.is_loading(T), "and was complete then"
+
+
+def test_chunk_of_a_selection_is_read_again_when_the_metastore_is_back() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selector = by_names(["ds=02500"])
+    assert not settled(world, selector)
+    world.failed(world.read(), away=True)
+    world.now += RETRY_S
+    seen = []
+    for _ in range(2):
+        seen += world.read_and_write().requests[0].names
+    assert "ds=02500" in seen
+    world.poll()
+    assert settled(world, selector)
+
+
+def test_filter_is_tried_on_some_names_in_each_turn_and_the_next_turn_is_at_once() -> None:
+    world = chunked(*days(3 * SCANNED_MAX))
+    selector = by_filter("ds like '.*9'")
+    world.reads()
+    for _ in range(3):
+        assert world.loader.deadline() != world.now
+        assert not settled(world, selector)
+        assert world.loader.deadline() == world.now, "without a fact"
+        world.reads()
+
+
+def test_filter_that_is_none_for_the_table_is_said_at_once() -> None:
+    with pytest.raises(UsageError, match="hour is no partition column"):
+        settled(chunked("ds=1"), by_filter("hour = 1"))
 
 
 def test_event_of_the_whole_table_ends_its_load() -> None:

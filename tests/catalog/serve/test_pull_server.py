@@ -16,9 +16,14 @@ from topicast.catalog.serve.pull_server import STALLED_S
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
+from topicast.topics.objects.values import LOADING, decode_block, decode_table_value
+from topicast.topics.topic import value_of
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
+    SELECT_FILTER,
+    SELECT_NAMES,
     SELECT_TABLE,
+    SELECT_VALUES,
     Credit,
     Message,
     Pull,
@@ -186,6 +191,9 @@ def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason(unread: Al
     unread.metastore.unreadable["t"] = "corrupt"
     unread.ask(pull())
     unread.turn(100)
+    assert refused(unread).code == "LOADING", "it is tried more than once"
+    unread.ask(pull())
+    unread.turn()
     for _ in range(2):
         answer = refused(unread)
         assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
@@ -213,7 +221,56 @@ def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_
     unread.answer_to(pull(), Pulled)
 
 
-def test_who_waits_long_hears_how_much_is_left(
+@pytest.fixture
+def large(unread: Alone, monkeypatch: pytest.MonkeyPatch) -> Alone:
+    """A catalogd whose ``d.t`` has six partitions and is not loaded; all but a few are too many."""
+    monkeypatch.setattr(reading, "WHOLE_PARTITIONS_MAX", 1)
+    monkeypatch.setattr(pieces, "PARTITIONS_PER_READ_MAX", 2)
+    unread.add(unread.metastore.get_table("d", "t"), *"3456")
+    unread.turn(12)
+    unread.order("invalidate", "d.t")
+    return unread
+
+
+def selected(core: Alone, **fields: object) -> list[str]:
+    """Pull and return the names in the blocks of the answer, while a chunk of others is read."""
+    of_others = ("ds=3", "ds=4")
+    core.catalogd.hold(
+        Read, where=lambda read: any(one.names == of_others for one in read.requests)
+    )
+    core.turn(12)
+    core.ask(replace(pull(), **fields))
+    core.turn(12)
+    answer = core.reply(Pulled)
+    own, *blocks = answer.entries
+    assert decode_table_value(value_of(own)).partitions == LOADING
+    return [name for one in blocks for name in decode_block(value_of(one), one.version).names]
+
+
+def test_partitions_by_names_are_answered_before_the_others_are_read(large: Alone) -> None:
+    """P-PULL-14."""
+    assert "ds=6" in selected(large, selector=SELECT_NAMES, names=("ds=6", "ds=none"))
+    large.catalogd.resume()
+    large.turn(12)
+    large.answer_to(pull(9), Pulled)
+    assert large.metastore.calls.count("partition_names") == 1, "of one load"
+
+
+def test_partitions_by_filter_or_values_are_answered_before_the_others_are_read(
+    large: Alone,
+) -> None:
+    """P-PULL-14."""
+    assert "ds=6" in selected(large, selector=SELECT_FILTER, filter="ds > '5'")
+    assert selected(large, request=5, selector=SELECT_VALUES, values=("6",))
+
+
+def test_filter_that_is_none_for_a_cold_table_is_refused_as_for_any(large: Alone) -> None:
+    large.ask(replace(pull(), selector=SELECT_FILTER, filter="hour > 5"))
+    large.turn(12)
+    assert refused(large).code == "FILTER"
+
+
+def test_who_waits_long_hears_how_much_is_read(
     unread: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P-PULL-16: also who asks again and again under the same id."""
@@ -232,6 +289,8 @@ def test_who_waits_long_hears_how_much_is_left(
     answer = refused(unread)
     assert answer.code == "LOADING"
     assert answer.retry_ms > 0
-    assert "of its partitions are still to be read" in answer.message
+    assert answer.message == "d.t is not loaded yet: 4 of 6 partitions read"
     unread.catalogd.resume()
-    unread.answer_to(replace(pull(), request=5), Pulled, turns=20)
+    unread.turn(20)
+    unread.replies()
+    unread.answer_to(replace(pull(), request=5), Pulled)
