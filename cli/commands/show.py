@@ -97,7 +97,8 @@ def describe(name: str, output: str, **where: Any) -> None:
 def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
     """List the partitions of TABLE (database.table).
 
-    FILTER compares partition columns, such as "ds >= '2026-11-01' and region = 3".
+    FILTER is a condition on partition columns, as in Spark SQL after WHERE, such as
+    "ds >= '2026-11-01' and not region like 'eu%'".
     """
     with catalog_at(**where) as catalog:
         found = catalog.partitions(table, filter_ or None)

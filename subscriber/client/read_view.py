@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...topics.errors import NotReady, StaleMetadata, UsageError
+from ...topics.objects.filters import LENGTH_MAX
 from ...topics.objects.names import table_name
-from ...topics.objects.selector import ALL, LENGTH_MAX, by_filter
+from ...topics.objects.selector import ALL, by_sql
 from ...topics.objects.tables import Partition, Table
 from ...topics.topic import Version, epoch_of
 from ...topics.wire.messages import Claimed
@@ -56,7 +57,7 @@ class ReadView:
         db, table = arguments.table(name)
         selector = ALL
         if filter is not None:
-            selector = by_filter(arguments.text(filter, "filter", length_max=LENGTH_MAX))
+            selector = by_sql(arguments.text(filter, "filter", length_max=LENGTH_MAX))
         return self._snapshot(db, table).partitions(db, table, selector)
 
     def confirm(self) -> None:

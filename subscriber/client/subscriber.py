@@ -15,14 +15,14 @@ from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from ...topics.errors import LinkError, UsageError
 from ...topics.link import Link
+from ...topics.objects.filters import LENGTH_MAX
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import (
     ALL,
-    LENGTH_MAX,
     TABLE_ONLY,
     Selector,
-    by_filter,
     by_names,
+    by_sql,
     by_values,
 )
 from ...topics.objects.tables import Database, Partition, Table
@@ -202,7 +202,7 @@ class Reader:
                 "partitions are selected by filter, by names or by values, not by two of them"
             )
         if text is not None:
-            return by_filter(arguments.text(text, "filter", length_max=LENGTH_MAX))
+            return by_sql(arguments.text(text, "filter", length_max=LENGTH_MAX))
         if names is not None:
             return by_names(arguments.partition_names(names, "names"))
         return ALL if values is None else by_values(self._in_order(name, values))
@@ -409,7 +409,8 @@ class Subscriber:
     ) -> tuple[Partition, ...]:
         """Return the partitions of ``name`` that match ``filter``, all without one; by name.
 
-        The grammar of ``filter`` is that of Hive and Spark: ``ds >= '2026-11-01' and hour = 3``.
+        ``filter`` is a condition as Spark SQL has it after WHERE, on partition columns compared
+        with literals: ``ds >= '2026-11-01' and hour in (3, 4) and not region like 'eu%'``.
         ``names`` selects the existing ones of these names, as ``ds=2026-11-01/hour=3``,
         ``values`` for those that have them, as ``{"ds": "2026-11-01"}`` or, in order of the
         columns, ``("2026-11-01", 3)``; "" is any, and so are the last ones that are left out.

@@ -20,7 +20,7 @@ from ...topics.objects.names import (
     table_key,
     table_name,
 )
-from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
+from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.objects.values import decode_names
 from ...topics.topic import MINIMAL_BYTES, PREFIX, Entry, table_topic, value_of
 from ..store.eviction import Key
@@ -365,5 +365,5 @@ def _wants(content: TableSnapshot | None) -> Wants:
     """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
     if content is None or content.selections is None:
         return (ALL,)
-    filters = [one for one in content.selections if one.kind == SelectorKind.FILTER]
+    filters = [one for one in content.selections if one.filter]
     return tuple(filters[-FILTERS_MAX:]) or (TABLE_ONLY,)

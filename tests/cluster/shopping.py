@@ -18,7 +18,7 @@ from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.workers import Worker
 from topicast.topics.objects.names import parse_table_name, table_name
-from topicast.topics.objects.selector import ALL, by_filter
+from topicast.topics.objects.selector import ALL, by_sql
 from topicast.topics.objects.tables import Partition, Table
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import Message, Pull
@@ -129,7 +129,7 @@ class Shopping:
     def memory_of_partitions(self, name: str, text: str | None = None) -> tuple[str, ...] | None:
         """Return the partitions that memory has for a filter; None if they have to be pulled."""
         db, table = parse_table_name(name)
-        selector = ALL if text is None else by_filter(text)
+        selector = ALL if text is None else by_sql(text)
         content = self.reader.member.view.partitions(db, table, selector)
         return None if content is None else content.partition_names(db, table, selector)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError
 from ..objects.names import KEY_BYTES_MAX
-from ..objects.selector import Selector, SelectorKind, by_filter
+from ..objects.selector import Selector, SelectorKind, by_filter, by_sql
 from ..topic import ALL_OFFERED, FULL, NONE, Entry
 from .header import VALUE_BYTES_MAX
 
@@ -94,7 +94,7 @@ class JoinAnswer(IntEnum):
 
 CURRENT, BEHIND, SNAPSHOT, DENIED = JoinAnswer
 
-SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES = SelectorKind
+SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES, SELECT_SQL = SelectorKind
 
 
 class WriteState(IntEnum):
@@ -461,6 +461,8 @@ class Pull:
         """
         if self.selector == SelectorKind.FILTER:
             return by_filter(self.filter)
+        if self.selector == SelectorKind.SQL:
+            return by_sql(self.filter)
         try:
             kind = SelectorKind(self.selector)
         except ValueError:

@@ -1,5 +1,6 @@
 """What an application reads: names, tables and partitions, at any level and across restarts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -225,3 +226,26 @@ def test_process_that_restarts_is_followed_again(shopping: Shopping, process: st
     shopping.pass_time(15)
     assert shopping.columns("shop.orders") == ("id", "missed")
     assert shopping.stats().pulls == 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("ds LIKE '09%'", range(90, 100)),  # which the metastore can say, too
+        ("ds NOT LIKE '0%' OR ds == '007'", [7]),  # which it cannot
+        ("ds IS NOT NULL AND NOT ds > '002'", range(3)),
+    ],
+)
+def test_filter_is_that_of_spark_sql_at_any_level(
+    shopping: Shopping, level: str, text: str, wanted: Sequence[int]
+) -> None:
+    shopping.join("shop.sales", level=level)
+    names = tuple(f"ds={number:03d}" for number in wanted)
+    listed = shopping.call(lambda catalog: catalog.partition_names("shop.sales", text))
+    assert listed == names
+    assert tuple(one.name for one in shopping.partitions("shop.sales", text)) == names
+    with shopping.call(lambda catalog: catalog.read_view("shop.sales")) as view:
+        assert tuple(one.name for one in view.partitions("shop.sales", text)) == names
+    with pytest.raises(UsageError, match="at 3 'rlike' stands, not a comparison"):
+        shopping.partitions("shop.sales", "ds rlike '0.*'")

@@ -1,0 +1,399 @@
+"""Filters: which partitions a filter means, by their values; and the filters of the metastore.
+
+    filter text ──parse──▶ Term ──bind to a table's columns──▶ Predicate of a partition's values
+
+What is NULL, or of another type than its column, matches no comparison, as in SQL. A term has no
+``not``: it stands in the terms below it, where NULL leaves both a comparison and its contrary
+false. The filters of SQL, as Spark's users write them: ``sql_filters.py``.
+
+The metastore's own filters, as Hive and Spark ask it for partitions, and as messages carry them:
+
+    filter  = all { "or" all }                                   keywords in any case
+    all     = term { "and" term }
+    term    = "(" filter ")"
+            | column ( "=" | "!=" | "<>" | "<" | "<=" | ">" | ">=" ) literal
+            | literal ( … ) column
+            | column "like" text
+            | ( column | "(" column ")" ) [ "not" ] "in" "(" literal { "," literal } ")"
+            | column [ "not" ] "between" literal "and" literal
+    literal = 12 | -3 | "text" | 'text' | 2026-11-01
+
+As in Hive 2.3, tried on it: text columns take quoted literals, integer columns take numbers and
+compare as such ("02" is 2), dates take either form; in texts nothing is escaped; in a ``like``
+``.*`` stands for anything, ``.`` for one character, and all else for itself. One difference:
+__HIVE_DEFAULT_PARTITION__ is NULL in text columns too, and never matches.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+from typing import Final, NamedTuple, TypeAlias
+
+from ..errors import UsageError
+from .names import NULL_PARTITION
+from .tables import Column
+
+LENGTH_MAX: Final = 1 << 20  # characters of a filter; Spark sends lists of thousands of values
+DEPTH_MAX: Final = 100  # of parentheses; Spark nests one for each "or"
+PATTERN_MAX: Final = 4096  # characters of a like's text, which is compiled
+
+Literal: TypeAlias = int | str
+
+Predicate: TypeAlias = Callable[[Sequence[str]], bool]
+"""Whether a partition matches, by its values."""
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+      (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    | (?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?!\w)
+    | (?P<number>-?[0-9]{1,18})(?!\w)
+    | (?P<word>\w+)
+    | (?P<sign><=|>=|<>|!=|[=<>(),])
+    | (?P<end>$)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_INTEGER: Final = re.compile("[+-]?[0-9]{1,18}")
+_KEYWORDS: Final = frozenset({"and", "or", "not", "in", "like", "between"})
+_COMPARE: Final = {"=": eq, "!=": ne, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_REVERSED: Final = {"=": "=", "!=": "!=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+TEXTS: Final = frozenset({"string", "varchar", "char", "date"})
+_LITERALS: Final = frozenset({"text", "date", "number"})
+_SHOWN_MAX: Final = 200  # characters of a filter in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``column sign literal``; ``sign`` is one of = != <> < <= > >=."""
+
+    column: str
+    sign: str
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """``column in (literals)``, or the contrary."""
+
+    column: str
+    literals: tuple[Literal, ...]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The text of ``column`` is ``pieces`` with anything between two of them, or it is not.
+
+    A piece is characters, of which "" is any one.
+    """
+
+    column: str
+    pieces: tuple[tuple[str, ...], ...]  # at least one
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """``column`` is NULL, or it is not."""
+
+    column: str
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All of ``terms`` hold."""
+
+    terms: "tuple[Term, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """One of ``terms`` holds."""
+
+    terms: "tuple[Term, ...]"
+
+
+Leaf: TypeAlias = Comparison | Among | Like | Null
+Term: TypeAlias = Leaf | Every | Some
+
+
+def parse(text: str) -> Term:
+    """Read a filter of the metastore's.
+
+    Raises:
+        UsageError: ``text`` is none; says at which place, and what was expected there.
+    """
+    return _Parser(text).whole()
+
+
+class Token(NamedTuple):
+    """``kind``: text, date, number, word, end; a keyword or a sign is its own kind."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class Tokens:
+    """The words of a filter, and how far it has been read."""
+
+    def __init__(self, text: str, pattern: re.Pattern[str], keywords: frozenset[str]) -> None:
+        """``pattern`` matches any token, in a group of its kind; ``end`` at the end.
+
+        Raises:
+            UsageError: ``text`` is too long, or has what ``pattern`` does not match.
+        """
+        if len(text) > LENGTH_MAX:
+            raise UsageError(f"a filter of {len(text)} characters, {LENGTH_MAX} allowed")
+        self._text = text
+        self._tokens = list(self._split(pattern, keywords))
+        self._at = 0
+        self._depth = 0
+
+    @property
+    def kind(self) -> str:
+        """The kind of the next token."""
+        return self._tokens[self._at].kind
+
+    @property
+    def kind_after(self) -> str:
+        """The kind of the token behind the next one."""
+        return self._tokens[self._at : self._at + 2][-1].kind
+
+    def is_word(self, word: str) -> bool:
+        """Tell whether the next token is ``word``, in any case, and no keyword."""
+        token = self._tokens[self._at]
+        return token.kind == "word" and token.text.lower() == word
+
+    def take(self) -> Token:
+        """Return the next token, and move past it."""
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def took(self, kind: str) -> bool:
+        """Move past the next token if it is of this kind; tell whether it was."""
+        if self.kind != kind:
+            return False
+        self._at += 1
+        return True
+
+    def expect(self, kind: str, wanted: str) -> Token:
+        """Return the next token, which is of this kind, and move past it."""
+        if self.kind != kind:
+            raise self.wrong(wanted)
+        return self.take()
+
+    def enter(self) -> None:
+        """Note that one more parenthesis is open."""
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise UsageError(f"filter {shown(self._text)} nests deeper than {DEPTH_MAX}")
+
+    def leave(self) -> None:
+        """Note that a parenthesis is closed."""
+        self._depth -= 1
+
+    def wrong(self, wanted: str, *, back: int = 0) -> UsageError:
+        """Return the error that at the next token, or ``back`` before it, ``wanted`` is missing."""
+        token = self._tokens[self._at - back]
+        found = "it ends" if token.kind == "end" else f"{shown(token.text)} stands"
+        return UsageError(f"filter {shown(self._text)}: at {token.at} {found}, not {wanted}")
+
+    def _split(self, pattern: re.Pattern[str], keywords: frozenset[str]) -> Iterator[Token]:
+        pos, kind = 0, ""
+        while kind != "end":
+            found = pattern.match(self._text, pos)
+            if found is None:
+                raise UsageError(f"filter {shown(self._text)} has at {pos} what no filter has")
+            kind = found.lastgroup or "end"
+            token, pos = found[kind], found.end()
+            if kind == "sign" or (kind == "word" and token.lower() in keywords):
+                kind = token.lower()
+            yield Token(kind, token, pos - len(token))
+
+
+class _Parser:
+    """Recursive descent over tokens; each method reads what it is named for and moves past it."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = Tokens(text, _TOKEN, _KEYWORDS)
+
+    def whole(self) -> Term:
+        term = self._some()
+        self._tokens.expect("end", '"and", "or" or the end')
+        return term
+
+    def _some(self) -> Term:
+        terms = [self._every()]
+        while self._tokens.took("or"):
+            terms.append(self._every())
+        return terms[0] if len(terms) == 1 else Some(tuple(terms))
+
+    def _every(self) -> Term:
+        terms = [self._term()]
+        while self._tokens.took("and"):
+            terms.append(self._term())
+        return terms[0] if len(terms) == 1 else Every(tuple(terms))
+
+    def _term(self) -> Term:
+        kind = self._tokens.kind
+        if kind == "(":
+            return self._parenthesis()
+        if kind in _LITERALS:
+            literal = self._literal()
+            sign = self._sign()
+            return Comparison(self._column(), _REVERSED[sign], literal)
+        column = self._column()
+        negated = self._tokens.took("not")
+        if negated or self._tokens.kind in ("in", "between"):
+            return self._range(column, negated=negated)
+        if self._tokens.took("like"):
+            text = self._tokens.expect("text", "a text in quotes").text[1:-1]
+            return Like(column, _pieces(text), negated=False)
+        sign = self._sign()
+        return Comparison(column, sign, self._literal())
+
+    def _parenthesis(self) -> Term:
+        self._tokens.expect("(", "")
+        if (self._tokens.kind, self._tokens.kind_after) == ("word", ")"):
+            column = self._column()
+            self._tokens.expect(")", "")
+            return self._range(column, negated=self._tokens.took("not"))
+        self._tokens.enter()
+        term = self._some()
+        self._tokens.leave()
+        self._tokens.expect(")", '")"')
+        return term
+
+    def _range(self, column: str, *, negated: bool) -> Term:
+        if self._tokens.took("between"):
+            low = self._literal()
+            self._tokens.expect("and", '"and"')
+            high = self._literal()
+            if negated:
+                return Some((Comparison(column, "<", low), Comparison(column, ">", high)))
+            return Every((Comparison(column, ">=", low), Comparison(column, "<=", high)))
+        self._tokens.expect("in", '"in" or "between"')
+        self._tokens.expect("(", '"("')
+        literals = [self._literal()]
+        while self._tokens.took(","):
+            literals.append(self._literal())
+        self._tokens.expect(")", '"," or ")"')
+        return Among(column, tuple(literals), negated)
+
+    def _column(self) -> str:
+        return self._tokens.expect("word", "a column").text
+
+    def _sign(self) -> str:
+        if self._tokens.kind not in _COMPARE:
+            raise self._tokens.wrong("a comparison as = or <")
+        return self._tokens.take().kind
+
+    def _literal(self) -> Literal:
+        if self._tokens.kind not in _LITERALS:
+            raise self._tokens.wrong("a number, or a text in quotes")
+        token = self._tokens.take()
+        if token.kind == "number":
+            return int(token.text)
+        return token.text[1:-1] if token.kind == "text" else token.text
+
+
+def bind(term: Term, columns: Sequence[Column]) -> Predicate:
+    """Return ``term`` as a test of the values of a table's partition ``columns``.
+
+    Raises:
+        UsageError: it names another column, or compares one with what it never is.
+    """
+    if isinstance(term, Every | Some):
+        inner = [bind(part, columns) for part in term.terms]
+        if isinstance(term, Every):
+            return lambda values: all(holds(values) for holds in inner)
+        return lambda values: any(holds(values) for holds in inner)
+    wanted = term.column.lower()
+    place = next((at for at, one in enumerate(columns) if one.name.lower() == wanted), None)
+    if place is None:
+        known = ", ".join(column.name for column in columns) or "none"
+        raise UsageError(f"{term.column} is no partition column; these are: {known}")
+    kind = columns[place].type.partition("(")[0].lower()
+    if kind not in TEXTS | _INTEGERS:
+        raise UsageError(f"no filter works on {term.column}, which is of type {kind}")
+    has_value = _is_integer if kind in _INTEGERS else _is_text
+    if isinstance(term, Null):
+        negated = term.negated
+        return lambda values: has_value(values[place]) is negated
+    holds = _test(term, kind)
+    return lambda values: has_value(values[place]) and holds(values[place])
+
+
+def _is_text(value: str) -> bool:
+    return value != NULL_PARTITION
+
+
+def _is_integer(value: str) -> bool:
+    return _INTEGER.fullmatch(value) is not None
+
+
+def _test(term: Comparison | Among | Like, kind: str) -> Callable[[str], bool]:
+    """Return ``term`` as a test of a value, which is not NULL, of a column of type ``kind``."""
+    is_number, is_date, name = kind in _INTEGERS, kind == "date", term.column
+    if isinstance(term, Like):
+        if is_number or is_date:
+            what = "date" if is_date else "number"
+            raise UsageError(f"{name} is a {what}, which is like no text")
+        like, unlike = _pattern(term.pieces), term.negated
+        return lambda value: (like.fullmatch(value) is not None) is not unlike
+    if is_number:
+        number_holds = _compared(term, lambda literal: _number(literal, name))
+        return lambda value: number_holds(int(value))
+    return _compared(term, lambda literal: _quoted(literal, name, is_date=is_date))
+
+
+def _compared(
+    term: Comparison | Among, read: Callable[[Literal], Literal]
+) -> Callable[[Literal], bool]:
+    """Return ``term`` as a test of one value; ``read`` checks its literals."""
+    if isinstance(term, Among):
+        wanted, negated = frozenset(map(read, term.literals)), term.negated
+        return lambda value: (value in wanted) is not negated
+    compare, literal = _COMPARE[term.sign], read(term.literal)
+    return lambda value: compare(value, literal)
+
+
+def _number(literal: Literal, column: str) -> int:
+    if type(literal) is not int:
+        raise UsageError(f"{column} is a number, {literal!r} is not: write it without quotes")
+    return literal
+
+
+def _quoted(literal: Literal, column: str, *, is_date: bool) -> str:
+    if type(literal) is not str:
+        raise UsageError(f"{column} is no number, {literal} is one: write it in quotes")
+    if is_date and not _DATE.fullmatch(literal):
+        raise UsageError(f"{column} is a date, {literal!r} is not: write it as 2026-11-01")
+    return literal
+
+
+def _pieces(like: str) -> tuple[tuple[str, ...], ...]:
+    """Return the pieces of a ``like`` of the metastore's."""
+    return tuple(tuple("" if char == "." else char for char in piece) for piece in like.split(".*"))
+
+
+def _pattern(pieces: Sequence[Sequence[str]]) -> re.Pattern[str]:
+    """Return what ``pieces`` match; each is sought once, so no text takes long."""
+    length = sum(map(len, pieces)) + len(pieces) - 1
+    if length > PATTERN_MAX:
+        raise UsageError(f"a like of {length} characters, {PATTERN_MAX} allowed")
+    texts = ["".join([re.escape(char) or "." for char in piece]) for piece in pieces]
+    first, *middle, last = texts if len(texts) > 1 else (*texts, "")
+    sought = "".join([f"(?>.*?{piece})" for piece in middle])
+    gap = ".*" if len(texts) > 1 else ""
+    return re.compile(f"{first}{sought}{gap}{last}", re.DOTALL)
+
+
+def shown(text: str) -> str:
+    """Return ``text`` as an error shows it."""
+    return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
