@@ -27,7 +27,16 @@ from . import status
 from .ingest.actions import dirty_objects
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
 from .ingest.loader import READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.poller import EventWindow, Gap, Poll, Polled, Poller, PollFailed, WindowState
+from .ingest.poller import (
+    REFUSED,
+    EventWindow,
+    Gap,
+    Poll,
+    Polled,
+    Poller,
+    PollFailed,
+    WindowState,
+)
 from .ingest.reports import Reports
 from .metastore.port import (
     DirtyDatabase,
@@ -256,6 +265,7 @@ class Catalog:
         self._caught_up = not self.poller.enabled  # everything before the start is published
         self._mint_above = 0  # a new epoch is to be minted above this one; 0: none
         self._unchecked = None if window is None else self._known_tables()  # not yet looked at
+        self._seen_seq: int | None = None  # arrival number of what no event told; None: nothing
         self._committed = self.poller.published  # the window state of the last Commit
         self._finding = finding  # of the last check of a connection, for the status
         self._noted: list[Noted] = []  # to be logged
@@ -325,6 +335,8 @@ class Catalog:
         if self.lifecycle is Lifecycle.ABANDONED:
             return (*noted, BeginAnew(finding=self._finding, at_least=self._mint_above))
         self.poller.check_late(now)
+        if self.serving:
+            self._note_blindness(now, now_us)
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step(now=now, at_us=now_us)
             unpublished = self.loader.oldest_unpublished()
@@ -413,6 +425,7 @@ class Catalog:
             serving=self.serving,
             missing=_missing(self._gap),
             metastore=self.settings.metastore,
+            blind=self.namespace.metastore_problem(),
         )
         return status.Status(
             problem=problem,
@@ -502,6 +515,21 @@ class Catalog:
                 self.load_in_background(table)
         self.lifecycle = Lifecycle.SERVING
 
+    def _note_blindness(self, now: float, now_us: int) -> None:
+        """Tell readers why changes do not arrive; take it back when what changed has been read."""
+        blind, noted = self.poller.blind, self.namespace.metastore_problem()
+        misses_changes = noted and not noted.startswith(REFUSED)  # else they become events
+        if blind and not (misses_changes and blind.startswith(REFUSED)):
+            self._seen_seq = None
+            self.namespace.set_metastore_problem(blind, at_us=now_us)
+        elif noted and not blind and not misses_changes:
+            self.namespace.set_metastore_problem("", at_us=now_us)
+        elif noted and not blind and self._seen_seq is None:
+            self._seen_seq = self._gap_seq = self.poller.next_seq()
+            self.lifecycle, self._list_at = Lifecycle.RELISTING, now
+        elif noted and not blind and self._oldest_unpublished() > (self._seen_seq or 0):
+            self.namespace.set_metastore_problem("", at_us=now_us)
+
     def _resync(self, databases: set[str], tables: set[TableId]) -> None:
         """Read everything again: events are missing."""
         dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
@@ -547,7 +575,7 @@ class Catalog:
             self.counts.reads += len(found)
             effects += found
         if self.loader.wants_poll or self.dispatcher.wants_poll:
-            self.poller.poll_now(now)
+            self.poller.poll_now(now, check=self.dispatcher.wants_poll)
         names_first = self.poller.window is not None and not self.serving
         if self.poller.may_begin(now) and not names_first:
             effects.append(self.poller.begin(self.loader.begin_poll(), now))

@@ -12,6 +12,7 @@ from ..topics.errors import UsageError
 from ..topics.objects.names import TableId, table_name
 from ..topics.topic import Topic
 from ..topics.wire.messages import Inspected
+from .ingest.poller import EVENTS_OFF
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
 
@@ -32,7 +33,7 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """catalogd at one moment. ``problem``: why it does not serve; empty when it does.
+    """catalogd at one moment. ``problem``: why it does not serve, or for ever what is old.
 
     ``warning``: what is wrong while it serves on, for example a metastore that is away.
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
@@ -89,7 +90,7 @@ def first_of(tables: Mapping[TableId, str]) -> str:
 
 
 def problem_and_warning(
-    polls: str, names: str, *, serving: bool, missing: str, metastore: str
+    polls: str, names: str, *, serving: bool, missing: str, metastore: str, blind: str
 ) -> tuple[str, str]:
     """Return why catalogd does not serve, and what is wrong while it serves on.
 
@@ -99,12 +100,15 @@ def problem_and_warning(
         serving: Whether names were read at all.
         missing: Which events are; empty if none is.
         metastore: Its addresses, as the operator set them.
+        blind: Why no change of the metastore will arrive; empty when they do.
     """
     where = f"--hive_metastore_uris={metastore}"
     retry = f"; catalogd tries again every few seconds: does the metastore run, and at {where}?"
     reason = f"{polls or names}{retry}" if polls or names else "wait"
     if not serving:
         return f"reading names from the metastore: {reason}", ""
+    if blind:
+        return ("", blind) if blind == EVENTS_OFF else (blind, "")
     if polls:
         return "", f"the metastore does not answer: {reason}"
     return "", f"{missing}, everything is read again: {reason}" if missing else ""

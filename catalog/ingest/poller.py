@@ -35,10 +35,23 @@ PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are sett
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
+CHECK_S: Final = 10.0  # between two looks whether the metastore records events: one call
+REFUSED_S: Final = 10.0  # of refusals only: then it is no hiccup of the metastore's database
 LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 Gap = tuple[int, int]
 """The first and the last id of events that are missing."""
+EVENTS_OFF: Final = (
+    "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen only "
+    "after topicast refresh"
+)
+NO_LISTENER: Final = (
+    "the metastore records no events, and its changes never arrive: set "
+    "hive.metastore.transactional.event.listeners="
+    "org.apache.hive.hcatalog.listener.DbNotificationListener in its hive-site.xml (from Hive 3 on "
+    "metastore.transactional.event.listeners) and restart it; then everything is read again"
+)
+REFUSED: Final = "the metastore refuses to tell its events: "
 
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
@@ -238,34 +251,39 @@ class EventWindow:
 class Poll:
     """Effect: read the newest id, then the events after ``after``.
 
-    ``quiet_at``: no events are read if the newest id is this one.
+    ``quiet_at``: no events are read if the newest id is this one. ``check``: read, too, whether
+    the metastore records events.
     """
 
     poll: int
     after: int
     quiet_at: int | None
     events_max: int
+    check: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
     """Fact: the answer to a Poll; ``current_id`` was read before the events.
 
-    ``connection``: which of its connections the metastore answered on.
+    ``connection``: which of its connections the metastore answered on. ``recorded``: whether it
+    records events; None: it does not say, or that was not requested.
     """
 
     poll: int
     connection: int
     current_id: int
     events: tuple[RawEvent, ...]
+    recorded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollFailed:
-    """Fact: a Poll or an Identify was not answered."""
+    """Fact: a Poll or an Identify was not answered; ``refused``: or with an exception."""
 
     poll: int
     error: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +329,22 @@ class Poller:
         self._backoff_s = BACKOFF_S
         self._answered_at: float | None = None
         self._checked_at: float | None = None  # the first call of ``check_late``
+        self._check_at = 0.0  # when to look again whether events are recorded
+        self._recorded = True  # whether the metastore does, as far as it says
+        self._refused_since: float | None = None  # the first of the refusals without an answer
+        self._refusal = ""  # the last of them, once they have lasted
 
     @property
     def enabled(self) -> bool:
         """Whether events are polled at all."""
         return self._interval_s > 0
+
+    @property
+    def blind(self) -> str:
+        """Why no change of the metastore will arrive, ever; the empty text when they do."""
+        if not self.enabled:
+            return EVENTS_OFF
+        return self._refusal if self._recorded else NO_LISTENER
 
     @property
     def watermark(self) -> int:
@@ -345,8 +374,13 @@ class Poller:
             self._is_late = True
             self.late += 1
 
-    def poll_now(self, now: float) -> None:
-        """Make a poll due now, because a request waits for it, unless the metastore fails."""
+    def poll_now(self, now: float, *, check: bool = False) -> None:
+        """Make a poll due now, because a request waits for it, unless the metastore fails.
+
+        ``check``: one that looks, too, whether events are recorded.
+        """
+        if check:
+            self._check_at = now
         if not self.error:
             self._due_at = min(self._due_at, now)
 
@@ -359,23 +393,35 @@ class Poller:
         self._polling, self._began_at, self._is_late = poll, now, False
         if self.window is None or self._check.connection is None:
             return self._check.order(poll, self.window.newest if self.window else ())
+        check = now >= self._check_at
+        if check:
+            self._check_at = now + CHECK_S
         after = self.window.next_poll(now)
         quiet = self.window.last_id if self.window.is_quiet(self.window.last_id) else None
-        return Poll(poll=poll, after=after, quiet_at=quiet, events_max=POLL_EVENTS_MAX)
+        return Poll(poll=poll, after=after, quiet_at=quiet, events_max=POLL_EVENTS_MAX, check=check)
 
     def on_failed(self, fact: PollFailed, now: float) -> None:
         """Note a poll that failed; the next comes after a pause that grows."""
         if fact.poll != self._polling:
             return
         self._polling, self.error = None, fact.error
+        self._check_at = now  # the next answer is of a metastore that may have been restarted
         self._due_at = now + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
+        if not fact.refused:
+            self._refused_since = None
+            return
+        self._refused_since = now if self._refused_since is None else self._refused_since
+        if now - self._refused_since >= REFUSED_S:
+            self._refusal = f"{REFUSED}{fact.error}"
 
     def on_polled(self, fact: Polled, now: float) -> Batch | None:
         """Take the answer to the running poll; None for another, and if a check comes first."""
         if fact.poll != self._polling or self.window is None:
             return None
         self._on_answer(now)
+        if fact.recorded is not None:
+            self._recorded = fact.recorded
         lower = fact.current_id < self.window.last_id  # its database was replaced beneath it
         if lower or fact.connection != self._check.connection:
             self._check.connection, self._due_at = None, now
@@ -414,6 +460,11 @@ class Poller:
             window.uuid = fact.uuid or window.uuid
         return finding
 
+    def next_seq(self) -> int:
+        """Return a new arrival number, for changes of which there are no events."""
+        self.seq += 1
+        return self.seq
+
     def mark_published(self, oldest_unpublished: int) -> None:
         """Note the arrival number of the oldest event that is not published."""
         while self._states and self._states[0][0] < oldest_unpublished:
@@ -422,6 +473,7 @@ class Poller:
     def _on_answer(self, now: float) -> None:
         """Note that the metastore has answered."""
         self._polling, self.error, self._backoff_s, self._answered_at = None, "", BACKOFF_S, now
+        self._refused_since, self._refusal = None, ""
         self._due_at = max(now, self._began_at + self._interval_s)
 
     def _note_state(self, state: WindowState) -> None:

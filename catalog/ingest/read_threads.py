@@ -102,13 +102,21 @@ def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
     try:
         current = metastore.current_event_id()
         connection = metastore.connections
+        recorded = metastore.records_events() if order.check else None
         events: tuple[RawEvent, ...] = ()
         if order.quiet_at != current:
             events = metastore.events_after(order.after, events_max=order.events_max)
         _demand_same(metastore, connection)
     except SourceError as exc:
-        return PollFailed(poll=order.poll, error=str(exc))
-    return Polled(poll=order.poll, connection=connection, current_id=current, events=events)
+        refused = isinstance(exc, SourceRefused)
+        return PollFailed(poll=order.poll, error=str(exc), refused=refused)
+    return Polled(
+        poll=order.poll,
+        connection=connection,
+        current_id=current,
+        events=events,
+        recorded=recorded,
+    )
 
 
 def _identify(metastore: Metastore, order: Identify) -> Identified | PollFailed:
@@ -128,7 +136,8 @@ def _identify(metastore: Metastore, order: Identify) -> Identified | PollFailed:
         }
         _demand_same(metastore, connection)
     except SourceError as exc:
-        return PollFailed(poll=order.poll, error=str(exc))
+        refused = isinstance(exc, SourceRefused)
+        return PollFailed(poll=order.poll, error=str(exc), refused=refused)
     return Identified(
         poll=order.poll,
         connection=connection,

@@ -58,6 +58,18 @@ CONNECT_S_MAX: Final = 2.0  # for a connection; a network that loses a packet se
 ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, a probe
 LAST_ANSWER_S_MAX: Final = 5.0  # the same where no other address is left: it may be slow
 EVENT_ID_S_MAX: Final = 4.0  # for the newest id or the UUID: probes do not notice all hangs
+LISTENER: Final = "DbNotificationListener"  # its own; another may record events, too
+LISTENER_SETTINGS: Final = (
+    "hive.metastore.transactional.event.listeners",
+    "hive.metastore.event.listeners",
+    "metastore.transactional.event.listeners",  # Hive 3 has both names; 2.3 refuses this one
+    "metastore.event.listeners",
+)
+CLOSED: Final = (  # 3.1 and 4.0 say so in their own log only
+    "; if it answers other calls, this user may not read events: set "
+    "hive.metastore.event.db.notification.api.auth=false in the metastore's hive-site.xml, or let "
+    "{user} be a proxy user (hadoop.proxyuser.{user}.hosts and .groups in its core-site.xml)"
+)
 SLICE_S: Final = 0.5  # of a wait for an answer; between two the address may be found dead
 SLICE_S_MIN: Final = 0.001  # the last one; 0 would not wait at all
 RECV_BYTES: Final = 256 << 10
@@ -107,11 +119,24 @@ class Hms:
 
     def current_event_id(self) -> int:
         """Return the id of the newest event."""
-        return self._call(
-            "read the current event id",
-            lambda to: int(to.client.get_current_notificationEventId().eventId),
-            timeout_s=EVENT_ID_S_MAX,
-        )
+        try:
+            return self._call(
+                "read the current event id",
+                lambda to: int(to.client.get_current_notificationEventId().eventId),
+                timeout_s=EVENT_ID_S_MAX,
+            )
+        except SourceRefused as exc:
+            raise SourceRefused(f"{exc}{CLOSED.format(user=_user() or 'it')}") from exc
+
+    def records_events(self) -> bool | None:
+        """Return whether a listener is set that records events; None: it does not say."""
+        known = []
+        for name in LISTENER_SETTINGS:
+            value = self._setting(name)
+            if value is not None and LISTENER in value:
+                return True
+            known += [] if value is None else [value]
+        return None if any(known) or not known else False
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         """Return the events with ids above ``event_id``."""
@@ -155,6 +180,17 @@ class Hms:
             what = f"read {len(batch)} partitions"
             found.update(self._call_of_table(what, read, db=db, table=table))
         return found
+
+    def _setting(self, name: str) -> str | None:
+        """Return a setting of the metastore, empty if it is not set; None: it does not say."""
+        try:
+            return self._call(
+                f"read the setting {name}",
+                lambda to: str(to.client.get_config_value(name, "")),
+                timeout_s=EVENT_ID_S_MAX,
+            ).strip()
+        except SourceError:
+            return None
 
     def close(self) -> None:
         """Close the connection; a later call makes a new one."""
@@ -312,10 +348,9 @@ class _Connection:
 
     def introduce(self) -> None:
         """Send the user's name to the server, as Hive's own client does."""
-        try:
-            user = getpass.getuser()
-        except (KeyError, OSError):
-            return  # a container's user without a name
+        user = _user()
+        if user is None:
+            return
         try:
             self.client.set_ugi(user, [user])
         except (TApplicationException, MetaException) as exc:
@@ -440,6 +475,14 @@ class _Connection:
             with suppress(NoSuchObjectException):
                 ((_, found[name]),) = self.slicer.read(result, naming, wrapped=wrapped)
         return found
+
+
+def _user() -> str | None:
+    """Return the user's name; None for a container's user without one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
 
 
 def _demand_unknown_method(refusal: TApplicationException) -> None:

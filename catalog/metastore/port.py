@@ -183,6 +183,9 @@ class Metastore(Protocol):
     def current_event_id(self) -> int:
         """Return the id of the newest event; 0 when there never was one."""
 
+    def records_events(self) -> bool | None:
+        """Return whether its changes become events; None: it does not say."""
+
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         """Return at most ``events_max`` events with ids above ``event_id``, ascending by id."""
 

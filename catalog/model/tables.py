@@ -3,6 +3,7 @@
     namespace topic   d NUL db NUL          the database's Thrift struct
                       n NUL db NUL lower    up to 64 names with type and incarnation
                       c NUL drivers NUL     the operators' rules for drivers, no name
+                      c NUL metastore NUL   why its changes do not arrive, no name
     a table's topic   its own entry, and its blocks of partitions
 
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
@@ -28,6 +29,7 @@ from ...topics.objects.names import (
     names_group,
     names_key,
     parse_namespace_key,
+    problem_key,
     rules_key,
     table_key,
 )
@@ -42,10 +44,12 @@ from ...topics.objects.values import (
     TableValue,
     decode_block,
     decode_names,
+    decode_problem,
     decode_table_value,
     edit_names,
     edit_partitions,
     encode_database_value,
+    encode_problem,
     encode_table_value,
 )
 from ...topics.topic import (
@@ -168,6 +172,22 @@ class Namespace:
             return [entry_of(rules_key(), version, encode_rules(rules) if rules else None)]
 
         self._version_log.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
+
+    def metastore_problem(self) -> str:
+        """Return why changes of the metastore do not arrive; empty if they do."""
+        entry = self._topic.get(problem_key())
+        return decode_problem(entry.value) if entry is not None and entry.value is not None else ""
+
+    def set_metastore_problem(self, problem: str, *, at_us: int) -> None:
+        """Say to every reader why changes of the metastore do not arrive; empty: they do."""
+        if problem == self.metastore_problem():
+            return
+
+        def build(version: int) -> list[Entry]:
+            value = encode_problem(problem) if problem else None
+            return [entry_of(problem_key(), version, value)]
+
+        self._version_log.write(NAMESPACE, build, source=SOURCE_LOAD, at_us=at_us)
 
     def write(
         self,

@@ -8,6 +8,7 @@ Invariant: every request gets exactly one answer, or the parts of one stream, or
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Final, Protocol
 
 from ...topics.bulk import Send
@@ -179,6 +180,8 @@ class Dispatcher:
 
         ``unpublished`` is the arrival number of the oldest event that is not published.
         """
+        for sync in self._syncs.expire(inf) if self._poller.blind else ():
+            self._refuse_blind(sync.peer, sync.request)
         for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
             self._replies.add(sync.peer, self._synced(sync.request))
         for sync in self._syncs.expire(now):
@@ -195,11 +198,13 @@ class Dispatcher:
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
         polls = self._loader.polls_begun
-        if not self._poller.enabled:
-            why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
-            self._replies.refuse(peer, sync.request, Refusal.NO_EVENTS, why=why)
+        if self._poller.blind:
+            self._refuse_blind(peer, sync.request)
         elif not self._syncs.add_once(peer, sync.request, None, polls_begun=polls, now=now):
             self._replies.refuse(peer, sync.request, Refusal.BUSY, why="too many syncs wait")
+
+    def _refuse_blind(self, peer: bytes, request: int) -> None:
+        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._poller.blind)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
         claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))

@@ -28,6 +28,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "budget_bytes",
     "held_bytes",
     "staleness_s",
+    "metastore_problem",
     "refreshes",
     "stale_reads_avoided",
     "would_refresh",

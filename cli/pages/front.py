@@ -45,7 +45,9 @@ def front(title: str, facts: Mapping[str, Fact], meanings: Meanings) -> str:
 
 
 def _verdict(problem: str, warning: str) -> str:
-    kind, text = ("ill", f"It does not serve: {problem}") if problem else ("well", "It serves.")
+    kind, text = (
+        ("ill", f"It does not serve as it should: {problem}") if problem else ("well", "It serves.")
+    )
     if warning and not problem:
         kind, text = "warned", f"It serves, but {warning}"
     return f'<p class="verdict {kind}">{escape(text)}</p>'

@@ -1,7 +1,8 @@
 """The web server of a daemon. It reads immutable facts and changes nothing.
 
 /          one page for people; ?json gives the same as a document
-/healthz   200 when the daemon serves (with a warning if there is one), else 503 with the reason
+/healthz   200 when the daemon serves (with a warning if there is one), else 503 with the reason;
+           that no change can arrive any more is a reason, too
 /metrics   Prometheus
 """
 

@@ -452,6 +452,7 @@ class Subscriber:
 
         Raises:
             NotReady: not within ``timeout_s``; says what is missing.
+            SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         self._reader.call(self._core.sync, timeout_s=self._limit_s(timeout_s))
 

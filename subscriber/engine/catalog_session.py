@@ -6,7 +6,7 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 
 from collections.abc import Callable, Mapping
 
-from ...topics.errors import NoSuchObject, TopicastError
+from ...topics.errors import NoSuchObject, SourceError, TopicastError
 from ...topics.objects.names import table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
@@ -23,6 +23,7 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
+from ...topics.wire.refusal import Refusal
 from ..fetcher import Fetch, Fetcher, Reply, Result, TableRequest, claims_about_mates, confirm
 from ..protocol.shell import DONE, Channel, ConnectCatalog, Done, Effects, Send, Started, Wait
 from ..replication.lineage import NO_START, Lineage
@@ -180,8 +181,15 @@ class CatalogSession:
         return self._sent(self.fetcher.on_refused(refused, now=now))
 
     def on_sync_refused(self, refused: Refused, *, now: float) -> Effects:
-        """Send a refused sync, validation or report again later, until its caller times out."""
+        """Send a refused sync, validation or report again later, until its caller times out.
+
+        A sync that catalogd can never answer, because no events reach it, fails.
+        """
         self.reports.on_refused(refused, now=now)
+        wait = self._requests.get(refused.request)
+        if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
+            self._requests.close(refused.request)
+            wait.error = SourceError(f"nothing can be synced, because {refused.message}")
         until = now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
         return ()
@@ -287,6 +295,7 @@ class _SyncWait(Wait[None]):
         self, session: CatalogSession, subscriptions: Subscriptions, replicas: TopicReplicas
     ) -> None:
         self.positions: dict[int, tuple[int, int]] | None = None  # None: not answered yet
+        self.error: SourceError | None = None  # why it will not be answered
         self._session = session
         self._subscriptions = subscriptions
         self._replicas = replicas
@@ -296,6 +305,8 @@ class _SyncWait(Wait[None]):
         return Sync(request=request)
 
     def poll(self) -> Done[None] | None:
+        if self.error is not None:
+            raise self.error
         return DONE if self.positions is not None and not self._behind() else None
 
     def missing(self) -> str:

@@ -390,6 +390,7 @@ class Core:
             writes_discarded=outbox.discarded,
             writes_delay_reason=outbox.delay,
             staleness_s=inf if alive_at is None else max(now - alive_at, 0.0),
+            metastore_problem=self.view.metastore_problem(),
             hub=subscriptions.hub_address,
             ready=subscriptions.ready(),
         )

@@ -97,6 +97,7 @@ def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
         "budget_bytes": stats.budget_bytes,
         "held_bytes": stats.held_bytes,
         "staleness_s": stats.staleness_s,
+        "metastore_problem": stats.metastore_problem,
     }
 
 

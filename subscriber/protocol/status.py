@@ -26,6 +26,7 @@ class Stats:
     """Counters since the start, and the state of the budget.
 
     ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first one.
+    ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
     ``evictions``: topics lowered, and pulled tables evicted, to make room. ``pulls_not_kept``:
     replies larger than the room for pulled tables, or not worth the tables that would have to go.
     ``stale_replies``: replies older than what was already returned, which were pulled again.
@@ -58,5 +59,6 @@ class Stats:
     writes_discarded: int
     writes_delay_reason: str
     staleness_s: float
+    metastore_problem: str
     hub: str
     ready: bool

@@ -10,10 +10,10 @@ table exists; a snapshot answers only if its incarnation is the one that the nam
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, Generic, TypeVar
 from weakref import ref
 
 from ...topics.errors import NoSuchObject, WireError
@@ -22,6 +22,7 @@ from ...topics.objects.names import (
     group_of,
     names_group,
     names_key,
+    problem_key,
     rules_key,
     table_key,
     table_name,
@@ -29,7 +30,12 @@ from ...topics.objects.names import (
 from ...topics.objects.rules import Rule, decode_rules
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.objects.tables import Database, read_database
-from ...topics.objects.values import NameRecord, decode_database_value, decode_names
+from ...topics.objects.values import (
+    NameRecord,
+    decode_database_value,
+    decode_names,
+    decode_problem,
+)
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
@@ -39,6 +45,7 @@ HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
 Position = tuple[int, int]  # epoch, version
 NEVER: Final[Position] = (0, 0)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -64,6 +71,32 @@ class TopicView:
         return content
 
 
+class _Told(Generic[T]):
+    """One entry of the namespace with what catalogd tells every reader, decoded."""
+
+    def __init__(self, key: bytes, decode: Callable[[bytes], T], nothing: T) -> None:
+        """``nothing``: what it tells without an entry."""
+        self._key = key
+        self._decode = decode
+        self._nothing = nothing
+        self._known: tuple[Entry | None, T] = (None, nothing)  # the entry, and what it tells
+
+    def read(self, namespace: TopicView) -> T:
+        """Return what it tells, as it was last known. Cost: a look into a dictionary."""
+        opening = namespace.opening
+        content = namespace.groups.get(self._key)
+        if opening is None or namespace.opening is not opening:
+            return self._known[1]  # a catch-up runs: the entry may be missing
+        entry = content.entry(self._key) if content is not None else None
+        if entry != self._known[0]:
+            try:
+                told = self._decode(value_of(entry)) if entry is not None else self._nothing
+            except WireError:  # of a newer catalogd
+                told = self._known[1]
+            self._known = (entry, told)
+        return self._known[1]
+
+
 class View:
     """The content of all joined topics, and what memory may answer of it."""
 
@@ -74,7 +107,8 @@ class View:
         self._heads_max = heads_max
         self._heads: deque[ref[TableSnapshot]] = deque()  # weak; in the order of decoding
         self._hits: dict[int, int] = {}  # by topic, of discarded views
-        self._rules: tuple[Entry | None, tuple[Rule, ...]] = (None, ())  # and its entry
+        self._rules: _Told[tuple[Rule, ...]] = _Told(rules_key(), decode_rules, ())
+        self._problem: _Told[str] = _Told(problem_key(), decode_problem, "")
 
     # For the background thread
 
@@ -268,18 +302,11 @@ class View:
 
         Cost: a look into a dictionary, but for the first time after a change.
         """
-        namespace = self.topics[NAMESPACE]
-        opening = namespace.opening
-        content = namespace.groups.get(rules_key())
-        if opening is None or namespace.opening is not opening:
-            return self._rules[1]  # a catch-up runs: the entry may be missing
-        entry = content.entry(rules_key()) if content is not None else None
-        if entry != self._rules[0]:
-            try:
-                self._rules = (entry, decode_rules(value_of(entry)) if entry is not None else ())
-            except WireError:  # of a newer catalogd
-                self._rules = (entry, self._rules[1])
-        return self._rules[1]
+        return self._rules.read(self.topics[NAMESPACE])
+
+    def metastore_problem(self) -> str:
+        """Return why changes of the metastore do not arrive, as last known; empty: they do."""
+        return self._problem.read(self.topics[NAMESPACE])
 
     def _views(self) -> Iterator[tuple[int, TopicView]]:
         for topic, held in self.topics.items():

@@ -5,7 +5,7 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from topicast.catalog.core import Counts
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, Poll
 from topicast.catalog.status import (
     NAMED_MAX,
     Status,
@@ -102,5 +102,19 @@ LOST = "events 3 to 5 are missing"
 def test_problem_and_warning_name_the_remedy(
     polls: str, names: str, serving: bool, missing: str, expected: tuple[str, str]
 ) -> None:
-    found = problem_and_warning(polls, names, serving=serving, missing=missing, metastore="m")
+    found = problem_and_warning(
+        polls, names, serving=serving, missing=missing, metastore="m", blind=""
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("blind", "expected"),
+    [(NO_LISTENER, (NO_LISTENER, "")), (EVENTS_OFF, ("", EVENTS_OFF))],
+    ids=["a fault", "as the operator wants it"],
+)
+def test_view_that_no_change_reaches_is_a_problem_unless_events_are_off(
+    blind: str, expected: tuple[str, str]
+) -> None:
+    found = problem_and_warning("", "", serving=True, missing="", metastore="m", blind=blind)
     assert found == expected

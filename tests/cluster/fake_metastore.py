@@ -143,6 +143,7 @@ class FakeMetastore:
         self.known_as = ""  # its UUID
         self.failures: list[Exception] = []
         """Raised one by one, each by the next read."""
+        self.records: bool | None = True  # whether it records events; None: it does, unsaid
         self.unreadable: dict[str, str] = {}  # tables, or partitions, that cannot be read, and why
         self._open = threading.Event()
         self._open.set()
@@ -192,6 +193,9 @@ class FakeMetastore:
     def current_event_id(self) -> int:
         with self._reading("current_event_id"):
             return self._last_id
+
+    def records_events(self) -> bool | None:
+        return self.records
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         with self._reading("events_after"):
@@ -388,5 +392,7 @@ class FakeMetastore:
         return {key.name: v for key, v in zip(table.partitionKeys, values, strict=True)}
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
+        if self.records is False:
+            return
         self._last_id += 1
         self._events.append(Event(self._last_id, type_, db, name, body))

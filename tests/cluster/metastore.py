@@ -349,6 +349,9 @@ class SimMetastore:
         self._begin_call()
         return self.last_id
 
+    def records_events(self) -> bool | None:
+        return None
+
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         self._begin_call()
         return tuple(e for e in self.events if e.id > event_id)[:events_max]

@@ -30,6 +30,7 @@ _DATABASE: Final = b"d"
 _NAMES: Final = b"n"
 _RULES: Final = b"c"
 _DRIVERS: Final = "drivers"
+_METASTORE: Final = "metastore"
 
 # Hive 2.3, FileUtils.charToEscape; "}" is not in it.
 _ESCAPED: Final = str.maketrans(
@@ -72,7 +73,7 @@ class NamesKey:
 
 @dataclass(frozen=True, slots=True)
 class RulesKey:
-    """The key of what operators want one kind of member to be."""
+    """The key of what operators want ``drivers`` to be, or of what ails the ``metastore``."""
 
     of: str
 
@@ -110,6 +111,11 @@ def names_group(db: str) -> bytes:
 def rules_key(of: str = _DRIVERS) -> bytes:
     """Return the key, a group of its own in the namespace topic, of the rules for ``of``."""
     return _bounded(_RULES + b"\0" + _part(of) + b"\0")
+
+
+def problem_key() -> bytes:
+    """Return the key, a group of its own, of why changes of the metastore do not arrive."""
+    return rules_key(_METASTORE)
 
 
 def group_of(key: bytes) -> bytes:

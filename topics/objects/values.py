@@ -6,6 +6,7 @@
     database    pack([Thrift struct])
     names       pack([names, [types], incarnations, versions])     a block of tables' names
     partitions  pack([names, ages, numbers, groups])               a block of a table's partitions
+    problem     pack([text])                                       why changes do not arrive
 
 A table's incarnation is the version of the namespace topic at which its name appeared. Content is
 answered only where it is the same in the block of names and in the table's value.
@@ -41,6 +42,7 @@ COMPLETE: Final = 2  # all are here
 RECORDS_MAX: Final = (
     32  # partitions of a block: 8 cost twice the memory, 128 three times the rewrite
 )
+PROBLEM_CHARS_MAX: Final = 1000  # a few sentences, which a delta holds
 NAMES_MAX: Final = 64  # of a block of names: about 1 KB
 
 DOCUMENT_BYTES_MAX: Final = 16 << 20  # one table of 10,000 columns is 1 MB; 16 bounds a bomb
@@ -92,6 +94,23 @@ def unpack(value: bytes) -> object:
     except (ValueError, msgpack.UnpackException) as exc:
         raise WireError("value is not msgpack, or a list in it is too long") from exc
     return document
+
+
+def encode_problem(problem: str) -> bytes:
+    """Return the value that says why changes of the metastore do not arrive."""
+    return pack([problem[:PROBLEM_CHARS_MAX]])
+
+
+def decode_problem(value: bytes) -> str:
+    """Read what ``encode_problem`` wrote.
+
+    Raises:
+        WireError: ``value`` holds something else.
+    """
+    match unpack(value):
+        case [str(problem)] if len(problem) <= PROBLEM_CHARS_MAX:
+            return problem
+    raise WireError("value is not that of a problem")
 
 
 def _compress(raw: bytes) -> bytes:

@@ -37,7 +37,8 @@ class EmbeddedMetastore:
     """A metastore in ``folder``, running from ``start`` (or ``with``) to ``stop``.
 
     ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
-    for speed later on, as a metastore of weeks has it. ``progress`` is called with a line before
+    for speed later on, as a metastore of weeks has it; ``events=False`` leaves out the listener
+    that records events, as Hive does by default. ``progress`` is called with a line before
     each step that takes long.
     """
 
@@ -49,6 +50,7 @@ class EmbeddedMetastore:
         java: Path | None = None,
         durable: bool,
         optimized: bool = False,
+        events: bool = True,
         progress: Callable[[str], None] = lambda _text: None,
         cache: Path | None = None,
     ) -> None:
@@ -56,6 +58,7 @@ class EmbeddedMetastore:
         self._port = port
         self._java_named = java
         self._options = (*(() if optimized else QUICK), *(() if durable else NOT_DURABLE))
+        self._events = events
         self._progress = progress
         self._cache = cache or cache_folder()
         self._server: _Server | None = None
@@ -75,7 +78,9 @@ class EmbeddedMetastore:
         if fresh:
             self._copy(_template(self._cache, java, jar=jar, progress=self._progress))
         self._progress("starting the Hive metastore")
-        self._server = _Server(self._folder, java, jar=jar, options=self._options)
+        self._server = _Server(
+            self._folder, java, jar=jar, options=self._options, events=self._events
+        )
         try:
             if fresh:
                 self._server.sql(site.MOVE_DEFAULT_DATABASE, site.warehouse(self._folder))
@@ -177,8 +182,11 @@ def _template(cache: Path, java: Java, *, jar: Path, progress: Callable[[str], N
 class _Server:
     """A JVM with a metastore in it."""
 
-    def __init__(self, folder: Path, java: Java, *, jar: Path, options: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, java: Java, *, jar: Path, options: Sequence[str], events: bool = True
+    ) -> None:
         self._folder = folder
+        self._events = events
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "metastore.log"
         log4j = folder / "log4j2.properties"
@@ -226,7 +234,7 @@ class _Server:
         conf = jvm.org.apache.hadoop.hive.conf.HiveConf(
             named("org.apache.hadoop.hive.metastore.HiveMetaStore")
         )
-        for name, value in site.settings(self._folder).items():
+        for name, value in site.settings(self._folder, events=self._events).items():
             conf.set(name, value)
         handler = metastore.HiveMetaStore.HMSHandler("topicast", conf, False)  # noqa: FBT003  Java
         proxy = metastore.RetryingHMSHandler.getProxy(conf, handler, False)  # noqa: FBT003  Java

@@ -36,8 +36,11 @@ def warehouse(folder: Path) -> str:
     return f"file:{folder}/warehouse"
 
 
-def settings(folder: Path) -> dict[str, str]:
-    """Return the HiveConf of a metastore whose database and warehouse are in ``folder``."""
+def settings(folder: Path, *, events: bool = True) -> dict[str, str]:
+    """Return the HiveConf of a metastore whose database and warehouse are in ``folder``.
+
+    ``events``: whether it records them.
+    """
     return {
         "javax.jdo.option.ConnectionURL": jdbc_url(folder),
         "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
@@ -45,7 +48,7 @@ def settings(folder: Path) -> dict[str, str]:
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.schema.verification": "false",
         "hive.metastore.warehouse.dir": warehouse(folder),
-        "hive.metastore.transactional.event.listeners": LISTENER,
+        "hive.metastore.transactional.event.listeners": LISTENER if events else "",
         "hive.metastore.event.db.notification.api.auth": "false",
         "hive.async.log.enabled": "false",  # its library is not among PySpark's jars
         "hive.stats.autogather": "false",

@@ -25,7 +25,7 @@ from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
 from ..refresh.control import Application, Control, facts_of
 from ..refresh.path_relations import PathRelations
 from ..refresh.refresher import Refresher
-from ..refresh.worker import Worker, staleness_s
+from ..refresh.worker import Worker, health
 from ..sessions import Sessions, existing
 from ..status import DETACHED, UNSUPPORTED, Status
 from ..writes.listener import PROOF_S, PROVE_S
@@ -99,6 +99,7 @@ class Handle:
         """Return the state and the counters; in a notebook a table."""
         parts, counts = self._parts, self._refresher.counts
         here = self._pid == os.getpid()
+        silent_s, problem = health(parts.worker.subscriber if parts and here else None)
         return Status(
             state=self._state(),
             reason=self._reason if here else "this process was forked: attach in its parent",
@@ -106,7 +107,8 @@ class Handle:
             spark=self._spark,
             primitives=self._primitives,
             statestores=parts.settings.statestores if parts is not None else "",
-            staleness_s=staleness_s(parts.worker.subscriber if parts and here else None),
+            staleness_s=silent_s,
+            metastore_problem=problem,
             sessions=self._refresher.sessions,
             connect_sessions=len(parts.clients) if parts is not None else 0,
             relations=self._refresher.relations,
@@ -135,6 +137,7 @@ class Handle:
 
         Raises:
             NotReady: not within ``timeout_s``, or the driver is not attached.
+            SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         parts, deadline = self._parts, time.monotonic() + timeout_s
         if parts is None or self._pid != os.getpid():

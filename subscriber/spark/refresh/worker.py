@@ -291,11 +291,15 @@ class Worker:
         self._refresher.failed(order)
 
 
-def staleness_s(subscriber: Subscriber | None) -> float:
-    """Return the seconds since the last heartbeat from catalogd, infinite if there is none."""
+def health(subscriber: Subscriber | None) -> tuple[float, str]:
+    """Return how long catalogd is silent, and why changes of the metastore do not arrive.
+
+    The seconds since its last heartbeat, infinite if there is none; an empty text if they do.
+    """
     if subscriber is None:
-        return inf
+        return inf, ""
     try:
-        return subscriber.stats().staleness_s
+        stats = subscriber.stats()
     except TopicastError:  # it is not open any more
-        return inf
+        return inf, ""
+    return stats.staleness_s, stats.metastore_problem

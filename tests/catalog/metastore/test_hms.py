@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hmsclient.genthrift.hive_metastore.ttypes import (
+    ConfigValSecurityException,
     CurrentNotificationEventId,
     Database,
     GetTableResult,
@@ -291,6 +292,60 @@ def test_exception_of_the_server_is_passed_on_in_its_words() -> None:
             hms.database("db")
         assert hms.databases() == ("db",)
         assert server.called.count("set_ugi") == 1  # an exception is an answer: same connection
+
+
+def settings(*values: str) -> Answer:
+    """Answer each setting in the order in which they are asked for; '-' refuses it."""
+    left = list(values)
+
+    def answer() -> bytes:
+        value = left.pop(0)
+        if value == "-":
+            o1 = ConfigValSecurityException("not for you")
+            return reply("get_config_value", thrift_bytes(calls.get_config_value_result(o1=o1)))
+        return reply("get_config_value", thrift_bytes(calls.get_config_value_result(value)))
+
+    return answer
+
+
+DB_LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+
+
+@pytest.mark.parametrize(
+    ("values", "recorded"),
+    [
+        ((DB_LISTENER,), True),
+        (("", f"a.B,{DB_LISTENER}"), True),
+        (("", "", DB_LISTENER), True),
+        (("", "", "-", "-"), False),
+        (("", "", "", ""), False),
+        (("", "", "my.own.Listener", ""), None),
+        (("-", "-", "-", "-"), None),
+    ],
+)
+def test_metastore_says_by_its_listeners_whether_it_records_events(
+    values: tuple[str, ...], recorded: bool | None
+) -> None:
+    answer = settings(*values)
+    with serving(answering(UGI) | {"get_config_value": answer}) as (server, hms):
+        assert hms.records_events() is recorded
+        assert server.called.count("get_config_value") == len(values)
+
+
+def test_metastore_without_settings_does_not_say_whether_it_records_events() -> None:
+    with serving(answering(UGI)) as (_, hms):
+        assert hms.records_events() is None
+
+
+def test_refusal_of_events_names_the_settings_that_allow_them() -> None:
+    def closed() -> bytes:
+        return refusal("get_current_notificationEventId", TApplicationException.INTERNAL_ERROR)
+
+    answers = answering(UGI) | {"get_current_notificationEventId": closed}
+    with serving(answers) as (_, hms), pytest.raises(SourceRefused) as caught:
+        hms.current_event_id()
+    assert "hive.metastore.event.db.notification.api.auth=false" in str(caught.value)
+    assert "hadoop.proxyuser." in str(caught.value)
 
 
 def test_absent_object_is_gone() -> None:

@@ -64,7 +64,7 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     assert row["statestored"] == served.statestores
     head, line = (text.split() for text in printed(served).splitlines())
     assert line[:6] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "on"]
-    assert (head[5], len(head), len(line)) == ("state", 15, 15)
+    assert (head[5], len(head), len(line)) == ("state", 16, 16)
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
     assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
     assert listed(served, "--app=web") == {}

@@ -15,7 +15,7 @@ def test_daemon_that_serves_says_so_first() -> None:
 def test_what_is_wrong_stands_above_everything_else() -> None:
     assert "It serves, but the metastore is &lt;away&gt;" in page(warning="the metastore is <away>")
     printed = page(problem="no catalogd", warning="the metastore is away")
-    assert '<p class="verdict ill">It does not serve: no catalogd</p>' in printed
+    assert '<p class="verdict ill">It does not serve as it should: no catalogd</p>' in printed
     assert "the metastore is away" not in printed
 
 

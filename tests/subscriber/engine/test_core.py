@@ -10,7 +10,7 @@ from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel, Command
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import NotReady, UsageError
+from topicast.topics.errors import NotReady, SourceError, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.topic import STUB, VALUE, accounted_bytes
@@ -192,3 +192,17 @@ def test_driver_is_wanted_as_the_newest_rule_for_one_of_its_names_says() -> None
     assert wanted("etl", "app-8") == OFF
     order("on")
     assert wanted("etl", "app-8") == ON
+
+
+def test_sync_that_catalogd_can_never_answer_fails_at_once_and_says_why() -> None:
+    """P-SYNC-3, P-PROBLEM-1. Given a metastore without a listener."""
+    shopping = Shopping()
+    shopping.shop.records = False
+    began = shopping.cluster.now
+    with pytest.raises(SourceError, match="DbNotificationListener"):
+        shopping.call(lambda catalog: catalog.sync(30))
+    assert shopping.cluster.now - began <= 2
+    shopping.pass_time(1)
+    assert "DbNotificationListener" in shopping.stats().metastore_problem
+    facts = rows_of(inspected(shopping, "stats"))
+    assert facts["metastore_problem"] == shopping.stats().metastore_problem

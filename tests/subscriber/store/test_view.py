@@ -13,9 +13,14 @@ from topicast.subscriber.store.view import HEADS_MAX, TopicView, View, heads_wit
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES
 from topicast.topics.errors import NoSuchObject, WireError
-from topicast.topics.objects.names import block_key, names_key, rules_key, table_key
+from topicast.topics.objects.names import block_key, names_key, problem_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.objects.values import LOADING, decode_table_value, encode_table_value
+from topicast.topics.objects.values import (
+    LOADING,
+    decode_table_value,
+    encode_problem,
+    encode_table_value,
+)
 from topicast.topics.topic import (
     NAMESPACE,
     PREFIX,
@@ -134,6 +139,23 @@ def test_rules_that_cannot_be_read_leave_those_that_were(made: PublishedView) ->
     assert view.rules() == (Rule("a", OFF),)
     put(view, NAMESPACE, [rules(102, Rule("b", OFF))])
     assert view.rules() == (Rule("b", OFF),)
+
+
+def test_problem_of_the_metastore_is_told_as_last_known_and_is_no_name(
+    made: PublishedView,
+) -> None:
+    """P-PROBLEM-1, P-PROBLEM-3."""
+    view = made.view
+    assert view.metastore_problem() == ""
+    value = encode_problem("no listener")
+    problem = Entry(problem_key(), 100, 100, 100, len(value), value)
+    put(view, NAMESPACE, [problem])
+    assert view.metastore_problem() == "no listener"
+    assert (view.databases(), view.rules()) == (("default", "shop"), ())
+    put(view, NAMESPACE, [replace_entry(problem, value=b"newer", version=101)])
+    assert view.metastore_problem() == "no listener"
+    put(view, NAMESPACE, [tombstone(problem_key(), 102)])
+    assert view.metastore_problem() == ""
 
 
 def replace_entry(entry: Entry, *, value: bytes, version: int = 0) -> Entry:

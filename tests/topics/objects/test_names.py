@@ -40,6 +40,12 @@ def test_rules_for_drivers_are_one_group():
     assert names.rules_key() == b"c\0drivers\0"
 
 
+def test_problem_of_the_metastore_is_one_group():
+    """P-PROBLEM-1."""
+    assert names.problem_key() == b"c\0metastore\0"
+    assert names.parse_namespace_key(names.problem_key()) == names.RulesKey("metastore")
+
+
 @given(some, st.lists(plain, unique=True, min_size=2))
 def test_blocks_sort_after_their_table_and_as_their_bounds(table, lowers):
     keys = [names.block_key("db", table, lower) for lower in sorted(lowers)]

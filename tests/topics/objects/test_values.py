@@ -15,6 +15,7 @@ from topicast.topics.objects import edits, values
 from topicast.topics.objects.templates import RAW, Templates
 from topicast.topics.objects.values import (
     DOCUMENT_BYTES_MAX,
+    PROBLEM_CHARS_MAX,
     NameRecord,
     PartitionKind,
     PartitionRecord,
@@ -23,6 +24,7 @@ from topicast.topics.objects.values import (
     decode_database_value,
     decode_listing,
     decode_names,
+    decode_problem,
     decode_table_value,
     edit_names,
     edit_partitions,
@@ -30,6 +32,7 @@ from topicast.topics.objects.values import (
     encode_database_value,
     encode_listing,
     encode_names,
+    encode_problem,
     encode_table_value,
     pack,
     restamp_block,
@@ -335,3 +338,20 @@ def test_edit_of_a_name_that_is_no_partition_s_is_refused(name):
 def test_edit_with_a_struct_that_is_none_is_refused():
     with pytest.raises(WireError):
         Partitions().edit({DAYS[0]: b"\x0c"})
+
+
+@given(st.text())
+def test_problem_comes_back_as_long_as_a_delta_holds(problem):
+    """P-PROBLEM-3."""
+    assert decode_problem(encode_problem(problem)) == problem[:PROBLEM_CHARS_MAX]
+    longest = "x" * PROBLEM_CHARS_MAX
+    assert decode_problem(encode_problem(longest + "y")) == longest
+
+
+@pytest.mark.parametrize(
+    "document", [None, "text", [], [1], ["a", "b"], ["x" * (PROBLEM_CHARS_MAX + 1)]]
+)
+def test_value_that_is_no_problem_is_refused(document):
+    """P-PROBLEM-3."""
+    with pytest.raises(WireError):
+        decode_problem(pack(document))

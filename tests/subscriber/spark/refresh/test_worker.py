@@ -17,7 +17,7 @@ from topicast.subscriber.spark.refresh.refresher import (
     Order,
     Refresher,
 )
-from topicast.subscriber.spark.refresh.worker import Times, Worker, staleness_s
+from topicast.subscriber.spark.refresh.worker import Times, Worker, health
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
 from topicast.tests.cluster.served import Served, free_ports, served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
@@ -119,10 +119,10 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served
         found.is_refreshed()
         assert found.spark.renewed == [("mine", ORDERS)]
         assert found.spark.renews_late[-1] is True
-        assert staleness_s(found.worker.subscriber) < WAIT_S
+        assert health(found.worker.subscriber)[0] < WAIT_S
     assert found.spark.renews_late[-1] is False
     assert found.spark.discarded, "detached, it keeps nothing of anybody"
-    assert (found.guard.errors, staleness_s(found.worker.subscriber)) == (0, inf)
+    assert (found.guard.errors, health(found.worker.subscriber)) == (0, (inf, ""))
 
 
 def test_change_is_refreshed_where_only_dataframes_hold_the_table(running: Served) -> None:
