@@ -39,7 +39,7 @@ from ...topics.follower import (
 )
 from ...topics.objects.names import group_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
-from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry
+from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetcher import InvalidationFence
 from ..protocol.shell import NO_EFFECTS, Change, Channel, Effect, Effects, Notify, Send
@@ -156,6 +156,10 @@ class TopicReplicas:
         self._read_floor = read_floor
         self._next_id = next_id
         self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
+        self._agreed: tuple[int, tuple[int, ...]] | None = None
+        """Epoch and versions of the last heartbeat, if every replica was LIVE and there, and none
+        was fed anything since: the same heartbeat again changes nothing but ``_agreed_at``."""
+        self._agreed_at = 0.0  # seconds: in place of each replica's ``current_at``
         self._set = ReplicaSet(
             next_id=next_id,
             credit_step=CREDIT_STEP,
@@ -259,11 +263,14 @@ class TopicReplicas:
 
     def lag_max_s(self, *, now: float) -> float:
         """Return the longest lag of a topic that was current once; 0 if none was."""
+        if self._agreed is not None:
+            return max(now - self._agreed_at, 0.0)
         times = [one.current_at for one in self._topics.values() if one.current_at is not None]
         return max(now - min(times), 0.0) if times else 0.0
 
     def lag_s(self, topic: int, *, now: float) -> float:
         """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
+        self._end_agreement()
         replica = self._topics.get(topic)
         return inf if replica is None else replica.lag_s(now=now)
 
@@ -279,6 +286,7 @@ class TopicReplicas:
 
     def admit(self, topic: int, reserve_bytes: int) -> None:
         """Follow ``topic`` at full, for which so many bytes are set aside."""
+        self._end_agreement()
         if self.level(topic) == MINIMAL:
             replica = self._topics[topic]
             if replica.current.level == FULL:  # it is being lowered: that ends at once
@@ -297,6 +305,7 @@ class TopicReplicas:
         """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
         if self.target_level(topic) == MINIMAL:
             return ()
+        self._end_agreement()
         replica = self._topics.get(topic)
         effects = self._stop_coming(replica) if replica is not None else ()
         if replica is not None and replica.current.level == MINIMAL:
@@ -390,7 +399,13 @@ class TopicReplicas:
 
     def on_heartbeat(self, heartbeat: Heartbeat, order: Iterable[int], *, now: float) -> Effects:
         """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
+        agreed = heartbeat.epoch, heartbeat.versions
+        if agreed == self._agreed:  # as a rule: an idle subscriber does little else
+            self._agreed_at = now
+            return ()
+        self._end_agreement()
         effects: Effects = ()
+        all_current = True
         for topic, version in zip(order, heartbeat.versions, strict=False):
             replica = self._topics.get(topic)
             if replica is None:
@@ -398,14 +413,17 @@ class TopicReplicas:
             current = replica.current
             as_new = current.epoch == heartbeat.epoch and current.version >= version
             if as_new and replica.coming is None and current.state is LIVE:
-                replica.current_at = now  # as a rule: an idle subscriber does little else
+                replica.current_at = now
                 continue
+            all_current = False
             for follower in list(replica.followers()):
                 if (follower.epoch, follower.version) < (heartbeat.epoch, version):
                     newer = PeerAt(heartbeat.epoch, version)
                     effects += self._feed((topic, follower.level), newer, now=now)
                 elif follower.state is LIVE:
                     replica.current_at = now
+        if all_current:
+            self._agreed, self._agreed_at = agreed, now
         return effects
 
     def tick(self, *, now: float) -> Effects:
@@ -507,6 +525,7 @@ class TopicReplicas:
                 aside = held.pulled.held_bytes if held.pulled else 0
                 assert (of_minimal, of_full) == (aside, held.held_bytes), topic
         assert set(self.view.topics) == {*self._topics, NAMESPACE}
+        self._check_agreement()
 
     def _pull_floor(self, topic: int) -> tuple[int, int] | None:
         """Return from where on pulled tables are read while ``topic`` is not settled, if at all.
@@ -526,6 +545,7 @@ class TopicReplicas:
         follower, replica = self._set.get(account), self._topics.get(account[0])
         if follower is None or replica is None:
             return ()
+        self._end_agreement()
         topic, epoch = account[0], follower.epoch
         effects: list[Effect] = []
         for step in self._set.feed(account, fact, now=now):
@@ -648,6 +668,23 @@ class TopicReplicas:
             self.fence.new_epoch(topic)
         self.fence.invalidate_all(topic, version)
         self.resident_set.invalidate_all(topic, epoch, version)
+
+    def _end_agreement(self) -> None:
+        """Let each replica have its own ``current_at`` again: from now on they may differ."""
+        if self._agreed is None:
+            return
+        self._agreed = None
+        for replica in self:
+            replica.current_at = self._agreed_at
+
+    def _check_agreement(self) -> None:
+        if self._agreed is None:
+            return
+        epoch, versions = self._agreed
+        for topic, version in zip(topic_ids(len(versions) - 1), versions, strict=True):
+            replica = self._topics.get(topic)
+            assert replica is None or (replica.is_live and replica.coming is None), topic
+            assert replica is None or replica.position >= (epoch, version), topic
 
     def _take_over(self, replica: TopicReplica) -> Effects:
         """Let the coming follower replace the current one, once it may."""

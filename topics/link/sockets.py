@@ -33,8 +33,9 @@ HANDSHAKE_MS: Final = 2000  # a stranger that connects and says nothing is cut o
 CONNECT_MS: Final = 2000  # a connection into a black hole is tried anew
 RECONNECT_MS: Final = 50  # a hub is back 50 to 200 ms after its restart
 RECONNECT_MAX_MS: Final = 500
-HEARTBEAT_MS: Final = 300  # a black hole is seen within 1.3 s; a hung application is not
+HEARTBEAT_MS: Final = 1000  # a black hole is seen within 2 s; a hung application is not
 HEARTBEAT_TIMEOUT_MS: Final = 1000
+HEARTBEAT_TTL_MS: Final = 3000  # three that are lost: the bound end cuts the connection off
 BACKLOG: Final = 1024  # connections that arrive in one storm
 
 
@@ -71,7 +72,7 @@ _CONNECTED: Final = {
     zmq.RECONNECT_IVL_MAX: RECONNECT_MAX_MS,
     zmq.HEARTBEAT_IVL: HEARTBEAT_MS,
     zmq.HEARTBEAT_TIMEOUT: HEARTBEAT_TIMEOUT_MS,
-    zmq.HEARTBEAT_TTL: HEARTBEAT_TIMEOUT_MS,
+    zmq.HEARTBEAT_TTL: HEARTBEAT_TTL_MS,
 }
 OPTIONS: Final = {
     Role.PUBLISHER: _BOUND

@@ -525,6 +525,20 @@ def test_reader_that_lags_reports_its_lag_every_second_until_it_does_not() -> No
     assert set(others) == {KeepAlive()}
 
 
+def test_topics_of_an_idle_reader_are_current_while_heartbeats_come_and_lag_when_they_do_not() -> (
+    None
+):
+    shopping = idle()
+    shopping.pass_time(5)
+    assert max(info.lag_s for info in shopping.topics().values()) <= 0.4
+    shopping.lose(HUB, READER, Heartbeat)
+    shopping.pass_time(3)
+    assert min(info.lag_s for info in shopping.topics().values()) >= 2.5
+    shopping.mend()
+    shopping.pass_time(2)
+    assert max(info.lag_s for info in shopping.topics().values()) <= 0.4
+
+
 def test_hub_that_does_not_know_keep_alives_is_sent_reports() -> None:
     """P-LIVE-7."""
     shopping = late(start=False)
