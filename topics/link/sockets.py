@@ -33,9 +33,12 @@ HANDSHAKE_MS: Final = 2000  # a stranger that connects and says nothing is cut o
 CONNECT_MS: Final = 2000  # a connection into a black hole is tried anew
 RECONNECT_MS: Final = 50  # a hub is back 50 to 200 ms after its restart
 RECONNECT_MAX_MS: Final = 500
-HEARTBEAT_MS: Final = 1000  # a black hole is seen within 2 s; a hung application is not
-HEARTBEAT_TIMEOUT_MS: Final = 1000
-HEARTBEAT_TTL_MS: Final = 3000  # three that are lost: the bound end cuts the connection off
+SILENT_S: Final = 2  # of a connection, until the kernel probes the other end
+PROBE_S: Final = 1
+PROBES: Final = 2  # without an answer: a black hole is seen within 4 s; a hung application is not
+UNACKNOWLEDGED_MS: Final = 4000  # the same for a connection with bytes under way
+PING_MS: Final = 1000  # a reader's sign of life, to the publisher alone
+PING_TTL_MS: Final = 3000  # without one: a process that froze is cut off, and its queue is freed
 BACKLOG: Final = 1024  # connections that arrive in one storm
 
 
@@ -57,22 +60,25 @@ SENT_BYTES_MAX: Final = {
 }
 """The largest frame that each role sends: what the other end accepts. A SUBSCRIBER sends none."""
 
-_BOUND: Final = {
+_COMMON: Final = {
     zmq.LINGER: 0,
     zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
-    zmq.BACKLOG: BACKLOG,
-    # No heartbeat of its own: each peer's carries a time to live, after which the peer is cut off.
+    # The kernel looks for black holes, and wakes nobody. ZeroMQ must not: a connection that it
+    # takes for dead while a queue is full ends the whole process (libzmq 4.3.5, issue 3937).
     zmq.HEARTBEAT_IVL: 0,
+    zmq.HEARTBEAT_TIMEOUT: 0,  # never
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: SILENT_S,
+    zmq.TCP_KEEPALIVE_INTVL: PROBE_S,
+    zmq.TCP_KEEPALIVE_CNT: PROBES,
 }
-_CONNECTED: Final = {
-    zmq.LINGER: 0,
-    zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
+_BOUND: Final = _COMMON | {zmq.BACKLOG: BACKLOG}
+_CONNECTED: Final = _COMMON | {
     zmq.CONNECT_TIMEOUT: CONNECT_MS,
     zmq.RECONNECT_IVL: RECONNECT_MS,
     zmq.RECONNECT_IVL_MAX: RECONNECT_MAX_MS,
-    zmq.HEARTBEAT_IVL: HEARTBEAT_MS,
-    zmq.HEARTBEAT_TIMEOUT: HEARTBEAT_TIMEOUT_MS,
-    zmq.HEARTBEAT_TTL: HEARTBEAT_TTL_MS,
+    # Not of the bound end: it would cut off a reader that only stands still.
+    zmq.TCP_MAXRT: UNACKNOWLEDGED_MS,
 }
 OPTIONS: Final = {
     Role.PUBLISHER: _BOUND
@@ -88,6 +94,8 @@ OPTIONS: Final = {
     | {
         zmq.SNDHWM: READ_MAX,  # subscriptions
         zmq.RCVHWM: READ_MAX,
+        zmq.HEARTBEAT_IVL: PING_MS,
+        zmq.HEARTBEAT_TTL: PING_TTL_MS,
         zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX,
     },
     Role.ROUTER: _BOUND

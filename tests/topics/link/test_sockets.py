@@ -202,8 +202,8 @@ from topicast.topics.link import Link
 link = Link()
 link.connect_subscriber("data", {address!r})
 link.subscribe("data", b"a")
-link.poll(1)
-print("heartbeats are under way", flush=True)
+link.poll(2)
+print("a heartbeat is under way", flush=True)
 while True:
     link.poll(1)
 """
@@ -223,3 +223,42 @@ def test_process_that_froze_is_cut_off_and_comes_back_when_it_thaws(hub, frames)
             assert frames(hub, 1)[0].frame == b"\x01a"
         finally:
             frozen.kill()
+
+
+STALLED = """
+import time
+from topicast.tests.waiting import until
+from topicast.topics.link import Link
+
+hub, reader = Link(), Link()
+reader.connect_dealer("control", hub.bind_router("router", "tcp://127.0.0.1:0"))
+reader.connect_subscriber("data", hub.bind_publisher("publisher", "tcp://127.0.0.1:0"))
+reader.subscribe("data", b"a")
+reader.send("control", b"hello")
+got = []
+until(lambda: got.extend(hub.poll(0.02)) or len(got) == 2)
+peer = next(one.peer for one in got if one.peer)
+sent = {"control": 0, "data": 0}
+for number in range(20_000):
+    sent["control"] += hub.send("router", b"a%06d" % number, peer)
+    sent["data"] += hub.send("publisher", b"a%06d" % number)
+    reader.rest(0.001 if number % 500 == 0 else 0.0)
+began = time.monotonic()
+until(lambda: time.monotonic() > began + 2.5)
+seen = {"control": [], "data": []}
+def all_are_here():
+    for one in reader.poll(0.02):
+        seen[one.name].append(int(one.frame[1:]))
+    return len(seen["control"]) == sent["control"]
+until(all_are_here)
+print(all(found == sorted(found) and len(found) > 250 for found in seen.values()))
+"""
+
+
+@pytest.mark.real
+def test_reader_that_stalls_with_full_queues_goes_on_where_it_was():
+    """In a process of its own, which ZeroMQ ended."""
+    run = [sys.executable, "-c", STALLED]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(run, env=path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
