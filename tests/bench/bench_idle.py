@@ -30,6 +30,7 @@ from topicast.tests.bench.catalogd import DB, SPAWN, BenchCatalogd
 from topicast.tests.bench.report import percentiles, say, target
 from topicast.tests.bench.source import Catalog
 from topicast.tests.cli.processes import statestored, steady_port
+from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 MEMBERS: Final = 1000
@@ -129,6 +130,8 @@ def _crowd(hub: str, members: int, pipe: Connection) -> None:
             case ("current", since):
                 _await_current(catalogs, since)
                 pipe.send(time.monotonic())
+            case other:
+                raise AssertionError(other)
 
 
 def _watch(catalog: Subscriber, seen: list[tuple[int, float]]) -> None:
@@ -139,8 +142,14 @@ def _watch(catalog: Subscriber, seen: list[tuple[int, float]]) -> None:
 def _await_current(catalogs: Iterable[Subscriber], since: float) -> None:
     """Return once every topic of each of ``catalogs`` was current after ``since``."""
     for catalog in catalogs:
-        while any(topic.lag_s >= time.monotonic() - since for topic in catalog.topics()):
-            time.sleep(LOOK_S)
+        until(
+            lambda one=catalog: all(
+                topic.lag_s < time.monotonic() - since for topic in one.topics()
+            ),
+            timeout_s=TIMEOUT_S,
+            what="every topic to be current",
+            interval_s=LOOK_S,
+        )
 
 
 class Stand:
