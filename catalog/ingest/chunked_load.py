@@ -103,6 +103,8 @@ class ChunkedLoad:
         """Whether there is something to read now; what waits to be published is bounded."""
         if self.reading or len(self.slices) >= SLICES_MAX:
             return False
+        if self.first and self.chunks and self.awaited:
+            return False  # the metastore answers the poll first that settles a selection
         if self.rest is None or self.rest:
             return True
         if self.rounds and self.chunks:
