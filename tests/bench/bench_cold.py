@@ -2,6 +2,8 @@
 
 loads   how often it was loaded from the metastore, in reads of what one driver's asking takes
 all     ms until the last driver has its answer, beside 100 clients that ask the metastore
+one     ms until one partition of a cold table of 20,000 is there, by name and by filter in turns,
+        beside a client that reads the table, its partitions' names and the one
 
 Real processes and sockets; each driver is a connection of its own. The mode is minimal, so what
 was invalidated is not loaded before it is asked for. The metastore is a real one (Derby), asked by
@@ -16,12 +18,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
+from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench_latency import TIMEOUT_S
-from topicast.tests.bench.report import beside, say, target, timed_s
+from topicast.tests.bench.metastores import create_large
+from topicast.tests.bench.report import beside, percentiles, quantile, say, target, timed_s
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
@@ -35,6 +40,7 @@ from topicast.topics.wire.messages import SELECT_BLOCKS, Pull, Pulled
 DRIVERS = 100
 PARTITIONS = 500
 TABLES = ("alone", "cold")
+LARGE, CALLS, ONE_MS_MAX = 20_000, 20, 500.0
 
 
 def ask(address: str, table: str, *, drivers: int) -> float:
@@ -81,8 +87,8 @@ def straight_ms(uri: str) -> float:
 
 
 @contextmanager
-def stack(folder: Path) -> Iterator[tuple[str, Operator]]:
-    """Run a metastore with two tables, and hub and catalogd, which has loaded neither."""
+def stack(folder: Path) -> Iterator[tuple[str, Operator, str]]:
+    """Run a metastore with tables, and hub and catalogd, which has loaded none of them."""
     with ExitStack() as started:
         hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
         client = started.enter_context(connect(hive.uri))
@@ -92,6 +98,7 @@ def stack(folder: Path) -> Iterator[tuple[str, Operator]]:
             client.create_table(table)
             days = range(PARTITIONS)
             client.add_partitions([make_partition(table, [f"{day:03}"]) for day in days])
+        create_large(hive, client, ("bench", "large"), partitions=LARGE)
         address = started.enter_context(statestored(folder)).ready["address"]
         minimal = "--catalog_topic_mode=minimal"
         started.enter_context(catalogd(folder, minimal, hive=hive.uri, statestores=address))
@@ -104,11 +111,36 @@ def stack(folder: Path) -> Iterator[tuple[str, Operator]]:
         visit = started.enter_context(Operator(parse_addresses(address), timeout_s=TIMEOUT_S))
         for order in ("refresh", "invalidate"):  # events of their creation may have loaded them
             visit.order(order, ("bench",), sender="bench")
-        yield hive.uri, visit
+        yield hive.uri, visit, address
+
+
+def one_of_many(uri: str, visit: Operator, hub: str) -> None:
+    """Say how long a driver waits for one partition of a large table that is not loaded."""
+    mine, theirs = [], []
+    with connect(uri) as client, Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
+        for number in range(CALLS):
+            visit.order("invalidate", ("bench.large",), sender="bench")
+            day = f"{LARGE - 1 - number:08}"
+            theirs.append(timed_s(lambda day=day: straight_to_one(client, day)) * 1000)
+            how = {"filter": f"ds = '{day}'"} if number % 2 else {"names": [f"ds={day}"]}
+            begin = time.perf_counter()
+            (found,) = catalog.partitions("bench.large", **how)
+            mine.append((time.perf_counter() - begin) * 1000)
+            assert found.values == (day,)
+    facts = percentiles(mine) | beside("HMS", ours=quantile(mine, 0.5), its=quantile(theirs, 0.5))
+    p99 = quantile(mine, 0.99)
+    say("cold", "one", partitions=LARGE, **facts, **target(p99, at_most=ONE_MS_MAX))
+
+
+def straight_to_one(client: HMSClient, day: str) -> None:
+    """Read what a driver reads for one partition of a table that it does not know."""
+    client.get_table("bench", "large")
+    assert len(client.get_partition_names("bench", "large", -1)) == LARGE
+    client.get_partitions_by_names("bench", "large", [f"ds={day}"])
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as temporary, stack(Path(temporary)) as (uri, visit):
+    with tempfile.TemporaryDirectory() as temporary, stack(Path(temporary)) as (uri, visit, hub):
         address = visit.welcome.catalog_address
         counts = [reads(visit, pulls=0)]
         ask(address, "alone", drivers=1)
@@ -119,6 +151,7 @@ def main() -> None:
         facts = {"drivers": DRIVERS, "partitions": PARTITIONS}
         load = beside("reads for one driver", ours=all_, its=one)
         say("cold", "loads", **facts, reads=all_, **load, **target(all_ / one, at_most=1.0))
+        one_of_many(uri, visit, hub)
         say("cold", "all", **facts, ms=took_ms, **beside("HMS", ours=took_ms, its=straight_ms(uri)))
 
 
