@@ -518,16 +518,16 @@ class Catalog:
     def _note_blindness(self, now: float, now_us: int) -> None:
         """Tell readers why changes do not arrive; take it back when what changed has been read."""
         blind, noted = self.poller.blind, self.namespace.metastore_problem()
-        misses_changes = noted and not noted.startswith(REFUSED)  # else they become events
-        if blind and not (misses_changes and blind.startswith(REFUSED)):
-            self._seen_seq = None
+        if not noted or noted.startswith(REFUSED):  # what changed meanwhile becomes events
             self.namespace.set_metastore_problem(blind, at_us=now_us)
-        elif noted and not blind and not misses_changes:
-            self.namespace.set_metastore_problem("", at_us=now_us)
-        elif noted and not blind and self._seen_seq is None:
+        elif blind:
+            self._seen_seq = None
+            if not blind.startswith(REFUSED):
+                self.namespace.set_metastore_problem(blind, at_us=now_us)
+        elif self._seen_seq is None:
             self._seen_seq = self._gap_seq = self.poller.next_seq()
             self.lifecycle, self._list_at = Lifecycle.RELISTING, now
-        elif noted and not blind and self._oldest_unpublished() > (self._seen_seq or 0):
+        elif self._oldest_unpublished() > self._seen_seq:
             self.namespace.set_metastore_problem("", at_us=now_us)
 
     def _resync(self, databases: set[str], tables: set[TableId]) -> None:

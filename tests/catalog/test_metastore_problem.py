@@ -3,6 +3,7 @@
 import pytest
 
 from topicast.catalog.ingest.poller import CHECK_S, EVENTS_OFF, NO_LISTENER, REFUSED, REFUSED_S
+from topicast.catalog.metastore.port import Read
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.errors import SourceRefused
 from topicast.topics.wire.messages import Refused, Sync, Synced
@@ -55,6 +56,39 @@ def test_changes_without_events_are_read_before_the_problem_is_over(
     core.answer_to(Sync(request=9), Synced, turns=4)
 
 
+def test_problem_stays_and_syncs_wait_until_what_changed_has_been_read(core: Alone) -> None:
+    """P-PROBLEM-2."""
+    core.metastore.records = False
+    core.wait(CHECK_S + 1)
+    core.create("d", "u")
+    core.metastore.records = True
+    core.catalogd.hold(Read)
+    core.wait(CHECK_S + 1)
+    assert told(core) == core.catalog.status().problem == NO_LISTENER
+    core.ask(Sync(request=9))
+    core.turn(6)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(12)
+    core.reply(Synced)
+    assert (told(core), core.tables()) == ("", ["t", "u"])
+
+
+def test_listener_that_was_missing_is_not_forgotten_over_refusals(core: Alone) -> None:
+    """P-PROBLEM-2. Given a restart, catalogd learns of the refusals alone."""
+    core.metastore.records = False
+    core.wait(CHECK_S + 1)
+    core.create("d", "u")
+    core.restart()
+    core.metastore.records = True
+    core.metastore.failures += [SourceRefused("not allowed")] * CALLS
+    core.wait(REFUSED_S + 6)
+    assert told(core) == NO_LISTENER
+    core.metastore.failures.clear()
+    core.wait(CHECK_S + 1)
+    assert (told(core), core.tables()) == ("", ["t", "u"])
+
+
 def test_metastore_that_does_not_say_whether_it_records_is_believed(core: Alone) -> None:
     core.metastore.records = None
     core.wait(CHECK_S + 1)
@@ -63,7 +97,7 @@ def test_metastore_that_does_not_say_whether_it_records_is_believed(core: Alone)
 
 
 def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> None:
-    """Given refusals that last, they are told; what was recorded meanwhile is simply read."""
+    """P-PROBLEM-2. Given refusals that last, they are told; what was recorded is simply read."""
     core.metastore.failures += [SourceRefused("not allowed")] * CALLS
     core.ask(Sync(request=9))
     core.wait(REFUSED_S + 6)
