@@ -17,6 +17,8 @@ TopicastError
     └── ObjectGone      dropped between list and read: an ordinary delete
 """
 
+from collections.abc import Callable, Sequence
+
 
 class TopicastError(Exception):
     """Root of every error that Topicast raises."""
@@ -29,14 +31,32 @@ class UsageError(TopicastError):
 
 
 class NoSuchObject(UsageError, KeyError):
-    """The named database, table or partition does not exist."""
+    """The named database, table or partition does not exist.
 
-    def __init__(self, name: str) -> None:
+    ``near``: names that exist and differ little, as far as it is known.
+    """
+
+    def __init__(self, name: str, near: Callable[[], Sequence[str]] = tuple) -> None:
+        """``near`` is called only if somebody looks: not every caller shows the error."""
         super().__init__(name)
         self.name = name
+        self._find = near
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """Names that exist and differ little from ``name``, the nearest first."""
+        return tuple(self._find())
 
     def __str__(self) -> str:
-        return f"no such object: {self.name}"
+        near = self.near
+        return f"no such object: {self.name}" + (f" (near it: {', '.join(near)})" if near else "")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _no_such_object, (self.name, self.near)
+
+
+def _no_such_object(name: str, near: tuple[str, ...]) -> NoSuchObject:
+    return NoSuchObject(name, lambda: near)
 
 
 class OverBudget(UsageError):

@@ -8,6 +8,7 @@ confirm() ──▶ still current, or StaleMetadata: plan again
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from ...topics.errors import NotReady, StaleMetadata, UsageError
@@ -21,6 +22,7 @@ from .. import arguments
 from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view
+SHOWN_MAX: Final = 10  # of its tables, where it is shown
 
 Name = tuple[str, str]  # db, table
 Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # positions of what is stale
@@ -46,6 +48,11 @@ class ReadView:
 
     def __exit__(self, *_exc: object) -> None:
         """Nothing is held but memory."""
+
+    def __repr__(self) -> str:
+        names = [table_name(*name) for name in islice(self._tables, SHOWN_MAX)]
+        more = ", …" if len(self._tables) > SHOWN_MAX else ""
+        return f"<ReadView of {', '.join(names)}{more}>"
 
     def table(self, name: str) -> Table:
         """Return the table ``name``, which is one of those named at the start."""

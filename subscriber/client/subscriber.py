@@ -330,6 +330,14 @@ class Subscriber:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        state = "open" if self._reader.engine is not None else "not open"
+        if self._closed or (self._reader.engine is not None and not self._reader.engine.running):
+            state = "closed"
+        hubs = ",".join(self._settings.statestores)
+        budget = self._settings.budget_bytes
+        return f"<Subscriber {self._settings.name!r} of {hubs}: {state}, budget {budget} bytes>"
+
     def open(self) -> Self:
         """Connect, and return once the namespace and the initial topics are live.
 

@@ -27,6 +27,9 @@ class WriteIntent:
         self._object = object_name(wanted)
         self._number = outbox.add(self._object, self.partitions, state=INTENT)
 
+    def __repr__(self) -> str:
+        return f"<WriteIntent {self._number} of {self._object}>"
+
     def __enter__(self) -> Self:
         return self
 

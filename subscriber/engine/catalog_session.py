@@ -6,7 +6,7 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 
 from collections.abc import Callable, Mapping
 
-from ...topics.errors import NoSuchObject, SourceError, TopicastError
+from ...topics.errors import SourceError, TopicastError
 from ...topics.objects.names import table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
@@ -169,7 +169,8 @@ class CatalogSession:
         self._confirm(reply)
         self._raise_floor(part.topic, (part.epoch, part.topic_version))
         self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
-        outcome = reply.result if part.found else NoSuchObject(request.name)
+        missing = self._replicas.view.missing
+        outcome = reply.result if part.found else missing(request.db, request.table)
         if part.found:
             self._replicas.on_pulled(request.db, request.table)
         if isinstance(outcome, TableSnapshot):

@@ -24,12 +24,19 @@ class Watch(Iterator[Change]):
     """
 
     def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
         self._matches = None if pattern == ALL else re.compile(translate(pattern)).match
         self._ready = threading.Condition()
         self._waiting: dict[str, Change] = {}
         self._lost = False
         self.closed = False  # nothing more will come
         self._urgent: Callable[[str], bool] | None = None  # of the thread that rests
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return (
+            f"<Watch of {self._pattern!r}: {state}, changes of {len(self._waiting)} objects wait>"
+        )
 
     def __next__(self) -> Change:
         """Wait for the next change."""

@@ -95,6 +95,9 @@ class Outbox:
         self._open: dict[int, Write] = {}  # intents that catalogd has; none of them is in the queue
         self._renew_at: float | None = None  # when the open intents are reported again
 
+    def __repr__(self) -> str:
+        return f"<Outbox of {self.metastore or 'no metastore'}: {self.pending} writes pending>"
+
     @property
     def pending(self) -> int:
         """How many writes wait to be reported, or for an answer."""

@@ -16,7 +16,6 @@ from math import inf
 from typing import Final, Protocol
 
 from ...topics.errors import (
-    NoSuchObject,
     NotReady,
     OverBudget,
     StaleMetadata,
@@ -137,7 +136,7 @@ class Prefetcher:
         """
         name, topic = table_name(db, table), table_topic(db, table, self._subscriptions.num_topics)
         if self._view.record(db, table) is None:
-            raise NoSuchObject(name)
+            raise self._view.missing(db, table)
         if self._levels.is_dropped_by_hand(topic):
             text = f"{name} is in topic {topic}, which was dropped by hand: join it first"
             raise UsageError(text)

@@ -9,10 +9,15 @@ what it got was installed while the topic was open. The namespace topic alone de
 table exists; a snapshot answers only if its incarnation is the one that the namespace names.
 """
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from itertools import islice
 from math import inf
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 from weakref import ref
 
@@ -39,6 +44,10 @@ from ...topics.objects.values import (
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
+NEAR_MAX: Final = 3  # names in one error
+NEAR_RATIO: Final = 0.7  # of difflib's: one letter of four may differ
+NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the one that is missing: at most 20 ms
+NEAR_DBS_MAX: Final = 2000
 HEADS_MAX: Final = 1024  # slots for decoded tables, kept in addition to the budget,
 SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
@@ -222,12 +231,12 @@ class View:
         if opening is None or namespace.opening is not opening:
             return None
         if block is None:
-            raise NoSuchObject(table_name(db, table))
+            raise self.missing(db, table)
         held = self.topics.get(table_topic(db, table, self.num_topics))
         content = self._answerable(held, table_key(db, table)) if held is not None else None
         if content is None or held is None:
             if _name_record(block, table) is None:
-                raise NoSuchObject(table_name(db, table))
+                raise self.missing(db, table)
             return None
         if content.names_block != block and not self._confirm(content, block, (db, table)):
             return None
@@ -281,7 +290,7 @@ class View:
             return None
         entry = content.entry(database_key(db)) if content is not None else None
         if entry is None:
-            raise NoSuchObject(db)
+            raise self.missing(db)
         return read_database(decode_database_value(value_of(entry)), entry.version)
 
     def tables(self, db: str) -> tuple[str, ...] | None:
@@ -293,9 +302,30 @@ class View:
         if opening is None or namespace.opening is not opening:
             return None
         if not known:
-            raise NoSuchObject(db)
+            raise self.missing(db)
         blocks = content.entries()
         return tuple([record.name for block in blocks for record in decode_names(value_of(block))])
+
+    def missing(self, db: str, table: str = "") -> NoSuchObject:
+        """Return the error that there is no such database or table, which names near ones."""
+        name = table_name(db, table) if table else db
+        return NoSuchObject(name, partial(self._near, db, table))
+
+    def _near(self, db: str, table: str) -> tuple[str, ...]:
+        """Return names that are held and differ little, the nearest first; of many look at some."""
+        groups = self.topics[NAMESPACE].groups
+        names = groups.get(names_group(db))
+        if table and names is not None:
+            blocks = list(names.entries())
+            at = bisect_right(blocks, names_key(db, table), key=attrgetter("key"))
+            some = blocks[max(at - NEAR_BLOCKS_MAX // 2, 0) :][:NEAR_BLOCKS_MAX]
+            known = [record.name for block in some for record in decode_names(value_of(block))]
+            return tuple(table_name(db, one) for one in _alike(table, known))
+        first = islice((group for group in list(groups) if group.startswith(b"d\0")), NEAR_DBS_MAX)
+        alike = _alike(db, [group[2:-1].decode() for group in first])
+        if not table:
+            return tuple(alike)
+        return tuple(table_name(one, table) for one in alike if self.record(one, table) is not None)
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the operators' rules for drivers, the newest last, as they were last known.
@@ -336,7 +366,7 @@ class View:
         """Return whether ``content`` is of the incarnation in ``block``; remember if it is."""
         record = _name_record(block, name[1])
         if record is None:
-            raise NoSuchObject(table_name(*name))
+            raise self.missing(*name)
         head = content.head(table_key(*name))
         if head is None or head.incarnation != record.incarnation:
             return False
@@ -420,6 +450,10 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
         growth += (after.held_bytes if after else 0) - (before.held_bytes if before else 0)
         swaps.append(Swap(group, before, after))
     return swaps, growth
+
+
+def _alike(name: str, known: Sequence[str]) -> list[str]:
+    return get_close_matches(name, known, n=NEAR_MAX, cutoff=NEAR_RATIO)
 
 
 def full_topic_view() -> TopicView:

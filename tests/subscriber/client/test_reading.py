@@ -1,11 +1,13 @@
 """What an application reads: names, tables and partitions, at any level and across restarts."""
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from topicast.subscriber.client.subscriber import Values
+from topicast.subscriber.store.view import NEAR_BLOCKS_MAX
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
@@ -249,3 +251,42 @@ def test_filter_is_that_of_spark_sql_at_any_level(
         assert tuple(one.name for one in view.partitions("shop.sales", text)) == names
     with pytest.raises(UsageError, match="at 3 'rlike' stands, not a comparison"):
         shopping.partitions("shop.sales", "ds rlike '0.*'")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("shop.order", ("shop.orders",)),
+        ("shop.slaes", ("shop.sales",)),
+        ("shop.nothing", ()),
+        ("shp.orders", ("shop.orders",)),
+        ("shp.nothing", ()),
+        ("nowhere.orders", ()),
+    ],
+)
+def test_error_names_tables_that_are_near(
+    shopping: Shopping, name: str, near: tuple[str, ...]
+) -> None:
+    with pytest.raises(NoSuchObject) as caught:
+        shopping.table(name)
+    assert caught.value.near == near
+    shown = f"no such object: {name}" + (f" (near it: {near[0]})" if near else "")
+    assert str(caught.value) == shown
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.name, copy.near) == (shown, name, near)
+
+
+def test_error_names_databases_that_are_near(shopping: Shopping) -> None:
+    for read in ("tables", "database"):
+        with pytest.raises(NoSuchObject) as caught:
+            shopping.call(lambda catalog, read=read: getattr(catalog, read)("shops"))  # type: ignore[misc]
+        assert caught.value.near == ("shop",)
+
+
+def test_only_some_names_around_a_missing_one_are_looked_at() -> None:
+    shop = Shop()
+    for number in range(64 * (NEAR_BLOCKS_MAX + 8)):
+        shop.create(f"shop.t{number:05}")
+    shopping = Shopping(shop)
+    with pytest.raises(NoSuchObject, match="near it: shop.t01000"):
+        shopping.table("shop.t01000x")

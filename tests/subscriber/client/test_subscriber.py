@@ -101,6 +101,22 @@ def test_many_threads_read_one_table_at_one_moment(running: Served, catalog: Sub
     assert values() == {"10"}
 
 
+def test_what_an_application_holds_says_what_it_is(running: Served) -> None:
+    catalog = Subscriber(running.address, name="ann", budget=1_000_000, metastore="thrift://h:1")
+    state = f"<Subscriber 'ann' of {running.address}: %s, budget 1000000 bytes>"
+    assert repr(catalog) == state % "not open"
+    with catalog:
+        assert repr(catalog) == state % "open"
+        assert repr(catalog.read_view("shop.orders", "shop.sales")) == (
+            "<ReadView of shop.orders, shop.sales>"
+        )
+        watch = catalog.watch("shop.*")
+        assert repr(watch) == "<Watch of 'shop.*': open, changes of 0 objects wait>"
+        assert repr(catalog.write_intent("shop.orders")) == "<WriteIntent 1 of shop.orders>"
+    assert repr(catalog) == state % "closed"
+    assert repr(watch).startswith("<Watch of 'shop.*': closed")
+
+
 def test_closed_subscriber_refuses_calls_and_closes_twice(catalog: Subscriber) -> None:
     catalog.close()
     catalog.close()
