@@ -33,7 +33,7 @@ PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
 SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
 ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same partitions change
-SELECTIONS_MAX: Final = 64  # of one table, that are read first; the oldest is left to the rest
+SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for these
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
 
 _DIRTY: Final = 1 << 62  # the number of no chunk
@@ -94,6 +94,7 @@ class ChunkedLoad:
     unsettled: dict[str, int] = field(default_factory=dict)  # but for ``rest``; the chunk it is in
     selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
     first: bool = False  # the newest chunk was for a selection
+    scanned: bool = False  # names were scanned in the newest call of ``settled``
 
     def __post_init__(self) -> None:
         self.names = sorted(self.rest or ())
@@ -160,20 +161,21 @@ class ChunkedLoad:
 
         Cost: O(SCANNED_MAX); it is to be called again in each turn.
         """
+        self.scanned = False
         awaited = self.selections.get(selector)
         if awaited is None:
+            if len(self.selections) >= SELECTIONS_MAX:
+                return False
             awaited = self._await(selector, columns)
-        some = [
-            awaited.unscanned.popleft() for _ in range(min(SCANNED_MAX, len(awaited.unscanned)))
-        ]
+        count = min(SCANNED_MAX, len(awaited.unscanned))
+        some = [awaited.unscanned.popleft() for _ in range(count)]
         awaited.add(filter(self._is_unsettled, some))
+        self.scanned = count > 0
         while awaited.unread and not self._is_unread(next(iter(awaited.unread))):
             awaited.unread.popitem(last=False)
         if awaited.unscanned or awaited.unread:
             return False
-        while awaited.missing and not self._is_unsettled(awaited.missing[-1]):
-            awaited.missing.pop()
-        return not awaited.missing
+        return self._is_settled(awaited)
 
     def next(self, table: TableId) -> TableRequest:
         """Return what to read now of ``table``."""
@@ -259,6 +261,9 @@ class ChunkedLoad:
             for name in chunk.names:
                 if self.unsettled.get(name) == chunk.number:
                     del self.unsettled[name]
+            if len(self.selections) >= SELECTIONS_MAX:  # those that are settled make room
+                left = self.selections.items()
+                self.selections = {one: a for one, a in left if not self._is_settled(a)}
 
     def _await(self, selector: Selector, columns: Sequence[Column]) -> Awaited:
         matches, ranges = selector.matches(columns), selector.ranges(columns)
@@ -267,8 +272,6 @@ class ChunkedLoad:
         for low, high in [("", AFTER_ALL)] if ranges is None else ranges:
             unscanned += every[bisect_left(every, low) : bisect_left(every, high)]
         unscanned += self.unsettled
-        if len(self.selections) >= SELECTIONS_MAX:
-            del self.selections[next(iter(self.selections))]
         self.selections[selector.unparsed()] = awaited = Awaited(matches, unscanned)
         return awaited
 
@@ -281,6 +284,11 @@ class ChunkedLoad:
             unread = filter(self._is_unread, awaited.unread)
             names.update(dict.fromkeys(islice(unread, share)))
         return tuple(names)
+
+    def _is_settled(self, awaited: Awaited) -> bool:
+        while awaited.missing and not self._is_unsettled(awaited.missing[-1]):
+            awaited.missing.pop()
+        return not awaited.missing and not awaited.unscanned
 
     def _is_unread(self, name: str) -> bool:
         return name in self.dirty or name in (self.rest or ())

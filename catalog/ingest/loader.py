@@ -245,7 +245,7 @@ class Loader:
         self._away_s = RETRY_S  # the next pause
         self._ordered_at = 0.0  # when ``reads`` was last called
         self._slice_at = 0.0  # no slice before
-        self._moved = False  # a selection was looked at since reads were last ordered
+        self._moved = False  # names were scanned for a selection since reads were last ordered
 
     @property
     def wants_poll(self) -> bool:
@@ -307,7 +307,7 @@ class Loader:
         if load is None or load.rest is None:
             return False
         settled = load.settled(selector, columns)
-        self._moved |= not settled
+        self._moved |= load.scanned
         return settled and not self._is_needed(table)
 
     def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:

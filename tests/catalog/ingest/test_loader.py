@@ -6,6 +6,7 @@ from topicast.catalog.ingest.chunked_load import (
     PARTITIONS_PER_READ_MAX,
     ROUNDS_MAX,
     SCANNED_MAX,
+    SELECTIONS_MAX,
     SLICE_MAX,
     SLICES_MAX,
     PublishPartitions,
@@ -895,6 +896,22 @@ def test_filter_is_tried_on_some_names_in_each_turn_and_the_next_turn_is_at_once
         assert not settled(world, selector)
         assert world.loader.deadline() == world.now, "without a fact"
         world.reads()
+    for _ in range(2):
+        assert not settled(world, selector)
+        world.reads()
+    assert world.loader.deadline() != world.now, "all names were tried"
+
+
+def test_more_selections_than_are_read_first_wait_until_one_of_them_is_settled() -> None:
+    world = chunked(*days(3 * PARTITIONS_PER_READ_MAX))
+    selectors = [by_names([day]) for day in days(SELECTIONS_MAX + 1)]
+    assert not any(settled(world, one) for one in selectors)
+    assert len(world.read_and_write().requests[0].names) == SELECTIONS_MAX
+    world.poll()
+    assert [settled(world, one) for one in selectors] == [True] * SELECTIONS_MAX + [False]
+    world.read_and_write()
+    world.poll()
+    assert settled(world, selectors[-1]), "it was among the rest that was read meanwhile"
 
 
 def test_filter_that_is_none_for_the_table_is_said_at_once() -> None:
