@@ -333,7 +333,7 @@ class Catalog:
         self._note_unreadable()
         noted, self._noted = self._noted, []
         if self.lifecycle is Lifecycle.ABANDONED:
-            return (*noted, BeginAnew(finding=self._finding, at_least=self._mint_above))
+            return (*noted, *self._last_effects())
         self.poller.check_late(now)
         if self.serving:
             self._note_blindness(now, now_us)
@@ -474,6 +474,8 @@ class Catalog:
         batch = self.poller.on_polled(fact, now)
         if batch is None:
             return
+        if batch.gap is not None:  # before its events: no part of a table is published alone
+            self._on_gap(batch.gap, batch.seq, now)
         for event in batch.events:
             self.counts.events += 1
             dirty = tuple(one for one in dirty_objects(event) if self.follows(one.db))
@@ -481,15 +483,18 @@ class Catalog:
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
-        if batch.gap is not None:
-            self.counts.gaps += 1
-            self._list_at = now
-            self._gap = (self._gap[0] if self._gap else batch.gap[0]), batch.gap[1]
-            if self.lifecycle is Lifecycle.SERVING:
-                self.lifecycle, self._gap_seq = Lifecycle.RELISTING, batch.seq
         if batch.whole:
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
+
+    def _on_gap(self, gap: Gap, seq: int, now: float) -> None:
+        """Read again what is known, and the names, for what is not."""
+        self.counts.gaps += 1
+        self._list_at = now
+        self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
+        if self.lifecycle is Lifecycle.SERVING:
+            self.lifecycle, self._gap_seq = Lifecycle.RELISTING, seq
+        self._resync(self.namespace.databases(), self._known_tables())
 
     def _on_identified(self, fact: Identified, now: float) -> None:
         finding = self.poller.on_identified(fact, now)
@@ -505,9 +510,12 @@ class Catalog:
         databases = {db: found for db, found in fact.databases.items() if self.follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         if self.serving:
-            self._resync(
-                {*databases, *self.namespace.databases()}, {*tables, *self._known_tables()}
-            )
+            self._resync(databases, (t for t in tables if self.namespace.find(t) is None))
+            if self._gap is not None:
+                known = sum(1 for _ in self._known_tables())
+                text = f"{_missing(self._gap)}: {known} tables are read again, and what is new"
+                self._noted.append(Noted(text=text, trouble=True))
+                self._gap = None
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
             self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
@@ -527,18 +535,15 @@ class Catalog:
         elif self._seen_seq is None:
             self._seen_seq = self._gap_seq = self.poller.next_seq()
             self.lifecycle, self._list_at = Lifecycle.RELISTING, now
+            self._resync(self.namespace.databases(), self._known_tables())
         elif self._oldest_unpublished() > self._seen_seq:
             self.namespace.set_metastore_problem("", at_us=now_us)
 
-    def _resync(self, databases: set[str], tables: set[TableId]) -> None:
-        """Read everything again: events are missing."""
+    def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
+        """Read these again: events are missing."""
         dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
         self.loader.mark_dirty(dirty, seq=self._gap_seq)
         self.loader.resync(sorted(tables), seq=self._gap_seq)
-        if self._gap is not None:
-            text = f"{_missing(self._gap)}: {len(tables)} tables are read again, and the databases"
-            self._noted.append(Noted(text=text, trouble=True))
-            self._gap = None
 
     def _note_unreadable(self) -> None:
         """Note which tables cannot be answered since the last turn, and which can be again."""
@@ -580,6 +585,15 @@ class Catalog:
         if self.poller.may_begin(now) and not names_first:
             effects.append(self.poller.begin(self.loader.begin_poll(), now))
         return effects
+
+    def _last_effects(self) -> tuple[Effect, ...]:
+        """Return the end of this core; of its last turns only what operators ordered is kept."""
+        policy, orders = self.backfill.take(), self.admin.given()
+        end = BeginAnew(finding=self._finding, at_least=self._mint_above)
+        if policy is None and not orders:
+            return (end,)
+        window = self._committed
+        return Commit(transactions=(), window=window, orders=orders, policy=policy), end
 
     def _commit(self) -> list[Effect]:
         """Return what makes everything durable that is not, and its publication."""

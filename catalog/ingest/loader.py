@@ -325,11 +325,18 @@ class Loader:
                     assert_never(one)
 
     def resync(self, tables: Sequence[TableId], *, seq: int) -> None:
-        """Read ``tables`` again, some at a time: events of them are missing."""
+        """Read ``tables`` again, some at a time: events of them are missing.
+
+        What is to be read of them already is read whole: a part alone may not fit what is held.
+        """
         for table in tables:
             self._overtake(table, None)
             self._loads.pop(table, None)
-        self._backlog.resync(tables, seq=seq)
+        again = dict.fromkeys(tables)
+        for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
+            for table in needs.keys() & again.keys():
+                needs[table].merge(Need(seq, obj=True, whole=True, resync=True))
+        self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
         """Load ``table`` in the background, or ``urgent``: now."""
@@ -487,6 +494,8 @@ class Loader:
             self._need(table, Need(seq, data=dirty.data, names=dict.fromkeys(dirty.names)))
 
     def _need(self, table: TableId, need: Need) -> None:
+        if self._backlog.needs_resync(table):
+            need.merge(self._backlog.take_one(table))
         known = self._dirty.get(table)
         if known is None:
             self._dirty[table] = need

@@ -315,6 +315,7 @@ class Poller:
         """
         self.window = window
         self._check = IdentityCheck(known_tables)
+        self._followed = window is not None  # a poll was answered: the window is of its metastore
         self._interval_s = interval_s
         self.error = ""  # of the last poll; "" if it was answered
         self.late = 0  # polls whose answer took LATE_S or longer
@@ -426,6 +427,7 @@ class Poller:
         if lower or fact.connection != self._check.connection:
             self._check.connection, self._due_at = None, now
             return None
+        self._followed = True
         events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < POLL_EVENTS_MAX
         if not whole:
@@ -453,6 +455,8 @@ class Poller:
             self.published = window.state
             return None
         self._due_at = now
+        if not self._followed:
+            return Finding(same=False, why="nothing tells whether the names were read from it")
         finding = self._check.on_identified(
             fact, uuid=window.uuid, last_id=window.last_id, known=window.newest
         )

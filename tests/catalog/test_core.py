@@ -4,11 +4,14 @@ import pytest
 
 from topicast.catalog.core import Commit, Lifecycle, Noted, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
+from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.publish.modes import parse_mode
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
-from topicast.tests.cluster.fake_metastore import TIME_S, make_table
+from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
 from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
@@ -262,7 +265,7 @@ def test_gap_is_said_with_its_ids_and_how_much_is_read_again(gapped: Alone) -> N
     after_gap(gapped)
     texts = [one.text for one in gapped.effects if isinstance(one, Noted) and one.trouble]
     missing = f"events {last + 1} to {last + 2} are missing"
-    assert texts == [f"{missing}: 7 tables are read again, and the databases"]
+    assert texts == [f"{missing}: 5 tables are read again, and what is new"]
     assert gapped.catalog.status().warning == ""
 
 
@@ -297,6 +300,56 @@ def test_tables_are_reported_after_a_gap_as_what_has_become_of_them(gapped: Alon
     entry = gapped.catalog.tables.entry(("d", "t"))
     assert entry is not None
     assert entry.data_version == entry.version > entry.schema_version
+
+
+def test_event_behind_a_gap_publishes_no_part_of_a_table_that_is_not_read_again(
+    gapped: Alone,
+) -> None:
+    """Given lost partitions, when one more is added, then a table of that one alone never was."""
+    table = gapped.metastore.get_table("d", "t")
+    gapped.add(table, "3")
+    gapped.metastore.clean_log(gapped.metastore.current_event_id())
+    gapped.add(table, "4")
+    gapped.catalogd.revive()
+    gapped.turn(30)
+    assert gapped.catalog.counts.gaps == 1
+    assert gapped.partitions() == ["ds=1", "ds=2", "ds=3", "ds=4"]
+    group = table_key("d", "t")
+    written = [one for one in gapped.committed if any(group in e.key for e in one.entries)]
+    assert len(written) == 1
+
+
+def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core: Alone) -> None:
+    core.metastore.become(FakeMetastore())
+    core.turn(1)
+    core.catalogd.hold(Identify)
+    core.turn(4)
+    (check,) = core.catalogd.held
+    mode = parse_mode("minimal", "")
+    core.catalogd.turn_mode(mode)
+    core.catalogd.turn([perform(core.metastore, check)])
+    core.catalogd.resume()
+    core.turn(20)
+    assert core.counts["begun anew"] == 1
+    assert core.catalogd.mode == core.catalogd.store.policy.mode == mode
+    assert core.catalog.namespace.databases() == ("default",)
+    assert core.catalog.namespace.find(("d", "t")) is None
+    assert core.partitions() == []
+
+
+def test_metastore_that_is_replaced_before_the_first_poll_is_another(core: Alone) -> None:
+    """Given names of the first metastore and no event of it, then nothing tells them apart."""
+    found = Alone()
+    found.create_database("d")
+    found.create("d", "t", "ds")
+    found.catalogd.hold(Poll)
+    found.turn(4)
+    assert found.tables() == ["t"]
+    found.metastore.become(core.metastore)
+    found.catalogd.resume()
+    found.turn(20)
+    assert found.counts["begun anew"] == 1
+    assert found.partitions() == ["ds=1", "ds=2"]
 
 
 def test_sync_waits_until_everything_was_read_again(gapped: Alone) -> None:

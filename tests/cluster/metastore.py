@@ -120,16 +120,21 @@ class SimMetastore:
         self._copy = Copy(dict(self.dbs), tables, list(self.events), self.last_id)
 
     def restore(self) -> None:
-        """Put the copy back: what was done since is undone."""
-        assert self._copy is not None
+        """Put the copy back, if there is one: what was done since is undone."""
         copy, self._copy = self._copy, None
-        self._become_another("restore")
+        if copy is None:
+            return
+        self._step("put back")
+        self.connections += 1
         self._hold(copy.dbs, copy.tables)
         self.events, self.last_id = copy.events, copy.last_id
 
     def replace(self, last_id: int, tables: Iterable[TableId], *, known_as: str = "") -> None:
         """Let another metastore be here, with these tables and as many events as ids."""
-        self._become_another("replace")
+        self._copy = None
+        self._step("replace")
+        self.connections += 1
+        self.life += 1
         self.known_as = known_as
         new = SimTable(self.moment, False, self.moment, self.moment)
         self._hold(dict.fromkeys(DBS), {name: replace(new) for name in tables})
@@ -141,11 +146,6 @@ class SimMetastore:
         """Discard every event, as it does with those of yesterday, and all connections."""
         self.events.clear()
         self.connections += 1
-
-    def _become_another(self, kind: str) -> None:
-        self._step(kind)
-        self.connections += 1
-        self.life += 1
 
     def _hold(self, dbs: dict[str, None], tables: dict[TableId, "SimTable"]) -> None:
         for db in DBS:

@@ -168,6 +168,10 @@ class Epochs:
     def __init__(self) -> None:
         self._lives: dict[int, int] = {}  # by epoch
 
+    def forget(self) -> None:
+        """The store is another one: it may go on in an epoch from before."""
+        self._lives.clear()
+
     def committed(self, epoch: int, transactions: Sequence[Transaction]) -> None:
         """Take what became durable in ``epoch``."""
         for key, thrift in _structs(transactions):

@@ -13,7 +13,7 @@ from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.store import NUM_TOPICS
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.application import Application
-from topicast.tests.sim.checkers import Incarnations, Moments, Place, Versions
+from topicast.tests.sim.checkers import Epochs, Incarnations, Moments, Place, Versions
 from topicast.tests.sim.drivers import registration
 from topicast.tests.sim.operator import Operator
 from topicast.tests.sim.sessions import Session
@@ -137,10 +137,11 @@ class Run:
 
     def _record(self) -> None:
         """Have everything that becomes durable looked at."""
-        incarnations, commits = Incarnations(), self.commits
+        incarnations, epochs, commits = Incarnations(), Epochs(), self.commits
 
         def committed(transactions: tuple[Transaction, ...]) -> None:
             incarnations.committed(transactions)
+            epochs.committed(self.world.catalogd.store.epoch, transactions)
             commits.committed(transactions)
             for table, version in reported(transactions):
                 for mirror in self.world.mirrors:
@@ -148,6 +149,7 @@ class Run:
 
         def restored() -> None:
             incarnations.forget()
+            epochs.forget()
             commits.forget()
             self.written.restored()
             for mirror in self.world.mirrors:

@@ -57,8 +57,11 @@ class Trouble:
             self._away,
             self._ambush,
             self._kill_driver,
+            self._replace_metastore,
+            self._put_metastore_back,
+            self._clean_log,
         )
-        fault = rng.choices(faults, [3, 1, 1, 3, 3, 1, 1, 4, 2])[0]
+        fault = rng.choices(faults, [6, 2, 2, 6, 6, 2, 2, 8, 4, 1, 1, 1])[0]
         self.counts[fault.__name__.removeprefix("_")] += 1
         self.world.note(fault.__name__)
         fault()
@@ -156,6 +159,22 @@ class Trouble:
         reader = self.world.rng.choice(self.world.readers)
         reader.slow = self.world.rng.uniform(0.05, 0.5)
         self.world.at(1.0, lambda: setattr(reader, "slow", 0.0))
+
+    def _replace_metastore(self) -> None:
+        """Let another metastore be there, with as many events or more, and some of the tables."""
+        rng, metastore = self.world.rng, self.world.metastore
+        tables = [table for table in metastore.history if rng.random() < 0.5]
+        last_id = metastore.last_id + rng.choice((0, 0, 1, 5))
+        metastore.replace(last_id, tables, known_as=rng.choice(("", "", "another")))
+
+    def _put_metastore_back(self) -> None:
+        """Keep a copy of the metastore, and put it back later; writers go on meanwhile."""
+        metastore = self.world.metastore
+        metastore.save()
+        self.world.at(self.world.rng.uniform(0.1, 0.6), metastore.restore)
+
+    def _clean_log(self) -> None:
+        self.world.metastore.clean_log()
 
     def _away(self) -> None:
         metastore = self.world.metastore
