@@ -110,14 +110,14 @@ class CombinesMovedPages(Fetcher):
 class RemembersWhatIsMissing(View):
     def __init__(self, *content: Any, **rest: Any) -> None:
         super().__init__(*content, **rest)
-        self.missing: set[tuple[str, str]] = set()
+        self.known_missing: set[tuple[str, str]] = set()
 
     def table(self, db: str, table: str) -> TableSnapshot | None:
         try:
             found = super().table(db, table)
         except NoSuchObject:
-            self.missing.add((db, table))
-        if (db, table) in self.missing:
+            self.known_missing.add((db, table))
+        if (db, table) in self.known_missing:
             raise NoSuchObject(table)
         return found
 
