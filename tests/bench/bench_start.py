@@ -13,11 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.catalog.metastore.hms import Hms
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.stores import fill_store, table_of
 from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.cluster.shop import followed
 from topicast.tests.waiting import until
 from topicast.topics.link import Link
 from topicast.topics.wire import decode, encode
@@ -68,15 +74,33 @@ def start(folder: Path, state: str, *, hive: str, hub: str, wait_for_hub: bool =
     return Started(ready_s, synced_s)
 
 
+def known_to(uri: str) -> WindowState:
+    """Return what a store keeps of a metastore with one event."""
+    host, _, port = uri.removeprefix("thrift://").partition(":")
+    with HMSClient(host=host, port=int(port)) as client:
+        client.create_database(Database("known", "", "file:/known", {}))
+    metastore = Hms(uri, timeout_s=10.0)
+    try:
+        return followed(metastore)
+    finally:
+        metastore.close()
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fill_store(folder / "full", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
         with (
             EmbeddedMetastore(folder / "hive", durable=False, optimized=True) as hive,
             statestored(folder) as hub,
             statestored(folder) as other,
         ):
+            fill_store(
+                folder / "full",
+                tables=TABLES,
+                partitioned=PARTITIONED,
+                partitions=PARTITIONS,
+                window=known_to(hive.uri),
+            )
             where = {"hive": hive.uri, "hub": hub.ready["address"]}
             start(folder, "full", **where, wait_for_hub=True)
             full = [start(folder, "full", **where) for _ in range(RUNS)]

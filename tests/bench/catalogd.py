@@ -21,7 +21,7 @@ from topicast.catalog import core
 from topicast.catalog.catalogd import SERVICE
 from topicast.catalog.core import Fact, Requested
 from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import EventWindow, Poll, WindowState
+from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
@@ -31,7 +31,7 @@ from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.source import Catalog
 from topicast.tests.cli.processes import Running, statestored
-from topicast.tests.cluster.fake_metastore import FakeMetastore
+from topicast.tests.cluster.shop import Shop, followed
 from topicast.topics.bulk import Send
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
@@ -70,13 +70,13 @@ class BenchCatalogd:
         self._publisher = Publisher(
             published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
+        self._metastore = Shop(())  # which brings no other event than the one that it is known by
         self._core = core.Catalog(
             catalog.topics,
             starts=starts,
-            window=EventWindow(WindowState(last_id=0, settled=0), now=time.monotonic()),
+            window=EventWindow(followed(self._metastore), now=time.monotonic()),
             settings=core.Settings(),
         )
-        self._metastore = FakeMetastore()  # without an event
 
     def turn(self, timeout_s: float) -> None:
         """Exchange messages with hub and readers for so long."""

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from topicast.catalog.core import Effect, Publish
-from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol.shell import Done, Operation
@@ -24,7 +23,7 @@ from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.reader import Setup
-from topicast.tests.cluster.shop import Shop
+from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.structs import partition_struct, table_struct
 from topicast.topics.objects.names import block_key, group_of, table_key
@@ -123,8 +122,8 @@ class LakeStore(SimStore):
     topics: dict[int, Topic]
 
     @classmethod
-    def holding(cls, lake: "Lake") -> "LakeStore":
-        store = cls(lake.epoch, place=WindowState(last_id=0, settled=0))
+    def holding(cls, lake: "Lake", shop: Shop) -> "LakeStore":
+        store = cls(lake.epoch, place=followed(shop))
         store.versions = {number: topic.version for number, topic in lake.topics.items()}
         store.entries = dict.fromkeys(lake.topics, ())  # those of later commits
         store.topics = lake.topics
@@ -137,18 +136,19 @@ class LakeStore(SimStore):
 class Driver:
     """A subscriber in a cluster whose catalogd holds a lake; time passes as its caller orders.
 
-    Changes are written by catalogd's own tables; its metastore has no events.
+    Changes are written by catalogd's own tables; its metastore has no event of them.
     """
 
     def __init__(self, lake: Lake, *, budget_bytes: int, automatic: bool) -> None:
         self.lake = lake
         self.applied: dict[int, int] = {}  # by table: the version of the last delta that arrived
         self._revision = 0  # of the last change, of any table
+        shop = Shop(())
         self.cluster = Cluster(
             setups=(Setup(budget_bytes=budget_bytes, automatic=automatic),),
             hubs=1,
-            metastore=Shop(()),
-            store=LakeStore.holding(lake),
+            metastore=shop,
+            store=LakeStore.holding(lake, shop),
             check_every=sys.maxsize,
         )
         self._reader = self.cluster.readers[0]

@@ -30,16 +30,18 @@ PIECE_BLOCKS: Final = 50  # in one transaction: below 64 KB
 NOW_US: Final = 1_700_000_000_000_000
 COLUMNS: Final = tuple(f"column_{number:02d}" for number in range(20))
 Rows = list[tuple[bytes, bytes]]
+NEW: Final = WindowState(last_id=0, settled=0)  # of a metastore without an event
 
 
-def fill_store(folder: Path, *, tables: int, partitioned: int, partitions: int) -> None:
+def fill_store(
+    folder: Path, *, tables: int, partitioned: int, partitions: int, window: WindowState = NEW
+) -> None:
     """Write a store of ``tables``, of which ``partitioned`` share ``partitions``.
 
-    It stands at event 0, as a metastore does that is new.
+    ``window`` says by which events its metastore is known again.
     """
     store = Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=1)
     versions = store.versions
-    window = pack_state(WindowState(last_id=0, settled=0))
     waiting = _writes(tables, partitioned, partitions)
     while turn := tuple(islice(waiting, TURN)):
         transactions = []
@@ -56,7 +58,7 @@ def fill_store(folder: Path, *, tables: int, partitioned: int, partitions: int) 
                     at_us=NOW_US,
                 )
             )
-        store.commit(transactions, last_event_id=0, window=window)
+        store.commit(transactions, last_event_id=window.last_id, window=pack_state(window))
     store.close()
 
 

@@ -4,8 +4,25 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
+from topicast.catalog.ingest.identity import KNOWN_MAX
+from topicast.catalog.ingest.poller import WindowState
+from topicast.catalog.metastore.port import Metastore
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.names import parse_table_name, partition_values
+
+ALL_EVENTS = 1000
+
+
+def followed(metastore: Metastore) -> WindowState:
+    """Return what a store keeps that has read all events of ``metastore``, up to ALL_EVENTS.
+
+    By the events catalogd knows this metastore again, whatever else is in the store.
+    """
+    events = metastore.events_after(0, events_max=ALL_EVENTS)
+    last_id = metastore.current_event_id()
+    known = tuple((event.id, event.digest) for event in events[-KNOWN_MAX:])
+    return WindowState(last_id=last_id, settled=last_id, known=known)
+
 
 NAMES = ("items", "orders", "people", "sales", "stock", "visits")
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.poller import WindowState, pack_state
+from topicast.catalog.ingest.poller import pack_state
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.bench.stores import Rows, names_of
 from topicast.tests.cluster.served import served
+from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.subscriber.store.cycles import TOPICS
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
@@ -104,8 +105,8 @@ BATCH = 50  # rows in one transaction: below 64 KB
 COLUMNS = tuple(f"column_{number:02}" for number in range(20))
 
 
-def fill(folder: Path) -> None:
-    """Write a store of catalogd whose topics at full take 1.5 MB each, 12 MB in all."""
+def fill(folder: Path, shop: Shop) -> None:
+    """Write a store of catalogd, which follows ``shop``; its topics at full take 1.5 MB each."""
     dice = Random(1)
     tables = {topic: list(islice(_names(topic), TABLES)) for topic in range(TOPICS)}
     rows = {
@@ -128,8 +129,8 @@ def fill(folder: Path) -> None:
         for topic, every in rows.items()
         for version, some in enumerate(_batches(every), 1)
     ]
-    window = pack_state(WindowState(last_id=0, settled=0))
-    store.commit(transactions, last_event_id=0, window=window)
+    window = followed(shop)
+    store.commit(transactions, last_event_id=window.last_id, window=pack_state(window))
     store.close()
 
 
@@ -153,8 +154,9 @@ def _batches(rows: Rows) -> Iterator[Rows]:
 def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fill(tmp_path)
-    with served(tmp_path, num_topics=TOPICS) as running:
+    shop = Shop(())
+    fill(tmp_path, shop)
+    with served(tmp_path, shop, num_topics=TOPICS) as running:
         process = "topicast.tests.subscriber.store.cycles"
         done = subprocess.run(
             [*PYTHON, process, running.address, str(BUDGET), str(CYCLES)],
