@@ -252,7 +252,8 @@ def found(drivers: Drivers, plain: Application) -> Found:
         stage.settle("plain", change)
         if change.suffix:
             stage.settle("ours", change)
-    assert stage.reader.do("handle.status().errors") == 0
+    status = stage.reader.do("status = handle.status(); [status.errors, status.last_error]")
+    assert status == [0, ""]
     return found
 
 

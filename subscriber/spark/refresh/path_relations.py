@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from ....topics.errors import NoSuchObject
 from ...protocol.shell import DROPPED, Change
 from ..guard import Guard
 
@@ -83,7 +84,10 @@ class PathRelations:
                 table = next(iter(self._waiting))
                 find, overwritten = self._waiting.pop(table)
             with self._guard("refresh relations over paths"):
-                location = find(table) if table else EVERYTHING
+                try:
+                    location = find(table) if table else EVERYTHING
+                except NoSuchObject:
+                    continue  # it was dropped or renamed meanwhile
                 if location or not table:
                     always = overwritten or self._refresh_existing
                     self._relations.renew_paths(table or "*", location, always=always)

@@ -9,7 +9,7 @@ from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh import path_relations as module
 from topicast.subscriber.spark.refresh.path_relations import PathRelations
 from topicast.tests.subscriber.spark.spark_stub import Stub
-from topicast.topics.errors import NotReady
+from topicast.topics.errors import NoSuchObject, NotReady
 
 WAIT_S = 20
 
@@ -32,6 +32,8 @@ class Scene:
         self.may_answer.wait(WAIT_S)
         if table == "d.lost":
             raise NotReady("no answer")
+        if table == "d.gone":
+            raise NoSuchObject(table)
         return "" if table == "d.view" else f"file:/w/{table}"
 
     def changed(
@@ -78,6 +80,13 @@ def test_table_that_lies_nowhere_or_cannot_be_looked_up_renews_nothing() -> None
     assert (scene.renewed(), scene.guard.errors) == ([], 1)
     scene.changed("d.t")
     assert len(scene.renewed()) == 1, "others go on"
+
+
+def test_table_that_is_dropped_before_it_is_looked_up_is_no_failure() -> None:
+    scene = Scene()
+    scene.changed("d.gone", "d.t")
+    assert scene.renewed() == [("d.t", "file:/w/d.t", False)]
+    assert scene.guard.errors == 0
 
 
 def test_what_changes_while_another_is_looked_up_waits_once() -> None:
