@@ -488,10 +488,14 @@ class Catalog:
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
     def _on_gap(self, gap: Gap, seq: int, now: float) -> None:
-        """Read again what is known, and the names, for what is not."""
+        """Note what is missing, and read everything again."""
         self.counts.gaps += 1
-        self._list_at = now
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
+        self._read_again(seq, now)
+
+    def _read_again(self, seq: int, now: float) -> None:
+        """Read again what is known, and the names, for what is not."""
+        self._list_at = now
         if self.lifecycle is Lifecycle.SERVING:
             self.lifecycle, self._gap_seq = Lifecycle.RELISTING, seq
         self._resync(self.namespace.databases(), self._known_tables())
@@ -503,6 +507,8 @@ class Catalog:
         self._finding = str(finding)
         if not finding.same:
             self.lifecycle = Lifecycle.ABANDONED
+        elif finding.by_tables:  # polls may show no gap, as ids of another log can go on from ours
+            self._read_again(self.poller.next_seq(), now)
         self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:

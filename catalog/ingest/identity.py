@@ -53,10 +53,14 @@ class Identified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Whether a connection leads to the ``same`` metastore, and ``why`` that is known."""
+    """Whether a connection leads to the ``same`` metastore, and ``why`` that is known.
+
+    ``by_tables``: no event told it, so what happened since the last one that was read is unknown.
+    """
 
     same: bool
     why: str
+    by_tables: bool = False
 
     def __str__(self) -> str:
         return f"{'the same' if self.same else 'another'} metastore: {self.why}"
@@ -100,7 +104,7 @@ def compare_tables(known: Creations, found: Creations) -> Finding:
         for table, at in known.items()
     )
     why = f"no known event is left, and {alike} of {len(known)} known tables are there"
-    return Finding(same=2 * alike >= len(known), why=why)
+    return Finding(same=2 * alike >= len(known), why=why, by_tables=bool(known))
 
 
 class IdentityCheck:
