@@ -200,6 +200,7 @@ class Core:
         subscriptions, catalog = self._subscriptions, self._catalog
         if subscriptions.unsettled or self._replicas.unsettled:
             effects += subscriptions.settle(now=now)
+            self.placement.settle()
         moved = subscriptions.catalog_address != catalog.address
         if moved or self._lineage.compare_at is not None:
             effects += catalog.settle(now=now)

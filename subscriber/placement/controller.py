@@ -106,6 +106,14 @@ class PlacementController:
         """Tell whether the application has dropped ``topic``, and not joined it again."""
         return topic in self._by_hand and self._replicas.level(topic) == NONE
 
+    def settle(self) -> None:
+        """Leave to plans again what the application could not join, and does not hold."""
+        for topic in [*self._by_hand]:
+            failed = self._subscriptions.failure(topic) is not None
+            if failed and self._replicas.target_level(topic) == NONE:
+                self._by_hand.discard(topic)
+                self._reasons.pop(topic, None)
+
     def join(self, topics: tuple[int, ...], level: int, *, now: float) -> Started[None]:
         """Follow ``topics`` by hand at ``level``, minimal or full."""
         effects = self._subscriptions.join(topics, level, now=now)

@@ -157,6 +157,7 @@ class Subscriptions:
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Lower ``topic`` to none."""
         self._raising.pop(topic, None)
+        self._failures.pop(topic, None)
         return self.replicas.drop(topic) if topic in self.replicas else ()
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
@@ -311,8 +312,9 @@ class Subscriptions:
         self, state: TopicState, joined: Joined, *, fenced: bool, now: float
     ) -> tuple[Effect, ...]:
         if state.answer == DENIED:
+            effects = self.drop(state.topic)
             self._failures[state.topic] = _denied(state.topic, "minimal")
-            return self.drop(state.topic)
+            return effects
         if not fenced or not self.accepts(joined.epoch, joined.start, now=now):
             return ()  # it catches up, in time
         return self.replicas.set_position(state.topic, (joined.epoch, state.version), now=now)

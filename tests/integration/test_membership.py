@@ -129,7 +129,8 @@ def test_hub_dies_in_the_middle_of_a_join(
         until(lambda: level(catalog) == "minimal", timeout_s=20, what="the first use")
         catalog.partitions("members.big")  # all of it is pulled, and has to give way
         join = Doing(lambda: catalog.join(TOPIC, "full"))
-        until(dam.held.is_set, timeout_s=30, what="the middle of the join")
+        until(lambda: dam.held.is_set() or not join.running, timeout_s=30, what="the middle")
+        assert join.running, join.result()
         assert level(catalog) == "minimal", "which stays until the other one is there"
         revise(client, TABLES, 1)
         catalog.sync(timeout_s=40)

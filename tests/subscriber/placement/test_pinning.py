@@ -370,6 +370,7 @@ READ = ("read", "items")
             ],
             3562,
         ),
+        ([("join", "items"), ("pin", "items")], 2909),  # a join that is refused is no drop by hand
     ],
 )
 def test_held_pins_stay_where_they_once_did_not(steps: list[tuple[str, str]], room: int) -> None:
