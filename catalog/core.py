@@ -444,6 +444,7 @@ class Catalog:
             metastore_silent_s=poller.silent_s(self._now),
             databases=len(self.namespace.databases()),
             tables_to_load=self.loader.tables_left,
+            loading=status.first_of(self.loader.loading()),
             tables_unreadable=len(self._unreadable),
             unreadable=status.first_of(self._unreadable),
             waiting_requests=self.dispatcher.waiting,

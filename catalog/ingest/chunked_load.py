@@ -118,6 +118,16 @@ class ChunkedLoad:
         return len(self.names) - len(self.rest or ())
 
     @property
+    def text(self) -> str:
+        """How far the load is; at its end, why it goes on."""
+        if self.rest is None:
+            return "its partitions are being listed"
+        if self.rest or not self.rounds:
+            return f"{self.read} of {len(self.names)} partitions are read"
+        again = f"{len(self.closing)} are read again, round {self.rounds} of {ROUNDS_MAX}"
+        return f"its partitions are written while it loads: {again}"
+
+    @property
     def awaited(self) -> bool:
         """Whether somebody may wait for a selection."""
         return any(one.missing or one.unscanned for one in self.selections.values())

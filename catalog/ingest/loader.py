@@ -287,6 +287,10 @@ class Loader:
         """Return whether ``table`` is LOADING."""
         return table in self._loads
 
+    def loading(self) -> dict[TableId, str]:
+        """Return how far each table is that is LOADING."""
+        return {table: load.text for table, load in self._loads.items()}
+
     def progress(self, table: TableId) -> tuple[int, int] | None:
         """Return how many partitions of ``table``, of how many, have been read; None: not known."""
         load = self._loads.get(table)

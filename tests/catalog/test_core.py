@@ -4,6 +4,7 @@ import pytest
 
 from topicast.catalog.core import Commit, Lifecycle, Noted, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
+from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
@@ -153,6 +154,27 @@ def test_partition_that_changes_while_its_table_loads_is_read_again(large: Alone
     assert held(large).partitions == COMPLETE
     names = large.partitions()
     assert (len(names), "ds=x" in names, "ds=01" in names) == (25, True, False)
+
+
+def test_table_whose_partitions_are_written_without_a_pause_is_named_until_it_is_complete(
+    large: Alone,
+) -> None:
+    """Given another partition at each poll: three chunks and four rounds, each with its poll."""
+    table = large.metastore.get_table("d", "t")
+    assert large.catalog.status().loading == "d.t: 10 of 25 partitions are read"
+    large.catalogd.resume()
+    said, turns = list[str](), 0
+    while held(large).partitions != COMPLETE and turns < 3 + 2 * (ROUNDS_MAX + 1):
+        large.add(table, f"x{turns}")
+        large.turn()
+        said.append(large.catalog.status().loading)
+        turns += 1
+    assert held(large).partitions == COMPLETE
+    busy = "d.t: its partitions are written while it loads: "
+    assert any(text.startswith(busy) and text.endswith(f"round 3 of {ROUNDS_MAX}") for text in said)
+    assert large.catalog.status().loading == ""
+    large.turn(4)
+    assert len(large.partitions()) == 25 + turns
 
 
 def test_table_that_was_loading_at_a_crash_is_loaded_again(large: Alone) -> None:
