@@ -73,7 +73,7 @@ CLAIMS_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1
 LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 0.5 ms
 
 Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
-Base = Callable[[str, str], tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]]
+Base = Callable[[str, str], tuple[int, TableSnapshot | None, tuple[Claimed, ...]]]
 
 
 class TableRequest(NamedTuple):
@@ -111,7 +111,6 @@ class Fetch:
 
 @dataclass(slots=True)
 class _Fenced:
-    topic: int
     pulls: int = 0  # open ones
     minimum: int = 0  # topic version; an older reply is not returned
 
@@ -119,17 +118,20 @@ class _Fenced:
 class InvalidationFence:
     """The newest invalidation of each table that is being pulled, and of no other.
 
-    The replicas report invalidations while the fetcher begins and ends pulls.
+    The replicas report invalidations while the fetcher begins and ends pulls. A pull may begin
+    before the number of topics is known, or before it changes: a group's topic is looked up late.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, topic_of: Callable[[bytes], int]) -> None:
+        """``topic_of`` returns the topic of a group, by the number of topics there are now."""
         self.pulls = 0  # open ones: without any there is nothing to invalidate
+        self._topic_of = topic_of
         self._pulled: dict[bytes, _Fenced] = {}  # by group
 
-    def begin(self, topic: int, group: bytes) -> None:
+    def begin(self, group: bytes) -> None:
         """A pull of ``group`` begins."""
         self.pulls += 1
-        self._pulled.setdefault(group, _Fenced(topic)).pulls += 1
+        self._pulled.setdefault(group, _Fenced()).pulls += 1
 
     def end(self, group: bytes) -> None:
         """A pull of ``group`` has ended."""
@@ -161,7 +163,7 @@ class InvalidationFence:
         return 0 if pulled is None else pulled.minimum
 
     def _of(self, topic: int) -> list[_Fenced]:
-        return [pulled for pulled in self._pulled.values() if pulled.topic == topic]
+        return [one for group, one in self._pulled.items() if self._topic_of(group) == topic]
 
 
 class LatencyEstimate:
@@ -236,8 +238,8 @@ class Reply:
 class Fetcher:
     """The pulls that are under way, and the fetches that wait for each.
 
-    ``base`` returns a table's topic, the accepted epoch, what is held of the table in it, and the
-    claims about other tables of the topic.
+    ``base`` returns the accepted epoch, what is held of a table in it, and the claims about other
+    tables of its topic.
     """
 
     def __init__(
@@ -392,11 +394,11 @@ class Fetcher:
         return True
 
     def _open(self, wanted: TableRequest, fetches: list[Fetch], now: float) -> int:
-        topic, epoch, base, claims = self._base(wanted.db, wanted.table)
+        epoch, base, claims = self._base(wanted.db, wanted.table)
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
         request = self._requests.open(pull, now=now)
         self._running[wanted] = request
-        self.fence.begin(topic, wanted.group)
+        self.fence.begin(wanted.group)
         return request
 
     def _continue(self, part: Pulled, *, now: float) -> Effects:

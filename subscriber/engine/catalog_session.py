@@ -232,17 +232,15 @@ class CatalogSession:
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
-    def _base(
-        self, db: str, table: str
-    ) -> tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]:
-        """Return a table's topic, the accepted epoch, the table as held in it, and the claims."""
+    def _base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
+        """Return the accepted epoch, a table as held in it, and the claims about its topic."""
         topic = table_topic(db, table, self._subscriptions.num_topics)
         epoch = self._lineage.accepted[0]
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
-            return topic, epoch, None, ()
+            return epoch, None, ()
         claims = claims_about_mates(held, group, reached=self._reached(topic, epoch))
-        return topic, epoch, held.content(group), claims
+        return epoch, held.content(group), claims
 
     def _held(self, topic: int, epoch: int) -> TopicView | None:
         held = self._replicas.view.topics.get(topic)

@@ -146,7 +146,7 @@ class TopicReplicas:
         self.resident_set = resident_set
         self._policy = resident_set.policy
         self.change_feed = ChangeFeed()
-        self.fence = InvalidationFence()
+        self.fence = InvalidationFence(self.view.topic_of)
         self.catch_ups = 0  # requests for one since the start
         self.over: OverBudget | None = None  # why the namespace could not be held
         self._evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room

@@ -27,6 +27,7 @@ from ...topics.objects.names import (
     group_of,
     names_group,
     names_key,
+    parse_table_key,
     problem_key,
     rules_key,
     table_key,
@@ -261,6 +262,11 @@ class View:
         """Return the namespace's record of a table, whether the namespace is open or not."""
         block = self._names_block(self.topics[NAMESPACE], db, table)
         return None if block is None else _name_record(block, table)
+
+    def topic_of(self, group: bytes) -> int:
+        """Return the topic of a table's group."""
+        key = parse_table_key(group)
+        return table_topic(key.db, key.table, self.num_topics)
 
     def reached(self, db: str, table: str) -> tuple[int, int]:
         """Return epoch and version up to which a table's topic is held, (0, 0) if it is not."""

@@ -222,8 +222,8 @@ class AnyEpoch(int):
 class HoldsInAnyEpoch(Fetcher):
     def __init__(self, *ids: Any, base: Any, **rest: Any) -> None:
         def of_any_epoch(db: str, table: str) -> Any:
-            topic, epoch, *held = base(db, table)
-            return topic, AnyEpoch(epoch), *held
+            epoch, *held = base(db, table)
+            return AnyEpoch(epoch), *held
 
         super().__init__(*ids, base=of_any_epoch, **rest)
 

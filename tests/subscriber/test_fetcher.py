@@ -50,12 +50,13 @@ from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused
 LONG = "x" * (TEXT_MAX + 1)
 
 
-def nothing_held(_db: str, _table: str) -> tuple[int, int, None, tuple[()]]:
-    return 0, 0, None, ()
+def nothing_held(_db: str, _table: str) -> tuple[int, None, tuple[()]]:
+    return 0, None, ()
 
 
 def fetcher(base: Base = nothing_held, *, name: str = "") -> Fetcher:
-    return Fetcher(count(1).__next__, base=base, fence=InvalidationFence(), name=name)
+    fence = InvalidationFence(lambda _: 0)
+    return Fetcher(count(1).__next__, base=base, fence=fence, name=name)
 
 
 def fetch(table: str = "orders", *, bytes_max: float = inf) -> Fetch:
@@ -192,7 +193,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
 ) -> None:
     key = table_key("shop", "orders")
     held = snapshot_of(service.rows("shop.orders"), selections=NO_SELECTIONS)
-    bases = [(0, service.epoch - 1, held, ()), (0, service.epoch, None, ())]
+    bases = [(service.epoch - 1, held, ()), (service.epoch, None, ())]
     machine, pull = begun(fetch(), lambda _db, _table: bases.pop(0))
     assert key in dict(pull.held)
     assert machine.part(service.pulled(pull), now=0.0) == (None, ())  # equal versions, other tables
@@ -255,7 +256,7 @@ def test_page_that_is_answered_twice_counts_once(service: Published) -> None:
 
 def test_names_alone_are_requested_without_what_is_held(service: Published) -> None:
     held = snapshot_of(service.rows("shop.sales")[:2], selections=NO_SELECTIONS)
-    machine = fetcher(lambda _db, _table: (0, service.epoch, held, ()))
+    machine = fetcher(lambda _db, _table: (service.epoch, held, ()))
     assert sent(machine.begin(sales(names_only=True), now=0.0))[0].held == ()
     assert sent(machine.begin(sales(), now=0.0))[0].held
 
@@ -328,14 +329,14 @@ def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Publi
 
 
 def test_fence_remembers_invalidations_of_what_is_being_pulled_only() -> None:
-    fence = InvalidationFence()
+    fence = InvalidationFence(lambda _: 1)
     fence.invalidate(b"a", 5)
-    fence.begin(1, b"a")
+    fence.begin(b"a")
     assert fence.minimum(b"a") == 0
     fence.invalidate(b"a", 7)
     fence.invalidate(b"a", 6)
     assert (fence.minimum(b"a"), fence.minimum(b"b")) == (7, 0)
-    fence.begin(1, b"a")
+    fence.begin(b"a")
     fence.end(b"a")
     assert fence.minimum(b"a") == 7  # another pull of it runs
     fence.end(b"a")
@@ -343,15 +344,28 @@ def test_fence_remembers_invalidations_of_what_is_being_pulled_only() -> None:
 
 
 def test_invalidation_of_a_topic_counts_for_each_of_its_tables() -> None:
-    fence = InvalidationFence()
-    fence.begin(1, b"a")
-    fence.begin(2, b"b")
+    fence = InvalidationFence({b"a": 1, b"b": 2}.__getitem__)
+    fence.begin(b"a")
+    fence.begin(b"b")
     fence.invalidate_all(1, 9)
     assert (fence.minimum(b"a"), fence.minimum(b"b")) == (9, 0)
     fence.new_epoch(1)
     fence.invalidate(b"b", 4)
     fence.new_epoch(1)
     assert (fence.minimum(b"a"), fence.minimum(b"b")) == (0, 4)
+
+
+def test_fence_finds_the_topic_of_a_pull_that_began_before_topics_were_known() -> None:
+    topics = {b"a": 0}
+    fence = InvalidationFence(topics.__getitem__)
+    fence.begin(b"a")
+    topics[b"a"] = 1
+    fence.invalidate(b"a", 9)
+    fence.new_epoch(0)
+    fence.invalidate_all(0, 10)
+    assert fence.minimum(b"a") == 9
+    fence.invalidate_all(1, 12)
+    assert fence.minimum(b"a") == 12
 
 
 def test_small_pulls_measure_the_round_trip_and_large_ones_the_rate() -> None:
