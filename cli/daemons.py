@@ -12,7 +12,6 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,6 +19,7 @@ import click
 from ..catalog.config import CatalogdConfig
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
+from ..topics.settings import state_folder
 from .flags import F, flags_of, option, settings, version_option
 from .logs import log_to_stderr
 from .output import FAILED, WRONG_USE, run
@@ -73,12 +73,6 @@ def _web_options(port: int) -> Callable[[F], F]:
     return decorate
 
 
-def state_folder(name: str) -> Path:
-    """Return the platform's folder for what ``name`` keeps over its restarts."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "topicast" / name
-
-
 @click.command("statestored", context_settings=settings(), epilog=EXIT_CODES)
 @flags_of(StatestoredConfig, meanings=STATESTORED_FLAGS)
 @_web_options(STATESTORED_PAGES_PORT)
@@ -103,7 +97,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     CatalogdConfig,
     meanings=CATALOGD_FLAGS,
     defaults={
-        "state_dir": (state_folder("catalogd"), "~/.local/state/topicast/catalogd"),
+        "state_dir": (state_folder("catalogd", os.environ), "~/.local/state/topicast/catalogd"),
         "catalog_topic_mode": (None, "the stored one, at first mixed"),
         "catalog_topic_mode_overrides": (None, "the stored ones, at first none"),
     },

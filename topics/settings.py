@@ -4,10 +4,11 @@ Text in, value or ``ConfigError`` out; the caller knows where the text came from
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from ipaddress import IPv6Address, ip_address
+from pathlib import Path
 from typing import Final
 
 from .errors import ConfigError
@@ -129,6 +130,12 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
         allowed = "without keys only loopback is served: 127.0.0.1, localhost or ::1"
         raise ConfigError(setting, host, allowed)
     return Address("tcp", host, port)
+
+
+def state_folder(name: str, environ: Mapping[str, str]) -> Path:
+    """Return the platform's folder for what ``name`` keeps over its restarts."""
+    base = environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "topicast" / name
 
 
 def metastore_hosts(uris: str) -> frozenset[str]:

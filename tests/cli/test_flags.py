@@ -6,7 +6,7 @@ import click
 import pytest
 
 from topicast.catalog.config import CatalogdConfig
-from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, state_folder
+from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS
 from topicast.cli.flags import flags_of, settings, statestores_option, version_option
 from topicast.statestore.config import StatestoredConfig
 from topicast.topics.errors import ConfigError
@@ -111,10 +111,3 @@ def test_statestores_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
 def test_every_setting_has_a_meaning() -> None:
     assert list(STATESTORED_FLAGS) == list(StatestoredConfig.__dataclass_fields__)
     assert list(CATALOGD_FLAGS) == list(CatalogdConfig.__dataclass_fields__)
-
-
-def test_state_folder_is_the_platforms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
-    assert state_folder("catalogd") == Path("/var/state/topicast/catalogd")
-    monkeypatch.delenv("XDG_STATE_HOME")
-    assert state_folder("catalogd") == Path.home() / ".local/state/topicast/catalogd"

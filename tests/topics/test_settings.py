@@ -1,5 +1,7 @@
 """Sizes, durations and addresses as people write them, and as they mistype them."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from topicast.topics.settings import (
     parse_addresses,
     parse_duration_s,
     parse_size,
+    state_folder,
 )
 
 
@@ -171,3 +174,9 @@ def test_metastores_are_known_by_host_and_port_and_loopback_has_one_name() -> No
     )
     assert metastore_hosts("thrift://[::1]:1") == {"localhost:1"}
     assert metastore_hosts(" , ") == frozenset()
+
+
+def test_state_folder_is_the_platforms() -> None:
+    found = state_folder("catalogd", {"XDG_STATE_HOME": "/var/state"})
+    assert found == Path("/var/state/topicast/catalogd")
+    assert state_folder("catalogd", {}) == Path.home() / ".local/state/topicast/catalogd"

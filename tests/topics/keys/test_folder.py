@@ -1,0 +1,183 @@
+"""The folder of keys: the first start, files that only their owner may read, adding, revoking."""
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from topicast.topics.errors import ConfigError
+from topicast.topics.keys.clients import ClientRole
+from topicast.topics.keys.credential import KeyPair
+from topicast.topics.keys.files import secret_fault
+from topicast.topics.keys.folder import KeysFolder, default_folder, find_credential
+
+NUMBERS: Iterator[int] = count(1)
+
+
+def new_pair() -> KeyPair:
+    number = next(NUMBERS)
+    return KeyPair(public=f"p{number:039}", secret=f"s{number:039}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> KeysFolder:
+    made = KeysFolder(tmp_path / "keys")
+    made.make(new_pair)
+    return made
+
+
+def test_first_start_makes_keys_that_only_the_user_can_read(folder: KeysFolder) -> None:
+    files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.path.iterdir()}
+    names = ("catalogd.key", "statestored.key", "driver.key", "operator.key", "clients", "lock")
+    assert files == dict.fromkeys(names, 0o600)
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    driver, hub = folder.credential("driver"), folder.credential("statestored")
+    assert driver.role is ClientRole.DRIVER
+    assert driver.hub_key("tcp://127.0.0.1:24000") == hub.pair.public
+    assert driver.catalogd == folder.credential("catalogd").pair.public
+    assert {one.public for one in folder.clients()} >= {driver.pair.public, hub.pair.public}
+
+
+def test_second_start_leaves_the_keys_as_they_are(folder: KeysFolder) -> None:
+    before = {path: path.read_bytes() for path in folder.path.iterdir()}
+    folder.make(new_pair)
+    assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_start_that_died_half_way_is_done_again(folder: KeysFolder) -> None:
+    (folder.path / "clients").unlink()
+    (folder.path / "driver.key").unlink()
+    folder.make(new_pair)
+    assert folder.clients().with_key(folder.credential("driver").pair.public) is not None
+
+
+def test_processes_that_start_at_once_make_the_keys_once(tmp_path: Path) -> None:
+    script = (
+        "import secrets, sys; from pathlib import Path\n"
+        "from topicast.topics.keys.credential import KeyPair\n"
+        "from topicast.topics.keys.folder import KeysFolder\n"
+        "pair = lambda: KeyPair(public=secrets.token_hex(20), secret=secrets.token_hex(20))\n"
+        "folder = KeysFolder(Path(sys.argv[1])); sys.stdin.read(1); folder.make(pair)\n"
+        "print(folder.credential('driver').pair.public, folder.clients().named('driver').public)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "keys")]
+    pipe = subprocess.PIPE
+    both = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
+    for one in both:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    printed = {one.communicate(timeout=60)[0] for one in both}
+    assert len(printed) == 1
+    assert len(set(printed.pop().split())) == 1
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_key_that_others_can_read_is_refused_with_the_command(
+    mode: int, folder: KeysFolder
+) -> None:
+    path = folder.file("driver")
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=f"chmod 600 {path}"):
+        folder.credential("driver")
+    path.chmod(0o600)
+    assert folder.credential("driver").name == "driver"
+
+
+def test_folder_that_others_can_write_is_refused_with_the_command(folder: KeysFolder) -> None:
+    folder.path.chmod(0o770)
+    with pytest.raises(ConfigError, match=f"chmod 700 {folder.path}"):
+        folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
+
+
+@pytest.mark.parametrize(("owner", "fault"), [(1000, ""), (0, ""), (1001, "chown 1000")])
+def test_key_of_another_user_is_refused(owner: int, fault: str, folder: KeysFolder) -> None:
+    found = list(folder.file("driver").stat())
+    found[stat.ST_UID] = owner
+    said = secret_fault(os.stat_result(found), folder.file("driver"), user=1000)
+    assert said.startswith(f"it belongs to user {owner}; run: {fault}" if fault else "")
+    assert bool(said) is bool(fault)
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "etl.key", 0o600)
+    with pytest.raises(ConfigError, match="no file"):
+        KeysFolder(tmp_path).credential("etl")
+
+
+def test_added_client_is_in_the_list_and_has_the_servers_keys(
+    folder: KeysFolder, tmp_path: Path
+) -> None:
+    out = folder.add("etl", ClientRole.DRIVER, new_pair, to=tmp_path / "out.key")
+    assert out == tmp_path / "out.key"
+    etl = find_credential("driver", key_file=str(out), environ={})
+    client = folder.clients().with_key(etl.pair.public)
+    assert client is not None
+    assert (client.name, client.role) == ("etl", ClientRole.DRIVER)
+    assert (etl.catalogd, etl.hubs) == (
+        folder.credential("driver").catalogd,
+        folder.credential("driver").hubs,
+    )
+
+
+def test_added_hub_is_known_at_its_address_to_clients_that_come_later(folder: KeysFolder) -> None:
+    address = "tcp://hub-2:24000"
+    folder.add("hub-2", ClientRole.HUB, new_pair, address=address, to=None)
+    folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
+    assert folder.credential("etl").hub_key(address) == folder.credential("hub-2").pair.public
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "problem"),
+    [
+        ("driver", None, "topicast keys revoke driver"),
+        ("a/b", None, "letters, digits"),
+        ("etl", "operator.key", "does not exist yet"),
+        ("etl", "none/etl.key", "can be written"),
+    ],
+)
+def test_client_that_cannot_be_added_changes_nothing(
+    name: str, out: str | None, problem: str, folder: KeysFolder
+) -> None:
+    before = {path: path.read_bytes() for path in folder.path.iterdir()}
+    with pytest.raises(ConfigError, match=problem):
+        folder.add(name, ClientRole.DRIVER, new_pair, to=folder.path / out if out else None)
+    assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_revoked_client_is_in_the_list_no_more(folder: KeysFolder) -> None:
+    public = folder.credential("driver").pair.public
+    assert folder.revoke("driver").public == public
+    assert folder.clients().with_key(public) is None
+    assert not folder.file("driver").exists()
+    folder.add("driver", ClientRole.DRIVER, new_pair, to=None)
+
+
+@pytest.mark.parametrize(("name", "problem"), [("etl", "operator"), ("catalogd", "keeps the list")])
+def test_who_cannot_be_revoked_is_said(name: str, problem: str, folder: KeysFolder) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        folder.revoke(name)
+
+
+def test_key_is_found_by_argument_content_variable_and_default(folder: KeysFolder) -> None:
+    environ = {"XDG_STATE_HOME": str(folder.path.parent)}
+    moved = default_folder(environ)
+    moved.make(new_pair)
+    default = find_credential("driver", environ=environ)
+    assert default == moved.credential("driver")
+    environ["TOPICAST_KEY_FILE"] = str(folder.file("operator"))
+    assert find_credential("driver", environ=environ).name == "operator"
+    environ["TOPICAST_KEY"] = folder.file("statestored").read_text()
+    assert find_credential("driver", environ=environ).name == "statestored"
+    given = str(folder.file("driver"))
+    assert find_credential("x", key_file=given, environ=environ).name == "driver"
+
+
+def test_key_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"driver\.key.*topicast keys add NAME --role driver"):
+        find_credential("driver", environ={"XDG_STATE_HOME": str(tmp_path)})

@@ -1,0 +1,99 @@
+"""Files: secrets as files that only their owner may read, and one writer of a folder at a time."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from ..errors import ConfigError
+from .credential import TEXT_BYTES_MAX
+
+LOCK_NAME: Final = "lock"
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+ROOT: Final = 0  # a file of root's is as safe as one of our own
+
+
+def secret_fault(found: os.stat_result, path: Path, *, user: int) -> str:
+    """Return why the file or folder ``path`` may not hold secrets of ``user``; empty if it may.
+
+    It is the owner's, or root's; a file is readable and a folder writable by its owner only.
+    """
+    where = quote(str(path))
+    if found.st_uid not in (user, ROOT):
+        return f"it belongs to user {found.st_uid}; run: chown {user} {where}"
+    if stat.S_ISDIR(found.st_mode):
+        return f"others can write it; run: chmod 700 {where}" * bool(found.st_mode & _OTHERS_WRITE)
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no file"
+    return f"others can read it; run: chmod 600 {where}" * bool(found.st_mode & _OTHERS)
+
+
+def read_secret(path: Path, *, setting: str) -> str:
+    """Return the text of ``path``, which only its owner may read.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ConfigError: it cannot be read, or others can; says which command mends it.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(file, "rb") as opened:
+            fault = secret_fault(os.fstat(file), path, user=os.geteuid())
+            if fault:
+                raise ConfigError(setting, str(path), fault)
+            content = opened.read(TEXT_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise ConfigError(setting, str(path), f"it cannot be read ({exc.strerror})") from exc
+    if len(content) > TEXT_BYTES_MAX:
+        raise ConfigError(setting, str(path), f"a key file has at most {TEXT_BYTES_MAX} bytes")
+    return content.decode("utf-8", "replace")
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, whole or not at all, readable by its owner only.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    try:
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8") as opened:
+            os.fchmod(file, 0o600)  # whatever the umask is
+            opened.write(text)
+            opened.flush()
+            os.fsync(file)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make ``folder`` if it is missing, and be the only one that changes it; waits for others.
+
+    Raises:
+        ConfigError: it cannot be made or written, or others can write it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fault = secret_fault(folder.stat(), folder, user=os.geteuid())
+        if fault:
+            raise ConfigError("keys_dir", str(folder), fault)
+        file = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        allowed = f"a folder that this user may write ({exc.strerror})"
+        raise ConfigError("keys_dir", str(folder), allowed) from exc
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)

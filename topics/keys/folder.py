@@ -1,0 +1,195 @@
+"""Folder: the keys of one machine's user, or catalogd's: key files, and the list of clients.
+
+catalogd.key  statestored.key       of the daemons
+driver.key    operator.key          of this user's drivers and commands
+clients                             who may connect: catalogd's folder alone has it
+clients.received                    a hub's copy of what catalogd last sent
+lock                                held by whoever changes the folder
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ..errors import ConfigError
+from ..settings import state_folder
+from .clients import Client, ClientRole, Clients, checked_name, clients_text, read_clients
+from .credential import Credential, KeyPair, NewPair, credential_text, read_credential
+from .files import locked, read_secret, write_secret
+
+FOLDER: Final = "keys"
+LIST: Final = "clients"
+RECEIVED: Final = "clients.received"
+CATALOGD: Final = "catalogd"
+STATESTORED: Final = "statestored"
+DRIVER: Final = "driver"
+OPERATOR: Final = "operator"
+KEY: Final = "TOPICAST_KEY"  # the content of a key file
+KEY_FILE: Final = "TOPICAST_KEY_FILE"
+_FIRST: Final = {  # the clients that the first start makes
+    CATALOGD: ClientRole.CATALOGD,
+    STATESTORED: ClientRole.HUB,
+    DRIVER: ClientRole.DRIVER,
+    OPERATOR: ClientRole.OPERATOR,
+}
+
+
+class KeysFolder:
+    """The folder ``path``; nothing is read or written before a method does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def file(self, name: str) -> Path:
+        """Return the key file of the client ``name``."""
+        return self.path / f"{name}.key"
+
+    def make(self, new_pair: NewPair) -> None:
+        """Make the first keys and the list, unless there is a list.
+
+        Raises:
+            ConfigError: the folder cannot be written, or others can write it.
+        """
+        with locked(self.path):
+            if (self.path / LIST).exists():
+                return
+            pairs = {name: new_pair() for name in _FIRST}
+            clients = Clients(
+                Client(name=name, role=role, public=pairs[name].public)
+                for name, role in _FIRST.items()
+            )
+            for client in clients:
+                self._write(
+                    self.file(client.name), client, pair=pairs[client.name], clients=clients
+                )
+            self._write_list(clients)
+
+    def credential(self, name: str) -> Credential:
+        """Return the credential of the client ``name``.
+
+        Raises:
+            FileNotFoundError: it has no key file here.
+            ConfigError: its file cannot be used; says how to mend that.
+        """
+        path = self.file(name)
+        return read_credential(read_secret(path, setting="key_file"), source=str(path))
+
+    def clients(self, *, file: str = LIST) -> Clients:
+        """Return the list of clients.
+
+        Raises:
+            FileNotFoundError: there is none.
+            ConfigError: it cannot be used; says how to mend that.
+        """
+        path = self.path / file
+        return read_clients(read_secret(path, setting="keys_dir"), source=str(path))
+
+    def receive(self, clients: Clients) -> None:
+        """Keep a hub's copy of the list.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_secret(self.path / RECEIVED, clients_text(clients))
+
+    def add(
+        self, name: str, role: ClientRole, new_pair: NewPair, *, address: str = "", to: Path | None
+    ) -> Path:
+        """Admit another client; return its new key file: ``to``, else the one in this folder.
+
+        Raises:
+            ConfigError: the name is taken or none, the file exists, or there is no list here.
+        """
+        checked_name(name, setting="name")
+        path = to or self.file(name)
+        with locked(self.path):
+            before = self._listed()
+            if before.named(name) is not None:
+                allowed = f"it has a key already: topicast keys revoke {name}, or another name"
+                raise ConfigError("name", name, allowed)
+            if path.exists():
+                raise ConfigError("out", str(path), "a file that does not exist yet")
+            pair = new_pair()
+            client = Client(name=name, role=role, public=pair.public, address=address)
+            after = before.adding(client)
+            try:
+                self._write(path, client, pair=pair, clients=after)
+            except OSError as exc:
+                allowed = f"a file that can be written ({exc.strerror})"
+                raise ConfigError("out", str(path), allowed) from exc
+            self._write_list(after)
+        return path
+
+    def revoke(self, name: str) -> Client:
+        """Admit the client ``name`` no longer, and return it; its key file here is removed.
+
+        Raises:
+            ConfigError: there is no such client, it is catalogd, or there is no list here.
+        """
+        with locked(self.path):
+            before = self._listed()
+            client = before.named(name)
+            if client is None:
+                known = ", ".join(one.name for one in before)
+                raise ConfigError("name", name, f"one of the clients: {known}")
+            if client.role is ClientRole.CATALOGD:
+                raise ConfigError("name", name, "any client but catalogd, which keeps the list")
+            self._write_list(before.without(name))
+            self.file(name).unlink(missing_ok=True)
+        return client
+
+    def _listed(self) -> Clients:
+        try:
+            return self.clients()
+        except FileNotFoundError:
+            allowed = "the folder of catalogd's keys: make them with topicast keys init"
+            raise ConfigError("keys_dir", str(self.path), allowed) from None
+
+    def _write(self, path: Path, client: Client, *, pair: KeyPair, clients: Clients) -> None:
+        catalogd = next(one for one in clients if one.role is ClientRole.CATALOGD)
+        credential = Credential(
+            name=client.name,
+            role=client.role,
+            pair=pair,
+            catalogd=catalogd.public,
+            hubs=hubs_of(clients),
+        )
+        write_secret(path, credential_text(credential))
+
+    def _write_list(self, clients: Clients) -> None:
+        write_secret(self.path / LIST, clients_text(clients))
+
+
+def hubs_of(clients: Clients) -> tuple[tuple[str, str], ...]:
+    """Return address and public key of each hub in the list; see ``Credential.hubs``."""
+    return tuple((one.address, one.public) for one in clients if one.role is ClientRole.HUB)
+
+
+def default_folder(environ: Mapping[str, str]) -> KeysFolder:
+    """Return the folder under the user's state folder."""
+    return KeysFolder(state_folder(FOLDER, environ))
+
+
+def find_credential(
+    name: str, *, key_file: str | None = None, environ: Mapping[str, str]
+) -> Credential:
+    """Return what this process joins with: ``key_file``, TOPICAST_KEY (the content of one),
+    TOPICAST_KEY_FILE, or that of the client ``name`` in the default folder: the first there is.
+
+    Raises:
+        ConfigError: there is none, or it cannot be used; says how to mend that.
+    """
+    if key_file is None and environ.get(KEY):
+        return read_credential(environ[KEY], source=KEY)
+    given = key_file or environ.get(KEY_FILE)
+    path = Path(given) if given else default_folder(environ).file(name)
+    setting = "key_file" if key_file else KEY_FILE
+    try:
+        return read_credential(read_secret(path, setting=setting), source=str(path))
+    except FileNotFoundError:
+        remedy = (
+            f"there is no such file; the daemons of this user make {name}.key at their first "
+            f"start; elsewhere make one where catalogd's keys are: topicast keys add NAME "
+            f"--role {name} --out FILE"
+        )
+        raise ConfigError(setting, str(path), remedy) from None
