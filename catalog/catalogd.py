@@ -264,9 +264,10 @@ class Catalogd:
             self._drive(hub, publisher.Minted(), now=now, now_us=now_us)
 
     def _begin_anew(self, effect: BeginAnew, *, now: float, now_us: int) -> None:
-        """Forget the metastore that was followed; hubs hear of it when the names are read.
+        """Mint an epoch for another metastore, with nothing of the former one in it.
 
-        Requests that wait are not answered: their peers repeat them.
+        Hubs receive the epoch when the names are read. Waiting requests are dropped: their peers
+        repeat them.
         """
         epoch = self._store.begin_anew(now_us, at_least=effect.at_least)
         log.warning("epoch minted: epoch=%d reason=%s", epoch, effect.finding)

@@ -265,7 +265,9 @@ class Catalog:
         self._caught_up = not self.poller.enabled  # everything before the start is published
         self._mint_above = 0  # a new epoch is to be minted above this one; 0: none
         self._unchecked = None if window is None else self._known_tables()  # not yet looked at
-        self._seen_seq: int | None = None  # arrival number of what no event told; None: nothing
+        self._seen_seq: int | None = (
+            None  # arrival number of what was seen without an event; None: nothing
+        )
         self._committed = self.poller.published  # the window state of the last Commit
         self._finding = finding  # of the last check of a connection, for the status
         self._noted: list[Noted] = []  # to be logged

@@ -83,7 +83,7 @@ def delta_fault(header: Header) -> Refused | None:
 def chunk_fault(chunk: Chunk) -> Refused | None:
     """Return why a chunk of the announced start cannot be filed; None if it can."""
     if chunk.level != FULL or chunk.invalidate_all:
-        problem = "a hub asks for values: level full, no invalidate_all"
+        problem = "a hub requests values: level full, no invalidate_all"
     elif chunk.floor > chunk.to_version:
         problem = f"floor {chunk.floor} is above version {chunk.to_version}"
     elif chunk.entries and chunk.resume_version != chunk.entries[-1].version:

@@ -55,7 +55,7 @@ class Identified:
 class Finding:
     """Whether a connection leads to the ``same`` metastore, and ``why`` that is known.
 
-    ``by_tables``: no event told it, so what happened since the last one that was read is unknown.
+    ``by_tables``: found without an event, so what happened since the last known one is unknown.
     """
 
     same: bool

@@ -128,7 +128,7 @@ class InFlightRead:
     needs: dict[TableId, Need]
     load: ChunkedLoad | None = None
     done: ReadDone | None = None
-    confirmed_by: int = 0  # the poll whose end publishes it
+    confirmed_by: int = 0  # it is published once this poll is answered
     overtaken: dict[TableId, bool] = field(default_factory=dict)
     """Tables that changed since it was ordered; True: not only partitions of them."""
 
@@ -185,9 +185,9 @@ class Backlog:
         self._new = {table: None for table in self._new if wanted(table)}
 
     def take_whole(self, count: int, partitioned: Callable[[TableId], bool]) -> dict[TableId, Need]:
-        """Remove some tables whose partitions are to be compared, and return what is to be read.
+        """Remove the ``partitioned`` ones of the next ``count`` tables; return what to read.
 
-        There are none if no table of the next ``count`` is ``partitioned``.
+        All of their partitions are read, to be compared with those held.
         """
         found = [table for table in islice(self._resync, count) if partitioned(table)]
         return {table: self.take_one(table) for table in found[:WHOLE_PER_READ_MAX]}

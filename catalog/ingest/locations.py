@@ -1,4 +1,4 @@
-"""Locations: the folder of each table, to find the tables whose data a write to a path changed.
+"""Locations: the folder of each table; finds the tables that a write to a path has changed.
 
     file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1
 

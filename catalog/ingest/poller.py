@@ -318,7 +318,7 @@ class Poller:
         self._followed = window is not None  # a poll was answered: the window is of its metastore
         self._interval_s = interval_s
         self.error = ""  # of the last poll; "" if it was answered
-        self.late = 0  # polls whose answer took LATE_S or longer
+        self.late = 0  # polls that took LATE_S or longer
         self.published = window.state if window else None  # what a store may keep, see above
         self.polled = (0, 0)  # the newest poll that brought everything, and up to which seq
         self.seq = 0  # arrival number of the newest events
@@ -456,7 +456,7 @@ class Poller:
             return None
         self._due_at = now
         if not self._followed:
-            return Finding(same=False, why="nothing tells whether the names were read from it")
+            return Finding(same=False, why="nothing shows that the names were read from it")
         finding = self._check.on_identified(
             fact, uuid=window.uuid, last_id=window.last_id, known=window.newest
         )

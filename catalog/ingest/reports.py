@@ -128,7 +128,7 @@ class Reports:
     def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
         """Apply ``report``: raise data versions; return a verdict for each of its writes."""
         if not report.writes:
-            return ()  # it asks whether its metastore is the one that is followed
+            return ()  # it checks only whether its metastore is the one that is followed
         driver = self._drivers.pop(report.driver, None) or _Driver()
         self._drivers[report.driver] = driver
         driver.settled = max(driver.settled, report.settled)

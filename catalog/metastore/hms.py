@@ -100,7 +100,7 @@ class Hms:
     def __init__(self, uris: str | Addresses, *, timeout_s: float) -> None:
         """Read ``uris`` (tried in turn) and set the limit for each wait for an answer.
 
-        Connections that share one ``Addresses`` share what is known of who is dead.
+        Connections that share one ``Addresses`` share which of them has died.
 
         Raises:
             ConfigError: ``uris`` is not a comma list of ``thrift://host:port``.
@@ -286,7 +286,7 @@ class _Lost(SourceError):
 
 
 def _introduced(address: Address, answer_s: float) -> "_Connection":
-    """Return a connection to ``address`` whose server knows the user, if it wants to."""
+    """Return a connection to ``address`` that has named its user, if the server accepts that."""
     connection = _Connection(address, timeout_s=answer_s)
     try:
         connection.introduce()
@@ -297,7 +297,7 @@ def _introduced(address: Address, answer_s: float) -> "_Connection":
         log.info("metastore refuses set_ugi: address=%s reason=%s", address, exc)
         connection.capture.close()
         connection = _Connection(address, timeout_s=answer_s)
-    address.hear()
+    address.note_answer()
     connection.begin_watch()
     return connection
 
@@ -344,7 +344,7 @@ class _Connection:
         def check() -> None:
             self.address.check_alive(self._born, lambda: _probe(self.address))
 
-        self.capture.watch(received=self.address.hear, waiting=check)
+        self.capture.watch(received=self.address.note_answer, waiting=check)
 
     def introduce(self) -> None:
         """Send the user's name to the server, as Hive's own client does."""

@@ -24,7 +24,7 @@ from ...topics.wire.messages import Pull
 WAITING_MAX: Final = 10_000  # of one kind: ten calls of each of 1,000 drivers
 WAITING_PER_PEER_MAX: Final = 1_000  # pulls
 EVENT_WAIT_S_MAX: Final = 60.0
-TABLE_WAIT_S_MAX: Final = 1.0  # then who waits is told how far the table is, and asks again
+TABLE_WAIT_S_MAX: Final = 1.0  # then the request is refused with the load's progress, and repeated
 LOADS_MAX: Final = 32  # requested at once: twice what is read at once, so that none of it idles
 
 KeyT = TypeVar("KeyT")

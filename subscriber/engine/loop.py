@@ -6,7 +6,7 @@
 
 Everything that waits waits in ``poll``. The thread is a daemon, holds no reference to the
 subscriber, and closes its sockets itself. After an error of ours the core begins anew on new
-sockets; callers that wait are told so, and try again. Too many errors end the thread.
+sockets; waiting callers get an error, and try again. Too many errors end the thread.
 """
 
 import logging

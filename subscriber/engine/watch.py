@@ -79,7 +79,7 @@ class Watch(Iterator[Change]):
             self._urgent = None
 
     def lose(self) -> None:
-        """Discard what waits: changes were lost, which its consumer is told."""
+        """Discard what waits: changes were lost, and its consumer is notified."""
         with self._ready:
             self._waiting.clear()
             self._lost = True

@@ -4,7 +4,7 @@
     end ──▶ written | failed | abandoned ──acknowledged──▶ removed
 
 It outlives subscribers. One at a time is attached and sends what is here; the next one continues
-where that ended. If it ``asks``, it begins with a report of no writes, to learn whether catalogd
+where that ended. With ``probe`` it begins with a report of no writes, to learn whether catalogd
 follows the metastore that they are of. Each write has a number by which catalogd applies it once,
 however often it is reported. What begins first is reported first, for one report is in flight at a
 time (WriteSender).
@@ -55,7 +55,7 @@ class Outbox:
         *,
         driver: bytes,
         metastore: str,
-        asks: bool = False,
+        probe: bool = False,
         writes_max: int = WRITES_MAX,
         bytes_max: int = BYTES_MAX,
         batch_max: int = BATCH_MAX,
@@ -65,7 +65,7 @@ class Outbox:
         Args:
             driver: 16 bytes by which catalogd knows these writes; no other outbox has them.
             metastore: The URIs of the metastore that this process writes to.
-            asks: Whether to report at once that there are no writes, so that ``accepted`` or
+            probe: Whether to report at once that there are no writes, so that ``accepted`` or
                 ``refusal`` is known before one.
             writes_max: How many writes may wait.
             bytes_max: How many bytes of names they may have.
@@ -80,8 +80,8 @@ class Outbox:
         self.acknowledged = 0  # of these, those that catalogd has
         self.unknown = 0  # of these, those of objects that it does not know
         self.discarded = 0  # writes that were removed for want of room
-        self._asks = asks
-        self._asking = False  # whether a report without writes is due
+        self._probes = probe
+        self._probing = False  # whether a report without writes is due
         self._writes_max, self._bytes_max, self._batch_max = writes_max, bytes_max, batch_max
         self._pid = os.getpid()
         self._changed = threading.Condition()  # guards everything here; waiters wait on it
@@ -106,7 +106,7 @@ class Outbox:
     @property
     def deadline(self) -> float | None:
         """When ``next_report`` has something."""
-        return 0.0 if self._queue or self._asking else self._renew_at
+        return 0.0 if self._queue or self._probing else self._renew_at
 
     @property
     def urgent(self) -> bool:
@@ -195,7 +195,7 @@ class Outbox:
             if self.accepted or self._queue:
                 return False
             self.metastore, self.refusal = metastore, ""
-            self._asking = self._asks and bool(metastore)
+            self._probing = self._probes and bool(metastore)
             wake = self._wake
         if wake is not None:
             wake()
@@ -206,7 +206,7 @@ class Outbox:
         with self._changed:
             self._wake = wake
             self.refusal = self.delay = ""
-            self._asking = self._asks and bool(self.metastore)
+            self._probing = self._probes and bool(self.metastore)
 
     def detach(self, wake: Callable[[], None]) -> None:
         """Keep what is not acknowledged for the next subscriber, which may be attached already."""
@@ -230,7 +230,7 @@ class Outbox:
                 due = chain(self._queue.values(), self._open.values())
                 self._renew_at = now + RENEW_S
             writes = _fitting(islice(due, self._batch_max))
-            if not writes and not self._asking:
+            if not writes and not self._probing:
                 return None
             return Report(
                 request=0,
@@ -246,7 +246,7 @@ class Outbox:
         with self._changed:
             self.delay = ""
             if report.metastore == self.metastore:
-                self.accepted, self._asking = True, False
+                self.accepted, self._probing = True, False
             for write in report.writes:
                 self._settle(write, found.get(write.number))
             self._renew_at = now + RENEW_S if self._open else None
@@ -258,7 +258,7 @@ class Outbox:
             self._queue.clear()
             self._open.clear()
             self._queue_bytes, self._renew_at = 0, None
-            self.accepted = self._asking = False
+            self.accepted = self._probing = False
             self.refusal, self.delay = reason, ""
             self._changed.notify_all()
 
@@ -286,9 +286,9 @@ class Outbox:
         return self.has_settled(number) or self._wake is None or bool(self.refusal)
 
     def _put(self, write: Write) -> None:
-        """Queue ``write``; what ended in an error may have changed any partition.
+        """Queue ``write``. One that ended in an error may have changed any partition.
 
-        So may what names more of them than a report can hold, as far as readers are told.
+        One with more partitions than a report can hold is reported as a change of any of them.
         """
         self.ended += write.state != INTENT
         if self.refusal:

@@ -266,7 +266,9 @@ def _table_kinds(swap: Swap) -> Iterable[_Kind]:
     if before is None or after is None:
         return []  # nothing was known: this is a load
     kind = SCHEMA if after.schema_version > before.schema_version else DATA_CHANGED
-    files = after.version > before.version  # of what partitions hold the table's entry tells, too
+    files = (
+        after.version > before.version
+    )  # the table's entry counts for the files of its partitions, too
     return [(name_of(swap.group), kind, files)]
 
 

@@ -92,7 +92,7 @@ class _Part:
 
 
 class EvictionOrder:
-    """The keys of what is kept, with their bytes; ``used`` tells, and clears, a key's use."""
+    """The keys of what is kept, with their bytes; ``used`` returns and clears a key's use."""
 
     def __init__(self, used: Callable[[Key], bool]) -> None:
         self._used = used

@@ -82,28 +82,28 @@ class TopicView:
 
 
 class _Told(Generic[T]):
-    """One entry of the namespace with what catalogd tells every reader, decoded."""
+    """One entry of the namespace that catalogd keeps for all readers, decoded."""
 
     def __init__(self, key: bytes, decode: Callable[[bytes], T], nothing: T) -> None:
-        """``nothing``: what it tells without an entry."""
+        """``nothing``: its content without an entry."""
         self._key = key
         self._decode = decode
         self._nothing = nothing
-        self._known: tuple[Entry | None, T] = (None, nothing)  # the entry, and what it tells
+        self._known: tuple[Entry | None, T] = (None, nothing)  # the entry, and its content
 
     def read(self, namespace: TopicView) -> T:
-        """Return what it tells, as it was last known. Cost: a look into a dictionary."""
+        """Return its content, as it was last known. Cost: a look into a dictionary."""
         opening = namespace.opening
-        content = namespace.groups.get(self._key)
+        group = namespace.groups.get(self._key)
         if opening is None or namespace.opening is not opening:
             return self._known[1]  # a catch-up runs: the entry may be missing
-        entry = content.entry(self._key) if content is not None else None
+        entry = group.entry(self._key) if group is not None else None
         if entry != self._known[0]:
             try:
-                told = self._decode(value_of(entry)) if entry is not None else self._nothing
+                content = self._decode(value_of(entry)) if entry is not None else self._nothing
             except WireError:  # of a newer catalogd
-                told = self._known[1]
-            self._known = (entry, told)
+                content = self._known[1]
+            self._known = (entry, content)
         return self._known[1]
 
 

@@ -37,9 +37,9 @@ def warehouse(folder: Path) -> str:
 
 
 def settings(folder: Path, *, events: bool = True) -> dict[str, str]:
-    """Return the HiveConf of a metastore whose database and warehouse are in ``folder``.
+    """Return the HiveConf of a metastore that keeps its database and warehouse in ``folder``.
 
-    ``events``: whether it records them.
+    ``events``: whether it records events.
     """
     return {
         "javax.jdo.option.ConnectionURL": jdbc_url(folder),

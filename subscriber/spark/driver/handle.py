@@ -196,7 +196,7 @@ class Handle:
             pid=os.getpid(),
             spark=self._spark,
         )
-        outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, asks=True)
+        outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, probe=True)
         clients = ConnectSessions(self._sessions, guard=self._guard, caches=catalyst)
         self._catalyst = catalyst
         unhook = on_construction(type(session), self.add)

@@ -36,7 +36,7 @@ class Existing(Enum):
     """When relations that DataFrames hold are to list their files anew."""
 
     NEVER = "never"  # they have other columns than the files, or are of another table
-    IF_GONE = "if gone"  # their files are: whoever reads them fails
+    IF_GONE = "if gone"  # their files are: queries of them fail
     ALWAYS = "always"
 
 

@@ -79,7 +79,7 @@ class Plans:
     def knows_formats(self) -> bool:
         """Whether a table of Hive's catalog has files of its own: no plugin replaces the catalog.
 
-        With one (of Delta, of Iceberg) only the command that is executed tells.
+        With one (of Delta, of Iceberg) only the executed command shows it.
         """
         return self._conf(CATALOGS + CATALOG) in BUILT_IN
 

@@ -4,7 +4,7 @@
     listener ──began──▶ intent ──ended──▶ written, or failed            in a thread of Py4J's
 
 All go into the outbox, which keeps them until catalogd has them. A wrapped write waits for that,
-but for ACK_S at most: in the usual case whoever reads after it is fresh, and the report has left
+but for ACK_S at most: in the usual case a reader after it is fresh, and the report has left
 before the user's next statement, which may hold Python's lock for seconds. An
 execution that a wrapper has reported, the listener does not report again.
 """

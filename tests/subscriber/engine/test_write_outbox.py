@@ -358,8 +358,8 @@ def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
     assert seen == list(range(1, 801))
 
 
-def test_outbox_that_asks_learns_before_a_write_whether_it_is_taken() -> None:
-    reports = Reports(asks=True)
+def test_outbox_that_probes_knows_before_a_write_whether_reports_are_accepted() -> None:
+    reports = Reports(probe=True)
     assert (reports.sender.deadline, reports.outbox.accepted) == (0.0, False)
     asking = reports.one()
     assert (asking.writes, asking.metastore) == ((), "thrift://hms:9083")
@@ -371,7 +371,7 @@ def test_outbox_that_asks_learns_before_a_write_whether_it_is_taken() -> None:
 
 
 def test_outbox_is_about_the_first_metastore_that_is_accepted() -> None:
-    reports = Reports(asks=True)
+    reports = Reports(probe=True)
     outbox, old = reports.outbox, reports.one()
     assert outbox.follow("thrift://new:1"), "nothing is known of the old one yet"
     reports.refuse(old, "METASTORE")
@@ -384,7 +384,7 @@ def test_outbox_is_about_the_first_metastore_that_is_accepted() -> None:
 
 
 def test_writes_that_wait_keep_their_metastore() -> None:
-    reports = Reports(asks=True)
+    reports = Reports(probe=True)
     reports.wrote("d.t")
     assert not reports.outbox.follow("thrift://new:1")
     assert reports.one().metastore == "thrift://hms:9083"
