@@ -33,7 +33,7 @@ from .core import (
 from .ingest.identity import Identify
 from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
-from .metastore.port import Read, ReadNames
+from .metastore.port import ListNames, Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
 from .publish.modes import overrides_text, pack_policy
@@ -184,7 +184,7 @@ class Catalogd:
     def _perform(self, effects: Iterable[Effect], *, now: float, now_us: int) -> None:
         for effect in effects:
             match effect:
-                case Poll() | Identify() | Read() | ReadNames():
+                case Poll() | Identify() | Read() | ReadNames() | ListNames():
                     self._read_threads.order(effect)
                 case Commit():
                     self._commit(effect)

@@ -26,7 +26,8 @@ from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
 from .ingest.actions import dirty_objects
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
-from .ingest.loader import READS_MAX_DEFAULT, Loader, Materializer, Result
+from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
+from .ingest.name_check import NameCheck
 from .ingest.poller import (
     REFUSED,
     EventWindow,
@@ -41,7 +42,10 @@ from .ingest.reports import Reports
 from .metastore.port import (
     DirtyDatabase,
     DirtyPartitions,
+    ListingFailed,
+    ListNames,
     NamesFailed,
+    NamesListed,
     NamesRead,
     Read,
     ReadDone,
@@ -114,7 +118,17 @@ class BeginAnew:
 
 
 Effect = (
-    Poll | Identify | Read | ReadNames | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
+    Poll
+    | Identify
+    | Read
+    | ReadNames
+    | ListNames
+    | Commit
+    | Publish
+    | MintEpoch
+    | Noted
+    | BeginAnew
+    | Send
 )
 
 
@@ -149,6 +163,8 @@ Fact = (
     | ReadFailed
     | NamesRead
     | NamesFailed
+    | NamesListed
+    | ListingFailed
     | Requested
     | Minted
     | Floors
@@ -231,6 +247,7 @@ class Catalog:
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
+        self.name_check = NameCheck()
         replies = Replies()
         self.admin = AdminOrders(
             self.namespace,
@@ -248,6 +265,7 @@ class Catalog:
             self.tables,
             loader=self.loader,
             poller=self.poller,
+            name_check=self.name_check,
             admin=self.admin,
             report_acks=self.report_acks,
             replies=replies,
@@ -259,6 +277,7 @@ class Catalog:
         self._error = ""  # of the last read or listing that failed; "" after a listing
         self._list_at = 0.0 if window is None else None  # when names are due; None: not needed
         self._listing = False  # names are being read
+        self._listed: NamesListed | None = None  # names that are to be compared with those held
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
         self._first_seq: int | None = None  # arrival number of what the first poll brought
@@ -283,6 +302,11 @@ class Catalog:
     def serving(self) -> bool:
         """Whether the names are known; until then most requests are refused."""
         return self.lifecycle is not Lifecycle.STARTING
+
+    @property
+    def blind(self) -> str:
+        """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
+        return self.poller.blind or self.name_check.missed
 
     @property
     def watermark(self) -> int:
@@ -319,6 +343,10 @@ class Catalog:
                 self.counts.reads_failed += 1
                 self._error, self._listing = fact.error, False
                 self._list_at = now + LISTING_RETRY_S
+            case NamesListed():
+                self._listed = fact
+            case ListingFailed():
+                self.name_check.on_failed(now)
             case Requested():
                 self.dispatcher.handle(fact.peer, fact.message, now=now, at_us=now_us)
             case Minted():
@@ -338,6 +366,10 @@ class Catalog:
             return (*noted, *self._last_effects())
         self.poller.check_late(now)
         if self.serving:
+            if self.name_check.suspects:
+                self._judge_names(now)
+            if self._listed is not None and self.lifecycle is Lifecycle.SERVING:
+                self._compare_names(self._listed, now)
             self._note_blindness(now, now_us)
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step(now=now, at_us=now_us)
@@ -369,6 +401,7 @@ class Catalog:
             return now
         times = [self.poller.deadline, self._list_at, self.loader.deadline()]
         times += [self.backfill.deadline, self.reports.deadline]
+        times += [self.name_check.deadline] if self._compares_names else []
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def accepts(self, claim: Claim) -> bool:
@@ -486,7 +519,14 @@ class Catalog:
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
+            self.name_check.on_event(dirty)
         if batch.whole:
+            self.name_check.on_polled(
+                began_at=batch.began_at,
+                events=bool(batch.events),
+                connection=fact.connection,
+                now=now,
+            )
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
@@ -499,6 +539,7 @@ class Catalog:
     def _read_again(self, seq: int, now: float) -> None:
         """Read again what is known, and the names, for what is not."""
         self._list_at = now
+        self.name_check.clear()
         if self.lifecycle is Lifecycle.SERVING:
             self.lifecycle, self._gap_seq = Lifecycle.RELISTING, seq
         self._resync(self.namespace.databases(), self._known_tables())
@@ -534,7 +575,7 @@ class Catalog:
 
     def _note_blindness(self, now: float, now_us: int) -> None:
         """Tell readers why changes do not arrive; take it back when what changed has been read."""
-        blind, noted = self.poller.blind, self.namespace.metastore_problem()
+        blind, noted = self.blind, self.namespace.metastore_problem()
         if not noted or noted.startswith(REFUSED):  # what changed meanwhile becomes events
             self.namespace.set_metastore_problem(blind, at_us=now_us)
         elif blind:
@@ -547,6 +588,46 @@ class Catalog:
             self._resync(self.namespace.databases(), self._known_tables())
         elif self._oldest_unpublished() > self._seen_seq:
             self.namespace.set_metastore_problem("", at_us=now_us)
+
+    def _compare_names(self, fact: NamesListed, now: float) -> None:
+        """Read what is listed and not held, or held and not listed; an event of it may follow."""
+        if self.loader.oldest_unpublished() != NEVER:
+            return  # events that were read may explain what differs
+        self._listed = None
+        found = self._differences(fact)
+        seq = self.poller.next_seq() if found else 0
+        self.loader.mark_dirty([DirtyDatabase(db=db) for db, table in found if not table], seq=seq)
+        self.loader.resync([name for name in found if name[1]], seq=seq)
+        self.name_check.on_listed(fact, found, seq=seq, now=now)
+
+    def _differences(self, fact: NamesListed) -> dict[TableId, bool]:
+        """Return which names differ, a database's with no table: whether each is listed."""
+        known, listed = set(self.namespace.databases()), set(filter(self.follows, fact.databases))
+        found = {(db, ""): db in listed for db in sorted(known ^ listed)}
+        for db, names in fact.tables.items():
+            if self.follows(db):
+                held = {record.name for record in self.namespace.tables(db)}
+                found |= {(db, name): name not in held for name in sorted(held ^ set(names))}
+        return found
+
+    @property
+    def _compares_names(self) -> bool:
+        """Whether names can be compared: they are known, and events are read."""
+        return self.lifecycle is Lifecycle.SERVING and not self.poller.blind
+
+    def _judge_names(self, now: float) -> None:
+        """Note the names that have changed without an event."""
+
+        def exists(name: TableId) -> bool:
+            db, table = name
+            return (
+                self.namespace.find(name) is not None if table else self.namespace.has_database(db)
+            )
+
+        unpublished = self._oldest_unpublished()
+        missed = self.name_check.judge(unpublished=unpublished, exists=exists, now=now)
+        if missed:
+            self._noted.append(Noted(text=missed, trouble=True))
 
     def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
         """Read these again: events are missing."""
@@ -583,6 +664,8 @@ class Catalog:
             self._list_at, self._listing = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
+        listing = self.name_check.begin(now) if self._compares_names else None
+        effects += [] if listing is None else [listing]
         if self.serving:
             self._check_some()
             found = self.loader.reads(now=now)

@@ -45,11 +45,14 @@ EVENTS_OFF: Final = (
     "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen only "
     "after topicast refresh"
 )
-NO_LISTENER: Final = (
-    "the metastore records no events, and its changes never arrive: set "
-    "hive.metastore.transactional.event.listeners="
+LISTENER_SETTING: Final = (
+    "set hive.metastore.transactional.event.listeners="
     "org.apache.hive.hcatalog.listener.DbNotificationListener in its hive-site.xml (from Hive 3 on "
-    "metastore.transactional.event.listeners) and restart it; then everything is read again"
+    "metastore.transactional.event.listeners) and restart it"
+)
+NO_LISTENER: Final = (
+    "the metastore records no events, and its changes never arrive: "
+    f"{LISTENER_SETTING}; then everything is read again"
 )
 REFUSED: Final = "the metastore refuses to tell its events: "
 
@@ -291,12 +294,14 @@ class Batch:
     """The events of one poll that were never seen. ``seq``: their arrival number.
 
     ``gap``: events that are missing before them. ``whole``: the metastore has no more.
+    ``began_at``: when the poll began.
     """
 
     seq: int
     events: tuple[RawEvent, ...]
     gap: Gap | None
     whole: bool
+    began_at: float
 
 
 class Poller:
@@ -331,7 +336,11 @@ class Poller:
         self._answered_at: float | None = None
         self._checked_at: float | None = None  # the first call of ``check_late``
         self._check_at = 0.0  # when to look again whether events are recorded
+        self._checking = False  # the running poll looks whether events are recorded
         self._recorded = True  # whether the metastore does, as far as it says
+        self._says = True  # it said so, or not, when it was asked last
+        self._connected_at_id = 0  # the newest event when the connection was made
+        self._told_on: int | None = None  # the connection that brought a newer one
         self._refused_since: float | None = None  # the first of the refusals without an answer
         self._refusal = ""  # the last of them, once they have lasted
 
@@ -346,6 +355,15 @@ class Poller:
         if not self.enabled:
             return EVENTS_OFF
         return self._refusal if self._recorded else NO_LISTENER
+
+    @property
+    def unproven(self) -> bool:
+        """Whether the metastore does not say that it records events, and none has come.
+
+        None since the connection was made: the metastore may have been restarted without them.
+        """
+        told = self._told_on is not None and self._told_on == self._check.connection
+        return self.enabled and not self._says and not told
 
     @property
     def watermark(self) -> int:
@@ -394,7 +412,7 @@ class Poller:
         self._polling, self._began_at, self._is_late = poll, now, False
         if self.window is None or self._check.connection is None:
             return self._check.order(poll, self.window.newest if self.window else ())
-        check = now >= self._check_at
+        self._checking = check = now >= self._check_at
         if check:
             self._check_at = now + CHECK_S
         after = self.window.next_poll(now)
@@ -421,6 +439,8 @@ class Poller:
         if fact.poll != self._polling or self.window is None:
             return None
         self._on_answer(now)
+        if self._checking:
+            self._says = fact.recorded is not None
         if fact.recorded is not None:
             self._recorded = fact.recorded
         lower = fact.current_id < self.window.last_id  # its database was replaced beneath it
@@ -437,7 +457,9 @@ class Poller:
         if whole:
             self.polled = fact.poll, self.seq
         self._note_state(self.window.state)
-        return Batch(self.seq, events, gap, whole)
+        if self.window.last_id > self._connected_at_id:
+            self._told_on = fact.connection
+        return Batch(self.seq, events, gap, whole, self._began_at)
 
     def on_identified(self, fact: Identified, now: float) -> Finding | None:
         """Take the answer to the running check.
@@ -448,6 +470,7 @@ class Poller:
         if fact.poll != self._polling:
             return None
         self._on_answer(now)
+        self._connected_at_id = fact.current_id
         window = self.window
         if window is None:
             window = self.window = EventWindow.starting_at(fact.current_id, now=now)

@@ -12,8 +12,12 @@ from typing import Final, assert_never
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.names import TableId
 from ..metastore.port import (
+    LISTED_DATABASES_MAX,
+    ListingFailed,
+    ListNames,
     Metastore,
     NamesFailed,
+    NamesListed,
     NamesRead,
     RawEvent,
     Read,
@@ -30,8 +34,18 @@ from .poller import Poll, Polled, PollFailed
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts
 
-Order = Poll | Identify | Read | ReadNames
-Answer = Polled | Identified | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
+Order = Poll | Identify | Read | ReadNames | ListNames
+Answer = (
+    Polled
+    | Identified
+    | PollFailed
+    | ReadDone
+    | ReadFailed
+    | NamesRead
+    | NamesFailed
+    | NamesListed
+    | ListingFailed
+)
 
 
 class ReadThreads:
@@ -94,6 +108,8 @@ def perform(metastore: Metastore, order: Order) -> Answer:
             return _read(metastore, order)
         case ReadNames():
             return _read_names(metastore, order)
+        case ListNames():
+            return _list_names(metastore, order)
         case _:
             assert_never(order)
 
@@ -226,3 +242,13 @@ def _read_names(metastore: Metastore, order: ReadNames) -> NamesRead | NamesFail
     except SourceError as exc:
         return NamesFailed(error=str(exc), job=order.job)
     return NamesRead(databases=databases, job=order.job)
+
+
+def _list_names(metastore: Metastore, order: ListNames) -> NamesListed | ListingFailed:
+    try:
+        databases = metastore.databases()
+        some = sorted(db for db in databases if db > order.after)[:LISTED_DATABASES_MAX]
+        tables = {db: tuple([name for name, _ in metastore.table_names(db)]) for db in some}
+    except SourceError as exc:
+        return ListingFailed(error=str(exc))
+    return NamesListed(databases=databases, tables=tables)

@@ -35,12 +35,13 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..ingest.loader import Loader
+from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
 from ..model.lineage import Claim
 from ..model.tables import Namespace, Tables
 from ..model.versions import VersionLog
 from .admin import AdminOrders
-from .pending import EventWaits
+from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests
 from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
@@ -59,6 +60,10 @@ class Core(Protocol):
 
     def accepts(self, claim: Claim) -> bool:
         """Return whether what a peer holds can be continued; raise WireError if it cannot be."""
+
+    @property
+    def blind(self) -> str:
+        """Why not every change of the metastore arrives; empty when they do."""
 
     def inspect(self, what: str) -> Inspected:
         """Return the status table ``what``; raise UsageError if there is none."""
@@ -82,6 +87,7 @@ class Dispatcher:
         *,
         loader: Loader,
         poller: Poller,
+        name_check: NameCheck,
         admin: AdminOrders,
         report_acks: ReportAcks,
         replies: Replies,
@@ -96,11 +102,16 @@ class Dispatcher:
         self._admin = admin
         self._report_acks = report_acks
         self._syncs: EventWaits[None] = EventWaits()
+        self._early_syncs: PendingRequests[int, None] = PendingRequests(
+            requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
+        )
+        """Those for which names are compared first, by the round of the comparison."""
         self._pull_server = PullServer(
             namespace, tables, loader=loader, poller=poller, replies=replies
         )
         self._loader = loader
         self._poller = poller
+        self._name_check = name_check
         self._version_log = version_log
         self._replies = replies
 
@@ -108,7 +119,7 @@ class Dispatcher:
     def waiting(self) -> int:
         """How many requests wait."""
         others = len(self._admin) + len(self._report_acks)
-        return len(self._pull_server) + len(self._syncs) + others
+        return len(self._pull_server) + len(self._syncs) + len(self._early_syncs) + others
 
     @property
     def ready(self) -> bool:
@@ -118,6 +129,7 @@ class Dispatcher:
     def check(self) -> None:
         """Assert every invariant."""
         self._syncs.check()
+        self._early_syncs.check()
         self._pull_server.check()
 
     def handle(  # noqa: C901 - dispatch
@@ -157,6 +169,7 @@ class Dispatcher:
             case Bye():
                 self._pull_server.remove_peer(peer)
                 self._syncs.remove_peer(peer)
+                self._early_syncs.remove_peer(peer)
                 self._admin.remove_peer(peer)
                 self._report_acks.remove_peer(peer)
             case _:
@@ -180,11 +193,16 @@ class Dispatcher:
 
         ``unpublished`` is the arrival number of the oldest event that is not published.
         """
-        for sync in self._syncs.expire(inf) if self._poller.blind else ():
+        both = self._early_syncs, self._syncs
+        for sync in [one for them in both for one in them.expire(inf)] if self._core.blind else ():
             self._refuse_blind(sync.peer, sync.request)
+        for number in self._early_syncs.awaited():
+            if number <= self._name_check.rounds_done or not self._poller.unproven:
+                for sync in self._early_syncs.take(number):
+                    self._await_poll(sync.peer, sync.request, now)
         for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
             self._replies.add(sync.peer, self._synced(sync.request))
-        for sync in self._syncs.expire(now):
+        for sync in [one for them in both for one in them.expire(now)]:
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._replies.refuse(sync.peer, sync.request, Refusal.SOURCE, why=why)
         parts = self._pull_server.turn(now=now, position=self._core.position)
@@ -197,14 +215,30 @@ class Dispatcher:
         return not (self._core.serving or mode)
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
-        polls = self._loader.polls_begun
-        if self._poller.blind:
+        if self._core.blind:
             self._refuse_blind(peer, sync.request)
-        elif not self._syncs.add_once(peer, sync.request, None, polls_begun=polls, now=now):
-            self._replies.refuse(peer, sync.request, Refusal.BUSY, why="too many syncs wait")
+        elif self._early_syncs.get(peer, sync.request) is not None:
+            return
+        elif self._poller.unproven and self._syncs.get(peer, sync.request) is None:
+            self._await_names(peer, sync.request, now)
+        else:
+            self._await_poll(peer, sync.request, now)
+
+    def _await_names(self, peer: bytes, request: int, now: float) -> None:
+        number = self._name_check.demand(now)
+        if not self._early_syncs.add(peer, request, key=number, value=None, now=now):
+            self._refuse_busy(peer, request)
+
+    def _await_poll(self, peer: bytes, request: int, now: float) -> None:
+        polls = self._loader.polls_begun
+        if not self._syncs.add_once(peer, request, None, polls_begun=polls, now=now):
+            self._refuse_busy(peer, request)
+
+    def _refuse_busy(self, peer: bytes, request: int) -> None:
+        self._replies.refuse(peer, request, Refusal.BUSY, why="too many syncs wait")
 
     def _refuse_blind(self, peer: bytes, request: int) -> None:
-        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._poller.blind)
+        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._core.blind)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
         claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))

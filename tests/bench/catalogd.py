@@ -23,7 +23,7 @@ from topicast.catalog.core import Fact, Requested
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.metastore.port import ListNames, Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
@@ -125,7 +125,7 @@ class BenchCatalogd:
                 match effect:
                     case Send(peer=peer, message=message):
                         self._link.send(SERVICE, encode(message), peer)
-                    case Poll() | Identify() | Read() | ReadNames():
+                    case Poll() | Identify() | Read() | ReadNames() | ListNames():
                         facts.append(perform(self._metastore, effect))
                     case _:
                         pass  # there is no store, and nothing else to publish

@@ -1,11 +1,25 @@
 """A metastore whose changes never arrive is a problem that everybody is told, never a view."""
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
-from topicast.catalog.ingest.poller import CHECK_S, EVENTS_OFF, NO_LISTENER, REFUSED, REFUSED_S
-from topicast.catalog.metastore.port import Read
+from topicast.catalog.core import Noted
+from topicast.catalog.ingest.name_check import NAMES_S, OVER_S
+from topicast.catalog.ingest.poller import (
+    CHECK_S,
+    EVENTS_OFF,
+    LISTENER_SETTING,
+    NO_LISTENER,
+    REFUSED,
+    REFUSED_S,
+    WINDOW_S,
+    Poll,
+)
+from topicast.catalog.metastore.port import LISTED_DATABASES_MAX, ListNames, Read
+from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.tests.cluster.alone import Alone, loaded
-from topicast.topics.errors import SourceRefused
+from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
+from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.wire.messages import Refused, Sync, Synced
 
 CALLS = 1000
@@ -117,3 +131,168 @@ def test_events_that_are_off_are_told_and_no_fault() -> None:
     core = loaded(polling_interval_s=0.0)
     status = core.catalog.status()
     assert (status.problem, status.warning, told(core)) == ("", EVENTS_OFF, EVENTS_OFF)
+
+
+# -- names that change without an event
+
+
+def test_names_that_change_without_an_event_are_read_and_said_though_the_listener_is_set(
+    core: Alone,
+) -> None:
+    core.metastore.logs = False
+    core.create("d", "u")
+    core.metastore.drop_table("d", "t", True)
+    core.metastore.create_database(Database("e", "", "file:/w/e", {}))
+    core.create("e", "v")
+    core.wait(NAMES_S + 1)
+    assert (core.tables(), core.tables("e")) == (["u"], ["v"])
+    assert told(core) == "", "an event that tells it may still come"
+    core.answer_to(Sync(request=8), Synced, turns=4)
+    core.wait(WINDOW_S + 1)
+    problem = told(core)
+    assert problem.startswith("database e is there, and no event reported it: ")
+    assert LISTENER_SETTING in problem
+    assert core.catalog.status().problem == problem
+    assert [one.text for one in core.effects if isinstance(one, Noted)] == [problem]
+    answer = core.answer_to(Sync(request=9), Refused, turns=4)
+    assert (answer.code, answer.message) == ("NO_EVENTS", problem)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 2.0])
+def test_name_whose_event_is_late_is_read_and_nothing_is_said(core: Alone, late_s: float) -> None:
+    """Given a listing that is answered before its events are read."""
+    core.catalogd.hold(Poll)
+    core.create("d", "u")
+    core.metastore.drop_table("d", "t", True)
+    core.wait(NAMES_S + late_s)
+    assert core.tables() in (["t"], ["t", "u"])
+    core.catalogd.resume()
+    core.wait(3 * WINDOW_S)
+    assert (core.tables(), told(core)) == (["u"], "")
+
+
+def test_name_that_is_listed_and_cannot_be_read_is_no_change() -> None:
+    class Haunted(FakeMetastore):
+        """A metastore that lists a table that nobody can read."""
+
+        def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
+            return (*super().table_names(db), ("ghost", "MANAGED_TABLE"))
+
+    core = Alone(source=Haunted())
+    core.create_database("d")
+    core.create("d", "t")
+    core.wait(2 * NAMES_S + 3 * WINDOW_S)
+    assert (core.tables(), told(core)) == (["t"], "")
+
+
+def test_lost_events_are_no_missing_listener(core: Alone) -> None:
+    """Given a listing before the gap is noticed: what differs was told by events that are lost."""
+    core.catalogd.hold(Poll)
+    core.create("d", "u")
+    core.wait(NAMES_S + 1)
+    core.create("d", "v")
+    core.metastore.clean_log(core.metastore.current_event_id())
+    core.catalogd.resume()
+    core.wait(3 * WINDOW_S)
+    assert (core.tables(), told(core), core.catalog.counts.gaps) == (["t", "u", "v"], "", 1)
+
+
+@pytest.mark.parametrize("connects", [False, True])
+def test_missed_changes_are_forgotten_once_events_come_and_everything_was_read(
+    core: Alone, *, connects: bool
+) -> None:
+    """P-PROBLEM-2. Events alone prove nothing for a while: another server may record none."""
+    core.metastore.logs = False
+    core.create("d", "u")
+    core.wait(NAMES_S + WINDOW_S + 1)
+    assert told(core)
+    table = core.metastore.get_table("d", "t")
+    table.owner = "somebody"
+    core.metastore.alter_table("d", "t", table)
+    core.metastore.logs = True
+    core.create("d", "v")
+    core.wait(2)
+    assert told(core), "one of several servers may record its changes"
+    if connects:
+        core.metastore.connections += 1
+    else:
+        core.wait(OVER_S)
+    core.create("d", "w")
+    core.wait(6)
+    assert (told(core), core.tables()) == ("", ["t", "u", "v", "w"])
+    held = core.catalog.tables.value(("d", "t"))
+    assert held is not None
+    assert from_thrift(Table, held.thrift).owner == "somebody"
+
+
+def test_sync_compares_names_where_nothing_says_that_events_come() -> None:
+    """P-SYNC-4. Given more databases than one listing holds; until an event has come."""
+    core = loaded()
+    for number in range(LISTED_DATABASES_MAX + 2):
+        core.create_database(f"e{number:03d}")
+    core.metastore.records = None
+    core.wait(CHECK_S + WINDOW_S)
+    core.metastore.connections += 1
+    core.wait(2)
+    core.metastore.logs = False
+    core.create("d", "u")
+    core.create("e101", "v")
+    core.answer_to(Sync(request=9), Synced, turns=12)
+    assert (core.tables(), core.tables("e101")) == (["t", "u"], ["v"])
+    core.metastore.logs = True
+    core.create("d", "w")
+    core.wait(2)
+    core.effects.clear()
+    core.answer_to(Sync(request=10), Synced, turns=4)
+    assert not [one for one in core.effects if isinstance(one, ListNames)], "events come"
+
+
+def test_sync_that_waits_for_names_is_answered_once_when_it_is_sent_again_or_times_out() -> None:
+    core = loaded()
+    core.metastore.records = None
+    core.metastore.connections += 1
+    core.wait(CHECK_S + 2)
+    core.catalogd.hold(ListNames)
+    for _ in range(3):
+        core.ask(Sync(request=9))
+        core.turn()
+    assert (core.replies(), core.catalog.status().waiting_requests) == ([], 1)
+    core.catalogd.resume()
+    core.turn(6)
+    core.reply(Synced)
+    core.catalogd.hold(ListNames)
+    core.ask(Sync(request=10))
+    core.wait(EVENT_WAIT_S_MAX + 1)
+    assert core.reply(Refused).code == "SOURCE"
+
+
+def test_names_are_listed_a_few_databases_at_a_time() -> None:
+    core = loaded()
+    for number in range(2 * LISTED_DATABASES_MAX):
+        core.create_database(f"e{number:03d}")
+    core.wait(4 * NAMES_S)
+    listings = [one for one in core.effects if isinstance(one, ListNames)]
+    assert [one.after for one in listings[:4]] == ["", "e097", "e197", ""]
+    assert len(listings) <= 4
+
+
+def test_names_are_listed_again_after_a_failure() -> None:
+    class Hiccup(FakeMetastore):
+        """A metastore that fails to list its databases once."""
+
+        hiccups = 0
+
+        def databases(self) -> tuple[str, ...]:
+            if self.hiccups:
+                self.hiccups -= 1
+                raise SourceError("down")
+            return super().databases()
+
+    source = Hiccup()
+    core = Alone(source=source)
+    core.create_database("d")
+    core.wait(2)
+    source.hiccups, source.logs = 1, False
+    core.create("d", "u")
+    core.wait(NAMES_S + 3)
+    assert (core.tables(), source.hiccups) == (["u"], 0)

@@ -19,7 +19,7 @@ from topicast.catalog.core import (
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.metastore.port import ListNames, Read, ReadNames
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
@@ -47,7 +47,7 @@ CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
 
-MetastoreRequest = Poll | Identify | Read | ReadNames
+MetastoreRequest = Poll | Identify | Read | ReadNames | ListNames
 
 
 class CatalogProcess:
@@ -202,7 +202,7 @@ class CatalogProcess:
     def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch
         world = self.world
         match effect:
-            case Poll() | Identify() | Read() | ReadNames():
+            case Poll() | Identify() | Read() | ReadNames() | ListNames():
                 self._request(effect)
             case Commit(transactions=transactions, window=place, policy=policy):
                 self.store.commit(transactions, place)

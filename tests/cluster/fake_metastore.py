@@ -144,6 +144,7 @@ class FakeMetastore:
         self.failures: list[Exception] = []
         """Raised one by one, each by the next read."""
         self.records: bool | None = True  # whether it records events; None: it does, unsaid
+        self.logs = True  # whether there are events, whatever it says
         self.unreadable: dict[str, str] = {}  # tables, or partitions, that cannot be read, and why
         self._open = threading.Event()
         self._open.set()
@@ -392,7 +393,7 @@ class FakeMetastore:
         return {key.name: v for key, v in zip(table.partitionKeys, values, strict=True)}
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
-        if self.records is False:
+        if self.records is False or not self.logs:
             return
         self._last_id += 1
         self._events.append(Event(self._last_id, type_, db, name, body))

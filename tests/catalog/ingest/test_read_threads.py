@@ -13,6 +13,9 @@ from topicast.catalog.ingest.identity import Identified, Identify
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
 from topicast.catalog.ingest.read_threads import Answer, ReadThreads, perform
 from topicast.catalog.metastore.port import (
+    ListingFailed,
+    ListNames,
+    NamesListed,
     NamesRead,
     RawEvent,
     Read,
@@ -248,6 +251,16 @@ def test_database_that_is_dropped_while_names_are_listed_is_left_out(
     assert list(found.databases) == ["default"]
 
 
+def test_names_of_some_databases_are_listed_after_one(metastore: FakeMetastore) -> None:
+    found = perform(metastore, ListNames(after="d"))
+    assert found == NamesListed(databases=("default", "d"), tables={"default": ()})
+    found = perform(metastore, ListNames())
+    assert isinstance(found, NamesListed)
+    assert sorted(found.tables["d"]) == ["flat", "t"]
+    metastore.failures.append(SourceError("down"))
+    assert perform(metastore, ListNames()) == ListingFailed(error="down")
+
+
 WAIT_S = 20.0
 POLL = Poll(poll=1, after=0, quiet_at=None, events_max=9)
 
@@ -337,6 +350,7 @@ def test_orders_come_back_as_facts_until_the_connections_are_closed(stand: Stand
         (POLL, Polled),
         (Read(read=3, databases=("default",)), ReadDone),
         (ReadNames(), NamesRead),
+        (ListNames(), NamesListed),
     ):
         stand.readers.order(order)
         assert isinstance(stand.fact(), fact)

@@ -1,0 +1,141 @@
+"""NameCheck: whether names appear or vanish in the metastore while no event reports it.
+
+    due ──listing──▶ equal ──▶ due again, NAMES_S later, with the next databases
+                       └ differs: read ──▶ suspected ──an event of the name──▶ cleared
+                                               └──none, and it is as it was listed──▶ missed
+
+A metastore may say that it records events, or say nothing, and record none: one of several servers
+lacks the listener, or the listener is of another kind. What was missed stays until events come.
+Invariant: a name that differed because its event was late, or not read yet, is never missed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from ...topics.objects.names import TableId, table_name
+from ..metastore.port import LISTED_DATABASES_MAX, Dirty, ListNames, NamesListed
+from .poller import LISTENER_SETTING, WINDOW_S
+
+NAMES_S: Final = 30.0  # between two listings: at most 3.4 calls/s; 1,000 databases in 5 minutes
+RETRY_S: Final = 1.0  # after a listing that failed
+OVER_S: Final = 600.0  # since names were missed: where one server of several records, events come
+SUSPECTS_MAX: Final = 1_000  # all that differs is read, one is enough to know
+
+Differences = Mapping[TableId, bool]
+"""By table, or database (with an empty name of a table): whether the metastore lists it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """A name that differed."""
+
+    listed: bool  # whether the metastore had it
+    at: float  # when that was found
+    seq: int  # arrival number of what was read because of it
+
+
+class NameCheck:
+    """What is listed when, and what follows from a difference; one listing at a time."""
+
+    def __init__(self) -> None:
+        self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
+        self.rounds_done = 0  # times that every database was compared
+        self._rounds_begun = 0
+        self._listing = False
+        self._after = ""  # the databases up to this one are compared in the running round
+        self._due_at: float | None = None  # of the next listing; None: nobody asked yet
+        self._awaited = 0  # the round that a request waits for
+        self._suspects: dict[TableId, _Suspect] = {}  # SUSPECTS_MAX at most
+        self._polled_at = -inf  # when the newest poll began that brought everything
+        self._over_at = 0.0  # an event from then on shows that events come, or
+        self._connection = 0  # one over another connection than this
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next listing is due; None while one runs."""
+        return None if self._listing else self._due_at
+
+    @property
+    def suspects(self) -> bool:
+        """Whether there is something to judge."""
+        return bool(self._suspects)
+
+    def demand(self, now: float) -> int:
+        """Compare every name from now on; return the round at whose end that is done."""
+        self._awaited = self._rounds_begun + 1
+        self._due_at = now
+        return self._awaited
+
+    def begin(self, now: float) -> ListNames | None:
+        """Return the listing that is due; None if none is."""
+        if self._due_at is None:
+            self._due_at = now + NAMES_S
+        if self._listing or now < self._due_at:
+            return None
+        self._listing = True
+        self._rounds_begun += not self._after
+        return ListNames(after=self._after)
+
+    def on_failed(self, now: float) -> None:
+        """Note that the listing failed: list again."""
+        self._listing = False
+        self._rounds_begun -= not self._after
+        self._due_at = now + RETRY_S
+
+    def on_listed(self, fact: NamesListed, found: Differences, *, seq: int, now: float) -> None:
+        """Suspect what was ``found`` to differ, and is read under the arrival number ``seq``."""
+        self._listing = False
+        for name, listed in found.items():
+            if len(self._suspects) < SUSPECTS_MAX:
+                self._suspects[name] = _Suspect(listed, now, seq)
+        whole = len(fact.tables) < LISTED_DATABASES_MAX
+        self._after = "" if whole else max(fact.tables)
+        self.rounds_done += whole
+        self._due_at = now if self._awaited > self.rounds_done else now + NAMES_S
+
+    def on_event(self, objects: tuple[Dirty, ...]) -> None:
+        """Clear what an event has reported."""
+        for one in objects:
+            self._suspects.pop((one.db, getattr(one, "table", "")), None)
+
+    def on_polled(self, *, began_at: float, events: bool, connection: int, now: float) -> None:
+        """Note a poll that brought everything; new ``events`` may show that they come again."""
+        self._polled_at = began_at
+        if self.missed and events and (now >= self._over_at or connection != self._connection):
+            self.missed = ""
+        self._connection = self._connection if self.missed else connection
+
+    def clear(self) -> None:
+        """Suspect nothing: events are missing for another reason."""
+        self._suspects.clear()
+
+    def judge(self, *, unpublished: int, exists: Callable[[TableId], bool], now: float) -> str:
+        """Return what was found to be missed now; empty: nothing more than before.
+
+        Args:
+            unpublished: The arrival number of the oldest change that is not published.
+            exists: Whether a table, or a database, is held.
+            now: When this is.
+        """
+        judged = {
+            name: one
+            for name, one in self._suspects.items()
+            if one.at + WINDOW_S <= self._polled_at and one.seq < unpublished
+        }
+        for name in judged:
+            del self._suspects[name]
+        told = [name for name, one in judged.items() if exists(name) is one.listed]
+        if not told:
+            return ""
+        self._over_at = now + OVER_S
+        if self.missed:
+            return ""
+        (db, table), verb = told[0], "is there" if judged[told[0]].listed else "is gone"
+        what = f"table {table_name(db, table)}" if table else f"database {db}"
+        self.missed = (
+            f"{what} {verb}, and no event reported it: the metastore, or one of its servers, does "
+            f"not record every change: {LISTENER_SETTING}; then everything is read again"
+        )
+        return self.missed
