@@ -40,9 +40,17 @@ from ..topics.errors import (
 from ..topics.objects.names import parse_table_key, table_key, table_name
 from ..topics.objects.selector import ALL, Selector, SelectorKind
 from ..topics.requests import RETRY_S, Requests
-from ..topics.topic import Entry
+from ..topics.topic import Entry, value_of
 from ..topics.wire.codec import TEXT_MAX
-from ..topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
+from ..topics.wire.messages import (
+    IN_PIECES,
+    Cancel,
+    Claimed,
+    Credit,
+    Pull,
+    Pulled,
+    Refused,
+)
 from ..topics.wire.refusal import Refusal
 from .protocol.shell import Channel, Effect, Effects, Send
 from .store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
@@ -206,8 +214,27 @@ class _Page:
     sequence: int = 0
     stamp: tuple[int, ...] = ()  # epoch, start, topic and versions of its parts
     entries: list[Entry] = field(default_factory=list)
+    pieces: list[Entry] = field(default_factory=list)  # of the value that comes now
+    pieces_bytes: int = 0  # of these
     listings: list[bytes] = field(default_factory=list)
     gone: tuple[bytes, ...] = ()
+
+    def take(self, entry: Entry) -> bool:
+        """Take an entry, or the next piece of one; False if it does not go on with the last."""
+        if self.pieces and entry[:5] != self.pieces[0][:5]:
+            return False
+        value = value_of(entry)
+        self.pieces_bytes += len(value)
+        if self.pieces_bytes < entry.size:
+            self.pieces.append(entry)
+            return True
+        if self.pieces:
+            whole = b"".join([*map(value_of, self.pieces), value])
+            entry = entry._replace(value=whole)
+            self.pieces.clear()
+        self.entries.append(entry)
+        fits, self.pieces_bytes = self.pieces_bytes == entry.size, 0
+        return fits
 
 
 @dataclass(slots=True)
@@ -218,6 +245,7 @@ class _Pull:
     base: TableSnapshot | None
     held: dict[bytes, Entry]
     claims: tuple[Claimed, ...] = ()
+    in_pieces: bool = False  # values that no frame holds are taken
     refused: str = ""  # the last time that it was
     sent_at: float = 0.0
     received_bytes: int = 0
@@ -304,11 +332,13 @@ class Fetcher:
             return None, credit + self.again(part, now=now)
         page.sequence += 1
         pull.received_bytes += pulled_cost(part)
-        page.entries += part.entries
         page.listings.append(part.names)
         if pull.received_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
             name, size = pull.wanted.name, pull.received_bytes
-            error = OverBudget(name, needed_bytes=size, free_bytes=int(room))
+            large = OverBudget(name, needed_bytes=size, free_bytes=int(room))
+            return None, _cancel(part) + self.answer(part.request, large, now=now)
+        if not all(map(page.take, part.entries)) or (part.last and page.pieces):
+            error = LinkError(f"catalogd sent a value of {pull.wanted.name} in pieces that differ")
             return None, _cancel(part) + self.answer(part.request, error, now=now)
         if not part.last:
             return None, credit
@@ -325,7 +355,7 @@ class Fetcher:
         if all(fetch.background for fetch in pull.fetches):
             _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
             return _cancel(part) + self._next(now)
-        request = self._open(pull.wanted, pull.fetches, now)
+        request = self._open(pull.wanted, pull.fetches, now, in_pieces=pull.in_pieces)
         self._requests.back_off(request, until=now + STALE_AGAIN_S)
         return _cancel(part)
 
@@ -339,6 +369,10 @@ class Fetcher:
         pull = self._requests.get(refused.request)
         if pull is None:
             return ()
+        if refused.code == Refusal.LARGE and not pull.in_pieces:
+            pull.in_pieces = True
+            self._requests.back_off(refused.request, until=now)
+            return self.due(now)
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
@@ -393,9 +427,11 @@ class Fetcher:
         self._open(wanted, [fetch], now)
         return True
 
-    def _open(self, wanted: TableRequest, fetches: list[Fetch], now: float) -> int:
+    def _open(
+        self, wanted: TableRequest, fetches: list[Fetch], now: float, *, in_pieces: bool = False
+    ) -> int:
         epoch, base, claims = self._base(wanted.db, wanted.table)
-        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
+        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims, in_pieces)
         request = self._requests.open(pull, now=now)
         self._running[wanted] = request
         self.fence.begin(wanted.group)
@@ -467,7 +503,7 @@ def _message(request: int, pull: _Pull) -> Pull:
         request=request,
         db=db,
         table=table,
-        selector=int(selector.kind),
+        selector=int(selector.kind) | (IN_PIECES if pull.in_pieces else 0),
         credit=CREDIT_DEFAULT,
         held=tuple((key, entry.version) for key, entry in pull.held.items()),
         filter=selector.filter,

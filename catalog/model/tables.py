@@ -46,6 +46,7 @@ from ...topics.objects.values import (
     decode_names,
     decode_problem,
     decode_table_value,
+    document_bytes,
     edit_names,
     edit_partitions,
     encode_database_value,
@@ -64,7 +65,6 @@ from ...topics.topic import (
     table_topic,
     tombstone,
 )
-from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS
 from .versions import ChangeKind, ChangeRow, VersionLog
 
@@ -73,8 +73,10 @@ SPARK_SCHEMA: Final = "spark.sql.sources."  # for csv and json, HMS has only one
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
+CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
+
 _names_of = lru_cache(maxsize=4096)(decode_names)
-_value_of = lru_cache(maxsize=4096)(decode_table_value)
+_cached_value = lru_cache(maxsize=4096)(decode_table_value)
 
 
 class GroupLeaves(Leaves):
@@ -508,7 +510,7 @@ class Tables:
     ) -> list[Entry]:
         key = table_key(*table)
         have = None if anew else self.entry(table)
-        encoded = _bounded(encode_table_value(value))
+        encoded = encode_table_value(value)
         if have is not None and have.value == encoded and not data:
             return []
         schema = version
@@ -538,8 +540,7 @@ class Tables:
             version=version,
         )
         entries = [
-            entry_of(block_key(*table, lower), version, block and _bounded(block))
-            for lower, block in edited.blocks
+            entry_of(block_key(*table, lower), version, block) for lower, block in edited.blocks
         ]
         return entries, edited.templates
 
@@ -562,10 +563,20 @@ class Tables:
         return leaves
 
 
-@lru_cache(maxsize=4096)
 def read_struct(thrift: bytes) -> Table:
     """Return the table in ``thrift``, read once for all who look at the same bytes."""
+    return _cached_table(thrift) if len(thrift) <= CACHED_BYTES_MAX else read_table(thrift, 0)
+
+
+@lru_cache(maxsize=4096)
+def _cached_table(thrift: bytes) -> Table:
     return read_table(thrift, 0)
+
+
+def _value_of(value: bytes) -> TableValue:
+    """Return what is in a table's entry, decoded once unless it is large."""
+    small = document_bytes(value) <= CACHED_BYTES_MAX
+    return _cached_value(value) if small else decode_table_value(value)
 
 
 def created_at(thrift: bytes) -> int | None:
@@ -583,12 +594,6 @@ def _schema_of(thrift: bytes) -> tuple[object, ...]:
 
 def _same_schema(old: bytes, new: bytes) -> bool:
     return old == new or _schema_of(old) == _schema_of(new)
-
-
-def _bounded(value: bytes) -> bytes:
-    if len(value) > VALUE_BYTES_MAX:
-        raise UsageError(f"value of {len(value)} bytes, {VALUE_BYTES_MAX} allowed")
-    return value
 
 
 def _state(thrift: bytes, *, known: bool) -> int:

@@ -16,8 +16,7 @@ from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import group_of, table_of
 from ...topics.objects.values import restamp_block
 from ...topics.topic import NAMESPACE, VALUE, Entry
-from ...topics.wire.codec import row_bytes
-from ...topics.wire.header import VALUE_BYTES_MAX
+from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.messages import SOURCE_LOAD
 from ..model.versions import VersionLog
 from .modes import Mode, Policy
@@ -136,7 +135,7 @@ class Backfill:
 
 
 def _restamped(have: Entry, version: int) -> tuple[Entry, ...]:
-    """Return ``have`` with a new version; nothing if it has no such form: readers pull it."""
+    """Return ``have`` with a new version; nothing if it has none, or is large: readers pull it."""
     value = have.value
     assert value is not None
     if have.key != group_of(have.key):
@@ -144,7 +143,6 @@ def _restamped(have: Entry, version: int) -> tuple[Entry, ...]:
             value = restamp_block(value, have.version, version)
         except (UsageError, WireError):
             return ()
-    if len(value) > VALUE_BYTES_MAX:
-        return ()
     schema, data = have.schema_version, have.data_version
-    return (Entry(have.key, version, schema, data, len(value), value),)
+    restamped = Entry(have.key, version, schema, data, len(value), value)
+    return () if is_large(restamped) else (restamped,)

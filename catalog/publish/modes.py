@@ -6,7 +6,8 @@
     minimal   minimal                of no table
 
 An override says full or minimal for the tables that match its pattern; the first that matches
-counts. Content that is withheld leaves as stubs, at every level: a reader that needs it pulls.
+counts. Content that is withheld leaves as stubs, at every level: a reader that needs it pulls. So
+does, in every mode, a value that is too large for a frame (docs/design/0010-large-values.md).
 Source: docs/design/0003-modes.md.
 """
 
@@ -20,6 +21,7 @@ from typing import Final
 from ...topics.errors import ConfigError
 from ...topics.objects.names import TableId, table_of
 from ...topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, Entry, stub
+from ...topics.wire.codec import is_large
 
 FULL_MODE: Final = "full"
 MIXED_MODE: Final = "mixed"
@@ -130,10 +132,22 @@ def overrides_text(mode: Mode) -> str:
 
 
 def withhold(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return ``entries`` of ``topic`` as they leave: stubs for those that ``mode`` withholds."""
-    if topic == NAMESPACE or mode.withholds_nothing:
+    """Return ``entries`` of ``topic`` as they leave: stubs for those that are withheld.
+
+    ``mode`` withholds the content of tables, and every mode what is too large for a frame.
+    """
+    if topic == NAMESPACE:
         return entries
-    return tuple(stub(one) if mode.withholds(table_of(one.key)) else one for one in entries)
+    if mode.withholds_nothing:
+        return tuple(map(stub_if_large, entries)) if any(map(is_large, entries)) else entries
+    return tuple(
+        stub(one) if mode.withholds(table_of(one.key)) else stub_if_large(one) for one in entries
+    )
+
+
+def stub_if_large(entry: Entry) -> Entry:
+    """Return ``entry``, without its value if that is too large for a frame."""
+    return stub(entry) if is_large(entry) else entry
 
 
 def pack_policy(policy: Policy) -> str:

@@ -545,13 +545,11 @@ def delta_of(
 ) -> Delta:
     """Return the one delta of ``transaction`` for a hub, at most DELTA_BYTES_MAX large.
 
-    Entries that ``mode`` withholds are stubs in it, and hubs never get their values. If the values
-    are too large, all entries are stubs, with the flag ``stubbed``; if even the stubs are, there
+    Entries that ``withhold`` names are stubs in it, and hubs never get their values. If the values
+    are too many, all entries are stubs, with the flag ``stubbed``; if even the stubs are, there
     are no entries, and the flag ``invalidate_all`` too. A hub catches up on the values.
     """
-    entries = transaction.entries
-    if not mode.withholds_nothing:
-        entries = tuple(withhold(mode, transaction.topic, entries))
+    entries = tuple(withhold(mode, transaction.topic, transaction.entries))
     stubbed = sum(map(row_bytes, entries)) > DELTA_BYTES_MAX
     if stubbed:
         entries = tuple(map(stub, entries))

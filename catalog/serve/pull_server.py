@@ -9,7 +9,8 @@
                   └─ unknown: the selector is tried on the names of each block
 
     selection ──▶ parts, each of a few blocks ──byte limit of the page──▶ last part: cursor
-                                              └─ nothing is left ──▶ last part
+              │   or a piece of a value       └─ nothing is left ──▶ last part
+              └──▶ refused, if a value is too large for one part, and the client takes no pieces
 
 Each step is fair between clients: loads, answers that begin, and parts that are sent. Claims of
 clients about tables are answered from the same tables.
@@ -21,16 +22,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from ...topics.bulk import Part, Send, Sender, pulled_cost
+from ...topics.bulk import REFUSAL_COST, Part, Send, Sender, pulled_cost
 from ...topics.errors import UsageError
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import KeyRange, Matches, Selector, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
-from ...topics.topic import VALUE, Entry, Topic
-from ...topics.wire.codec import row_bytes
-from ...topics.wire.header import CHUNK_BYTES_MAX
-from ...topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
-from ...topics.wire.refusal import Refusal
+from ...topics.topic import VALUE, Entry, Topic, value_of
+from ...topics.wire.codec import is_large, row_bytes
+from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX, VALUE_BYTES_MAX
+from ...topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled, Refused
+from ...topics.wire.refusal import Refusal, refuse
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..model.tables import Namespace, Tables
@@ -145,8 +146,9 @@ class PullServer:
             self._sender.cancel(stalled.peer, stalled.request)
         sends = self._sender.turn(PARTS_BYTES_MAX)
         for sent in sends:
-            if isinstance(sent.message, Pulled) and sent.message.last:
-                self._streams.remove(sent.peer, sent.message.request)
+            message = sent.message
+            if isinstance(message, Refused) or (isinstance(message, Pulled) and message.last):
+                self._streams.remove(sent.peer, message.request)
         return sends
 
     def check(self) -> None:
@@ -158,12 +160,13 @@ class PullServer:
     def _is_held(self, pull: Pull) -> bool:
         table = (pull.db, pull.table)
         itself, whole = held(self._namespace, self._tables, table)
-        if whole or not itself or pull.selector in (SELECT_TABLE, SELECT_BLOCKS):
-            return itself if pull.selector == SELECT_TABLE else whole
+        kind = pull.selector_kind
+        if whole or not itself or kind in (SELECT_TABLE, SELECT_BLOCKS):
+            return itself if kind == SELECT_TABLE else whole
         try:
             if len(pull.filter) > FILTER_LENGTH_MAX:
                 return False
-            selector = _selector(pull.selector, pull.filter, names=pull.names, values=pull.values)
+            selector = _selector(kind, pull.filter, names=pull.names, values=pull.values)
             columns = self._tables.partition_columns(table)
             return self._loader.has_settled(table, selector, columns)
         except UsageError:
@@ -386,7 +389,7 @@ def answer(
 ) -> Iterator[Part]:
     """Return the parts of the answer to ``pull`` as of now; all are of one topic version.
 
-    ``position`` is (epoch, start).
+    ``position`` is (epoch, start). One part refuses it if a value can only come in pieces.
 
     Raises:
         UsageError: the selection is malformed, or not for this table.
@@ -421,6 +424,15 @@ def answer(
     if pull.version and stale((unchanged,)):
         return iter([(pulled_cost(like), replace(like, moved=True))])
     selection, cut = select(tables, pull), _name_pieces if pull.names_only else _block_pieces
+    if not (pull.in_pieces or pull.names_only):
+        largest = max((entry.size for entry in selection.entries), default=0)
+        if largest > VALUE_BYTES_MAX:
+            why = (
+                f"a value of {table_name(*table)} has {largest} bytes, and comes in pieces, "
+                f"which this reader does not take: upgrade topicast in its driver"
+            )
+            refused = refuse(Refusal.LARGE, why)
+            return iter([(REFUSAL_COST, replace(refused, request=pull.request))])
     cap = min(pull.bytes_max or ANSWER_BYTES_MAX, ANSWER_BYTES_MAX)
     return _numbered(selection, cut(selection, like, cap))
 
@@ -451,7 +463,20 @@ def _block_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piec
                 spent += takes
             end += 1
         last = full or end == len(entries)
-        yield replace(like, entries=tuple(picked)), end, last
+        for some, final in _messages(picked):
+            yield replace(like, entries=some), end, last and final
+
+
+def _messages(picked: Sequence[Entry]) -> Iterator[tuple[tuple[Entry, ...], bool]]:
+    """Yield ``picked``, a large entry alone in pieces, and whether that is the rest."""
+    if not any(map(is_large, picked)):
+        yield tuple(picked), True
+        return
+    (entry,) = picked  # it takes more than a part
+    value = value_of(entry)
+    for at in range(0, len(value), PIECE_BYTES_MAX):
+        end = at + PIECE_BYTES_MAX
+        yield (entry._replace(value=value[at:end]),), end >= len(value)
 
 
 def _name_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piece]:

@@ -27,7 +27,13 @@ from ...topics.errors import NotReady
 from ...topics.objects.names import block_lead, group_of, table_key
 from ...topics.objects.selector import ALL, KeyRange, Selector
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
-from ...topics.objects.values import ABSENT, COMPLETE, decode_block, decode_table_value
+from ...topics.objects.values import (
+    ABSENT,
+    COMPLETE,
+    decode_block,
+    decode_table_value,
+    document_bytes,
+)
 from ...topics.topic import (
     PREFIX,
     STUB,
@@ -55,6 +61,7 @@ Selections = Mapping[Selector, int]  # and since which topic version each is hel
 
 HEAD_BYTES: Final = 2000  # of a table that was decoded; with 50 columns 11.8 KB were measured
 COLUMN_BYTES: Final = 200
+HEAD_KEPT_BYTES_MAX: Final = 256 << 10  # of a struct that stays decoded, beside the budget
 NO_SELECTIONS: Final[Selections] = MappingProxyType({})  # the table's own entry alone
 
 
@@ -176,9 +183,12 @@ class TableSnapshot:
 
     @property
     def decoded_bytes(self) -> int:
-        """About how many bytes the decoded table takes; 0: it was not decoded."""
-        known = self._head
-        return 0 if known is None else HEAD_BYTES + COLUMN_BYTES * len(known[1].table.columns)
+        """About how many bytes the decoded table takes; 0: it is not kept decoded."""
+        if self._head is None:
+            return 0
+        own, head = self._head
+        columns_bytes = HEAD_BYTES + COLUMN_BYTES * len(head.table.columns)
+        return max(columns_bytes, 2 * document_bytes(value_of(own)))  # the struct, and its texts
 
     def entries(self) -> Iterator[Entry]:
         """Yield every entry in the order of the keys."""
@@ -214,13 +224,18 @@ class TableSnapshot:
                     yield entry
 
     def head(self, group: bytes) -> Head | None:
-        """Return what the table's own entry says; None if it is not here. Decoded once."""
+        """Return what the table's own entry says; None if it is not here.
+
+        Decoded once, unless it is large: then each time, in 10 ms for each MB.
+        """
         entry = self.entry(group)
         if entry is None or entry.value is None:
             return None
         known = self._head
         if known is None or known[0] != entry:
-            self._head = known = (entry, read_head(entry, epoch=self.epoch))
+            known = (entry, read_head(entry, epoch=self.epoch))
+            if document_bytes(entry.value) <= HEAD_KEPT_BYTES_MAX:
+                self._head = known
         return known[1]
 
     def head_of(self, db: str, table: str) -> Head:

@@ -76,6 +76,10 @@ class Holding:
         fields = {"source": SOURCE_EVENTS, "at_us": NOW_US, **more}
         self.tables.write_partitions(T, changes, **fields)
 
+    def rows(self, table: TableId = T) -> list[Entry]:
+        """Return the entries of ``table``."""
+        return list(self.tables.topic_of(table)[1].rows(table_key(*table)))
+
     def entry(self, table: TableId = T) -> Entry:
         found = self.tables.entry(table)
         assert found is not None

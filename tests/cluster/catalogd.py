@@ -29,6 +29,7 @@ from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.bulk import Send
 from topicast.topics.topic import NAMESPACE, VALUE
+from topicast.topics.wire.codec import is_large
 from topicast.topics.wire.messages import Delta, Message, Order, Reported
 
 if TYPE_CHECKING:
@@ -333,6 +334,8 @@ def check_withheld(delta: Delta, mode: Mode) -> None:
     """Check a delta that leaves catalogd: what the mode withholds is in it as stubs only."""
     if delta.topic == NAMESPACE:
         return
+    if any(map(is_large, delta.entries)):
+        raise Violation(f"a large value leaves in topic {delta.topic} at {delta.to_version}")
     for entry in delta.entries:
         db, table, _ = entry.key.decode().split("\0")
         if entry.kind == VALUE and mode.withholds((db, table)):

@@ -7,7 +7,8 @@
     3.0 end
 
 A line at the margin is the script, an indented one what came of it: ``run`` returns both, and
-``pytest --rewrite`` writes them. Verbs: the methods of Script. The checkers of a run watch.
+``pytest --rewrite`` writes them. Verbs: the methods of Script. The checkers of a run watch. With a
+line ``# large values`` no frame holds a value that is a little longer than usual.
 """
 
 from collections import Counter
@@ -36,6 +37,7 @@ from topicast.topics.topic import FULL, LEVELS, MINIMAL
 from topicast.topics.wire.messages import Order
 
 EVER = 1 << 30
+LARGE_VALUES = "\n# large values\n"
 
 
 class Script:
@@ -350,7 +352,7 @@ def run(text: str) -> str:
         Violation: a checker found something.
     """
     script = Script()
-    with small(lambda: script.world.now):
+    with small(lambda: script.world.now, large_values=LARGE_VALUES in text):
         began = script.world.now
         for line in text.splitlines():
             if line.startswith(" "):

@@ -23,6 +23,9 @@ from topicast.tests.sim import checkers
 from topicast.topics import bulk, replica_set
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import PartitionKind
+from topicast.topics.wire import codec
+
+LARGE_FROM_BYTES = 110
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (
@@ -43,6 +46,13 @@ SIZES = (
     (bulk, "STUBS_BYTES_MAX", 400),
     (derived, "STUBS_BYTES_MAX", 400),
     (replicas, "STUBS_BYTES_MAX", 400),
+)
+# In some runs half of the tables and some blocks have values that are large, in pieces of 40 bytes.
+LARGE = (
+    (codec, "VALUE_BYTES_MAX", LARGE_FROM_BYTES),
+    (codec, "PIECE_BYTES_MAX", 40),
+    (pull_server, "VALUE_BYTES_MAX", LARGE_FROM_BYTES),
+    (pull_server, "PIECE_BYTES_MAX", 40),
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (
@@ -69,12 +79,15 @@ READERS = (checkers, tables, locations)
 
 
 @contextmanager
-def small(clock: Callable[[], float]) -> Iterator[None]:
-    """Run with SIZES and TIMES, and let those who wait look at ``clock``."""
+def small(clock: Callable[[], float], *, large_values: bool = False) -> Iterator[None]:
+    """Run with SIZES and TIMES, and let those who wait look at ``clock``.
+
+    ``large_values``: with LARGE, too, so that no hub gets the values of many entries.
+    """
     with ExitStack() as stack:
         for waiting in (subscriber, subscriber_reading):
             stack.enter_context(patch.object(waiting, "time", SimpleNamespace(monotonic=clock)))
-        for module, name, size in (*SIZES, *TIMES):
+        for module, name, size in (*SIZES, *TIMES, *(LARGE if large_values else ())):
             stack.enter_context(patch.object(module, name, size))
         read_once = lru_cache(1000)(read_table)
         for module in READERS:

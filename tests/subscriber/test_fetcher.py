@@ -32,7 +32,7 @@ from topicast.subscriber.protocol.shell import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import NotReady, OverBudget
+from topicast.topics.errors import LinkError, NotReady, OverBudget
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
     ALL,
@@ -45,9 +45,18 @@ from topicast.topics.objects.selector import (
 from topicast.topics.objects.values import decode_block, decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.codec import TEXT_MAX
-from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused
+from topicast.topics.wire.header import VALUE_BYTES_MAX
+from topicast.topics.wire.messages import (
+    IN_PIECES,
+    SELECT_TABLE,
+    Cancel,
+    Pull,
+    Pulled,
+    Refused,
+)
 
 LONG = "x" * (TEXT_MAX + 1)
+PIECE, FIVE = VALUE_BYTES_MAX // 2, 5
 
 
 def nothing_held(_db: str, _table: str) -> tuple[int, None, tuple[()]]:
@@ -317,6 +326,85 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -
     machine.begin(large, now=0.0)  # it wants all of it, and the other one gets it, too
     answer(machine, pull, service.pulled(pull))
     assert small.outcome is large.outcome is not None
+
+
+def refused_as_large(machine: Fetcher, pull: Pull) -> Pull:
+    """Refuse ``pull`` as catalogd does for a value of too many bytes; return what is sent then."""
+    refused = Refused(request=pull.request, code="LARGE", message="in pieces", retry_ms=0)
+    (again,) = sent(machine.on_refused(refused, now=0.0))
+    machine.check()
+    return again
+
+
+def pieces(reply: Pulled, *values: bytes) -> list[Pulled]:
+    """Return ``reply`` in parts with one piece each of its first entry."""
+    entry = reply.entries[0]._replace(size=VALUE_BYTES_MAX + 5)
+    last = len(values) - 1
+    return [
+        replace(reply, sequence=at, last=at == last, entries=(entry._replace(value=value),))
+        for at, value in enumerate(values)
+    ]
+
+
+def test_large_value_is_put_together_from_its_pieces(service: Published) -> None:
+    """P-PULL-18, P-PULL-19."""
+    waiting = fetch()
+    machine, pull = begun(waiting)
+    assert not pull.in_pieces, "a catalogd of an older release knows no such selector"
+    again = refused_as_large(machine, pull)
+    assert again == replace(pull, selector=SELECT_TABLE | IN_PIECES)
+    first, second, third = pieces(service.pulled(pull), bytes(PIECE), bytes(PIECE), bytes(FIVE))
+    assert machine.part(first, now=0.0)[0] is None
+    machine.part(first, now=0.0)  # it begins anew
+    for part in (second, third):
+        taken = machine.part(part, now=0.0)
+    (entry,) = snapshot(taken).entries()
+    assert (entry.size, entry.value) == (VALUE_BYTES_MAX + 5, bytes(VALUE_BYTES_MAX + 5))
+
+
+def test_pull_that_begins_anew_still_takes_pieces(service: Published) -> None:
+    machine, pull = begun(fetch())
+    reply = service.pulled(pull)
+    refused_as_large(machine, pull)
+    machine.again(reply, now=0.0)
+    assert [one.in_pieces for one in sent(machine.due(1.0))] == [True]
+
+
+@pytest.mark.parametrize("fault", ["another version", "too few", "too many"])
+def test_pieces_that_make_no_value_are_an_error(service: Published, fault: str) -> None:
+    """P-PULL-19: nothing of them is returned or kept."""
+    waiting = fetch()
+    machine, pull = begun(waiting)
+    reply = service.pulled(refused_as_large(machine, pull))
+    first, second = pieces(reply, bytes(PIECE), bytes(PIECE + FIVE + (fault == "too many")))
+    (entry,) = second.entries
+    if fault == "another version":
+        second = replace(second, entries=(entry._replace(version=entry.version + 1),))
+    elif fault == "too few":
+        second = replace(second, entries=(entry._replace(value=b"x"),))
+    machine.part(first, now=0.0)
+    assert machine.part(second, now=0.0)[0] is None
+    assert isinstance(waiting.outcome, LinkError)
+    assert "pieces" in str(waiting.outcome)
+    machine.check()
+
+
+def test_pieces_count_against_what_a_caller_wants(service: Published) -> None:
+    small = fetch(bytes_max=1000)
+    machine, pull = begun(small)
+    reply = service.pulled(refused_as_large(machine, pull))
+    machine.part(pieces(reply, bytes(PIECE), bytes(PIECE))[0], now=0.0)
+    assert isinstance(small.outcome, OverBudget)
+
+
+def test_catalogd_that_refuses_pieces_too_is_an_error(service: Published) -> None:
+    waiting = fetch()
+    machine, pull = begun(waiting)
+    refused_as_large(machine, pull)
+    again = Refused(request=pull.request, code="LARGE", message="too large", retry_ms=0)
+    machine.on_refused(again, now=0.0)
+    assert isinstance(waiting.outcome, LinkError)
+    assert "too large" in str(waiting.outcome)
 
 
 def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Published) -> None:

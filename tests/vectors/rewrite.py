@@ -19,7 +19,7 @@ from topicast.topics.topic import (
     table_topic,
     tombstone,
 )
-from topicast.topics.wire import encode
+from topicast.topics.wire import decode, encode
 from topicast.topics.wire import messages as m
 
 HERE = Path(__file__).parent
@@ -291,6 +291,33 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         ),
     ),
     (
+        "pull of values in pieces",
+        m.Pull(
+            request=4,
+            db="sales",
+            table="orders",
+            selector=m.SELECT_BLOCKS | m.IN_PIECES,
+            credit=1 << 20,
+        ),
+    ),
+    (
+        "pulled piece of a value",
+        m.Pulled(
+            request=4,
+            sequence=1,
+            last=False,
+            found=True,
+            epoch=EPOCH,
+            start=START,
+            topic=7,
+            topic_version=42,
+            namespace_version=9,
+            incarnation=3,
+            gone=(),
+            entries=(Entry(BLOCK, 42, 42, 42, 2_000_000, b"piece"),),
+        ),
+    ),
+    (
         "pulled names",
         m.Pulled(
             request=4,
@@ -384,7 +411,7 @@ NUMBERS = (1, 2, 256, NUM_TOPICS_MAX)
 def main() -> None:
     """Write both files beside this one."""
     wire = [
-        {"name": name, "frame": encode(message).hex(), "message": repr(message)}
+        {"name": name, "frame": encode(message).hex(), "message": repr(decode(encode(message)))}
         for name, message in MESSAGES
     ]
     shards = [

@@ -16,6 +16,7 @@ import msgpack
 
 from ..errors import VersionMismatch, WireError
 from ..objects.names import KEY_BYTES_MAX
+from ..objects.values import DOCUMENT_BYTES_MAX
 from ..topic import (
     ALL_OFFERED,
     FULL,
@@ -45,6 +46,7 @@ from .header import (
     LAYOUT,
     LEAD,
     NONCE_BYTES,
+    PIECE_BYTES_MAX,
     PROTOCOL,
     SNAPSHOT,
     STUBBED,
@@ -203,6 +205,11 @@ def row_bytes(entry: Entry) -> int:
     """Return the bytes that ``entry`` takes in a body."""
     value = entry.value
     return _ROW.size + len(entry.key) + (len(value) if value is not None else 0)
+
+
+def is_large(entry: Entry) -> bool:
+    """Return whether no row holds the value of ``entry``: only the reply to a pull brings it."""
+    return entry.kind == VALUE and entry.size > VALUE_BYTES_MAX
 
 
 def _encode_delta(delta: Delta) -> bytes:
@@ -581,9 +588,9 @@ def _column(values: list[Any]) -> Any:
 
 
 def _read_entry(value: Any, where: str) -> Entry:
-    if type(value) is not tuple or len(value) != 5:
-        raise WireError(f"{where}: entry of five fields expected")
-    key, version, schema, data, content = value
+    if type(value) is not tuple or not 5 <= len(value) <= 6:
+        raise WireError(f"{where}: entry of five or six fields expected")
+    key, version, schema, data, content, *whole = value
     for number in (version, schema, data):
         _U64.read(number, where)
     if max(schema, data) > version:
@@ -592,16 +599,24 @@ def _read_entry(value: Any, where: str) -> Entry:
     if key.count(b"\0") < 2:
         raise WireError(f"{where}: key with two NULs expected")
     _CONTENT.read(content, where)
-    return Entry(key, version, schema, data, len(content), content, VALUE)
+    size = len(content)
+    if whole:  # the size of the value of which this is a piece
+        size = _WHOLE.read(whole[0], where)
+        if size <= VALUE_BYTES_MAX or not 0 < len(content) <= PIECE_BYTES_MAX:
+            raise WireError(f"{where}: piece of {len(content)} bytes, of a value of {size}")
+    return Entry(key, version, schema, data, size, content, VALUE)
 
 
 def _write_entry(entry: Entry) -> list[object]:
-    return [entry.key, entry.version, entry.schema_version, entry.data_version, entry.value]
+    key, version, schema, data, size, value, _ = entry
+    whole = [size] if size > VALUE_BYTES_MAX else []
+    return [key, version, schema, data, value, *whole]
 
 
 _U64: Final = _codec_of(U64)
 _KEY: Final = _codec_of(Key)
 _CONTENT: Final = _codec_of(Content)
+_WHOLE: Final = _integer(0, DOCUMENT_BYTES_MAX + 1)  # a value is a byte, and its document
 _ROWS: Final = _integer(0, ROWS_MAX)
 _STEP: Final = _integer(-65_536, 65_536)
 _PLAIN: Final[dict[Any, Codec]] = {

@@ -37,6 +37,7 @@ FLAGS_OF_KIND: Final = {
 DELTA_BYTES_MAX: Final = 64 * 1024  # a delta's body: 1,000 of them queue for a stopped reader
 CHUNK_BYTES_MAX: Final = 256 * 1024  # on the plateau of throughput, 4 times less blocking than 1 MB
 VALUE_BYTES_MAX: Final = 768 * 1024  # a chunk holds at least one value and ends below 1 MiB
+PIECE_BYTES_MAX: Final = CHUNK_BYTES_MAX  # of a value that is larger
 FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
 NONCE_BYTES: Final = 16
 

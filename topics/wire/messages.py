@@ -94,6 +94,9 @@ class JoinAnswer(IntEnum):
 
 CURRENT, BEHIND, SNAPSHOT, DENIED = JoinAnswer
 
+IN_PIECES: Final = 0x80
+"""Added to the selector of a pull: values over VALUE_BYTES_MAX may come in pieces."""
+
 SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES, SELECT_SQL = SelectorKind
 
 
@@ -428,6 +431,7 @@ class Claimed:
 class Pull:
     """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
+    ``selector`` is its kind, and IN_PIECES where the caller takes values in pieces.
     ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
     the first ones of a partition, "" means any. ``names_only``: the names of the selected
     partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
@@ -453,20 +457,30 @@ class Pull:
     claims: tuple[Claimed, ...] = ()
 
     @property
+    def selector_kind(self) -> int:
+        """The kind of the selector, known here or not."""
+        return self.selector & ~IN_PIECES
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a value that no frame holds may come in pieces."""
+        return bool(self.selector & IN_PIECES)
+
+    @property
     def selection(self) -> Selector:
         """The selector that the fields of the message make up.
 
         Raises:
             UsageError: its kind is not known here, or its filter is none.
         """
-        if self.selector == SelectorKind.FILTER:
+        if self.selector_kind == SelectorKind.FILTER:
             return by_filter(self.filter)
-        if self.selector == SelectorKind.SQL:
+        if self.selector_kind == SelectorKind.SQL:
             return by_sql(self.filter)
         try:
-            kind = SelectorKind(self.selector)
+            kind = SelectorKind(self.selector_kind)
         except ValueError:
-            raise UsageError(f"no selector {self.selector}") from None
+            raise UsageError(f"no selector {self.selector_kind}") from None
         return Selector(kind, names=tuple(sorted(set(self.names))), values=self.values)
 
 
@@ -479,7 +493,8 @@ class Pulled:
     ``entries`` are current. ``names``: where only names were requested, packed
     (topics/objects/values.py). ``cursor``: of the last part, from where to continue; empty:
     nothing is left. ``moved``: the table has changed since the requested version. ``stale``: the
-    indexes of the claims that are not true at ``topic_version``.
+    indexes of the claims that are not true at ``topic_version``. Adjacent entries of one key are
+    pieces of one value, whose length is the ``size`` of each.
     """
 
     request: U64

@@ -23,6 +23,7 @@ class Refusal(StrEnum):
     HELLO = "HELLO"
     INSPECT = "INSPECT"
     LAGGING = "LAGGING"
+    LARGE = "LARGE"
     LEVEL = "LEVEL"
     LOADING = "LOADING"
     METASTORE = "METASTORE"

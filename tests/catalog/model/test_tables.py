@@ -6,6 +6,7 @@ import pytest
 
 from topicast.catalog.model import tables as tables_module
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.topics.objects import values
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE
 from topicast.topics.topic import PREFIX, STUB, TOMBSTONE, VALUE, table_topic
@@ -217,22 +218,35 @@ BROKEN = parts("3", comment="x")["ds=3"].replace(b"comment", b"comm\xff\xfft")
 @pytest.mark.parametrize(
     ("struct_bytes", "partitions"),
     [
-        (2 * VALUE_BYTES_MAX + 9_000, {}),
-        (40 << 20, {}),
-        (0, parts("3", comment=noise(2 * VALUE_BYTES_MAX + 9_000))),
+        (1 << 20, {}),
+        (0, parts("3", comment=noise(1 << 20))),
         (0, {"ds=3": BROKEN}),
     ],
-    ids=["over the wire's limit", "over the packer's", "a partition over it", "no text"],
+    ids=["over the packer's limit", "a partition over it", "no text"],
 )
 def test_what_fits_no_value_makes_its_table_a_stub(
-    holding: Holding, struct_bytes: int, partitions: dict[str, bytes | None]
+    holding: Holding,
+    struct_bytes: int,
+    partitions: dict[str, bytes | None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P-LIM-4: what is larger could be sent to no hub, and would hold its topic up."""
+    """P-LIM-4."""
+    monkeypatch.setattr(values, "DOCUMENT_BYTES_MAX", 1 << 20)
     thrift = struct(T, "ds", comment=noise(struct_bytes)) if struct_bytes else None
     holding.change(partitions, thrift=thrift)
     assert (holding.entry().kind, holding.tables.unfit) == (STUB, 1)
     holding.change(parts("4"))
     assert holding.names() == []
+
+
+def test_value_that_no_frame_holds_is_held(holding: Holding) -> None:
+    large = parts("3", comment=noise(2 * VALUE_BYTES_MAX + 9_000))
+    holding.change(large, thrift=struct(T, "ds", comment=noise(3 * VALUE_BYTES_MAX)))
+    assert holding.tables.unfit == 0
+    assert holding.entry().size > VALUE_BYTES_MAX
+    assert sum(entry.size > VALUE_BYTES_MAX for entry in holding.rows()) == 2
+    holding.change(parts("4"))
+    assert holding.names() == ["ds=1", "ds=2", "ds=3", "ds=4"]
 
 
 def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:

@@ -31,7 +31,7 @@ from topicast.topics.topic import (
     tombstone,
 )
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES
+from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES, VALUE_BYTES_MAX
 from topicast.topics.wire.messages import SOURCE_EVENTS, Delta
 
 MIXED, WHOLE, LEAN = Mode("mixed"), Mode("full"), Mode("minimal")
@@ -121,6 +121,26 @@ def test_what_is_withheld_leaves_as_stubs_and_everything_else_as_it_is() -> None
     assert withhold(LEAN, 0, (value(other),))[0].kind == STUB
     names = (value(b"n\0a\0"), value(b"d\0a\0"))
     assert withhold(LEAN, NAMESPACE, names) == names
+
+
+@pytest.mark.parametrize("mode", [WHOLE, MIXED, LEAN, parse_mode("full", "b.*=minimal")])
+def test_value_that_no_frame_holds_is_withheld_in_every_mode(mode: Mode) -> None:
+    """P-LIM-4: a delta with it has no flag, for no catch-up brings more."""
+    size = VALUE_BYTES_MAX + 1
+    large = Entry(table_key("a", "t"), 3, 1, 2, size, bytes(size))
+    small = value(block_key("a", "t", "x"))
+    rows = (large, small, tombstone(block_key("a", "t", "y"), 3))
+    left = withhold(mode, 0, rows)
+    largest = large._replace(size=VALUE_BYTES_MAX, value=bytes(VALUE_BYTES_MAX))
+    assert (withhold(mode, 0, (largest,)) == (largest,)) is (mode is not LEAN)
+    assert left[0] == large._replace(value=None, kind=STUB)
+    assert (left[1].kind == VALUE) is (mode is not LEAN)
+    one = Transaction(
+        topic=0, from_version=2, to_version=3, entries=rows, source=SOURCE_EVENTS, at_us=9
+    )
+    delta = delta_of(one, epoch=5, start=7, floor=0, sent_us=9, mode=mode)
+    assert (delta.entries, delta.stubbed) == (left, False)
+    assert decode(encode(delta)) == delta
 
 
 def test_what_was_withheld_is_backfilled_up_to_the_versions_at_the_change() -> None:

@@ -1,5 +1,6 @@
 """Peers take turns, a table is loaded once, and a pull in vain is refused at once."""
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -9,13 +10,13 @@ from topicast.catalog.ingest import chunked_load as pieces
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read
-from topicast.catalog.model import tables as tables_module
 from topicast.catalog.serve import pending, pull_server
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
 from topicast.catalog.serve.pull_server import STALLED_S
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
+from topicast.topics.objects import values
 from topicast.topics.objects.values import LOADING, decode_block, decode_table_value
 from topicast.topics.topic import value_of
 from topicast.topics.wire.messages import (
@@ -171,7 +172,7 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-PULL-16."""
-    monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 300)
+    monkeypatch.setattr(values, "DOCUMENT_BYTES_MAX", 300)
     core = cold("t")
     answer = core.answer_to(pull(), Refused, turns=12)
     assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
@@ -179,7 +180,7 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     core.metastore.calls.clear()
     assert core.answer_to(pull(), Refused).code == "UNREADABLE"
     assert "tables" not in core.metastore.calls
-    monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(values, "DOCUMENT_BYTES_MAX", 1 << 20)
     core.add(core.metastore.get_table("d", "t"), "3")
     core.catalog.loader.load(("d", "t"), urgent=True)
     core.turn(12)
@@ -219,6 +220,22 @@ def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_
     assert answer.retry_ms > 0
     unread.turn(80)
     unread.answer_to(pull(), Pulled)
+
+
+def test_large_value_is_refused_to_who_takes_no_pieces_and_names_are_not() -> None:
+    """P-PULL-18: a reader of an older release is told why."""
+    core = loaded()
+    core.add(
+        core.metastore.get_table("d", "t"), "3", comment=random.Random(1).randbytes(1 << 20).hex()
+    )
+    core.turn(12)
+    answer = core.answer_to(pull(), Refused)
+    assert (answer.request, answer.code, answer.retry_ms) == (4, "LARGE", 0)
+    assert "d.t has 1049991 bytes" in answer.message
+    assert "upgrade" in answer.message
+    core.answer_to(pull(selector=SELECT_TABLE), Pulled)
+    core.answer_to(replace(pull(), names_only=True), Pulled)
+    core.catalog.check()
 
 
 @pytest.fixture

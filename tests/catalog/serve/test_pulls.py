@@ -12,10 +12,17 @@ from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.bulk import Part, pulled_cost
 from topicast.topics.objects.names import TableId, block_key, table_key
 from topicast.topics.objects.values import decode_block, decode_listing
-from topicast.topics.topic import VALUE
+from topicast.topics.topic import VALUE, value_of
+from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes
-from topicast.topics.wire.header import CHUNK_BYTES_MAX
+from topicast.topics.wire.header import (
+    CHUNK_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    PIECE_BYTES_MAX,
+    VALUE_BYTES_MAX,
+)
 from topicast.topics.wire.messages import (
+    IN_PIECES,
     SELECT_BLOCKS,
     SELECT_FILTER,
     SOURCE_EVENTS,
@@ -70,6 +77,26 @@ def large(source: Answers) -> None:
     for number in range(30):
         some = parts(f"{number:02d}", comment=rng.randbytes(15_000).hex())
         source.holding.change(dict(some))
+
+
+def test_large_value_comes_in_pieces_that_follow_each_other(source: Answers) -> None:
+    """P-PULL-18: each is a part of its own, made when it is sent."""
+    comment = random.Random(1).randbytes(VALUE_BYTES_MAX).hex()
+    source.holding.change(dict(parts("15", comment=comment)))
+    source.holding.change(dict(parts("2", comment="small")))
+    wanted = pull(selector=SELECT_BLOCKS | IN_PIECES)
+    found = source.answer(wanted)
+    assert [one.sequence for one in found] == list(range(len(found)))
+    assert [one.last for one in found] == [False] * (len(found) - 1) + [True]
+    assert all(len(encode(one)) <= FRAME_BYTES_MAX for one in found)
+    assert [cost for cost, _ in source.parts(wanted)] == list(map(pulled_cost, found))
+    of_large = [e for one in found for e in one.entries if e.size > VALUE_BYTES_MAX]
+    assert max(len(value_of(entry)) for entry in of_large) == PIECE_BYTES_MAX
+    held = source.holding.rows()
+    (large,) = [entry for entry in held if entry.size > VALUE_BYTES_MAX]
+    assert b"".join(map(value_of, of_large)) == large.value
+    others = [e for one in found for e in one.entries if e.size <= VALUE_BYTES_MAX]
+    assert sorted([large, *others]) == sorted(held)
 
 
 def days(source: Answers, count: int = 200) -> None:

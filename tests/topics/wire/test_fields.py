@@ -37,6 +37,7 @@ FIELDS: dict[type, list[Any]] = {
     m.Synced: [1, 5, 6, 9, [1, 2]],
     m.Inspected: [1, ["c"], [[None, 1, -1, 0.5, True, "x"]]],
 }
+LARGE = h.VALUE_BYTES_MAX + 1
 HOSTILE: list[tuple[type, str, Any, str]] = [
     (m.Hello, "role", 256, "integer from 0 to 255"),
     (m.Hello, "role", -1, "integer from 0 to 255"),
@@ -67,8 +68,13 @@ HOSTILE: list[tuple[type, str, Any, str]] = [
     (m.Filed, "versions", [[7, -3]], "integer from"),
     (m.CatchUp, "wanted", [[7, 2, 5, 3, 2, bytes(KEY_BYTES_MAX + 1), 4]], "0 to 1024 bytes"),
     (m.Compared, "accepted", 1, "true or false"),
-    (m.Pulled, "entries", [[KEY, 3, 2, 1]], "entry of five fields"),
-    (m.Pulled, "entries", [KEY], "entry of five fields"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1]], "entry of five or six fields"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1, b"v", LARGE, 0]], "entry of five or six fields"),
+    (m.Pulled, "entries", [KEY], "entry of five or six fields"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1, b"v", h.VALUE_BYTES_MAX]], "piece of 1 bytes"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1, b"", LARGE]], "piece of 0 bytes"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1, bytes(h.PIECE_BYTES_MAX + 1), LARGE]], "piece of"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1, b"v", 1 << 40]], "integer from"),
     (m.Pulled, "entries", [[KEY, 3, 4, 1, b"v"]], "changed after its own version"),
     (m.Pulled, "entries", [[KEY, 3, 2, 4, b"v"]], "changed after its own version"),
     (m.Pulled, "entries", [[KEY, "3", 2, 1, b"v"]], "integer from"),
