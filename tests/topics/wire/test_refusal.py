@@ -9,10 +9,10 @@ from topicast.topics.wire.refusal import Refusal, refuse, refuse_frame
 PROTOCOL = Path(__file__).parents[3] / "docs" / "protocol.md"
 
 
-def test_codes_are_retriable_where_the_protocol_says_to_ask_again() -> None:
+def test_codes_are_retriable_where_the_protocol_says_to_repeat() -> None:
     table = PROTOCOL.read_text().partition("## Bad input")[2]
     rows = dict(re.findall(r"^\| `([A-Z_]+)` \|.*\| ([^|]+) \|$", table, re.MULTILINE))
-    retriable = {code for code, remedy in rows.items() if remedy.startswith("ask again after")}
+    retriable = {code for code, remedy in rows.items() if remedy.startswith("repeat after")}
     assert {code for code in Refusal if code.retriable} == retriable
 
 
