@@ -70,7 +70,7 @@ class Statestored:
         """One turn."""
         self._take(self._link.poll(self._timeout_s()))
         self._send_chunks()
-        self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
+        self._tick()
         now = self.turned_at = self._clock()
         if now >= self._status_at:
             self._status_at = now + STATUS_S
@@ -86,7 +86,11 @@ class Statestored:
         return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
 
     def _take(self, received: Iterable[Received]) -> None:
-        """Take what arrived in its order; deltas that follow each other go out in one go."""
+        """Take what arrived in its order; deltas that follow each other go out in one go.
+
+        A heartbeat that is due meanwhile does not wait for the rest: readers would take the hub
+        for silent while it answers hundreds that join.
+        """
         hub, clock = self._hub, self._clock
         ready: list[bytes] = []
         for name, peer, frame in received:
@@ -96,7 +100,12 @@ class Statestored:
             self._link.send_all(DATA, ready)
             ready = []
             self._perform(hub.handle(_fact(name, peer, frame=frame), now=clock()))
+            if clock() >= hub.deadline:
+                self._tick()
         self._link.send_all(DATA, ready)
+
+    def _tick(self) -> None:
+        self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
 
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S

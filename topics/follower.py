@@ -30,6 +30,7 @@ LIVE: Final = FollowerState.LIVE
 QUEUE_MAX: Final = 4096  # deltas held during one catch-up; beyond, a second catch-up is cheaper
 QUEUE_BYTES_MAX: Final = 4 << 20
 SILENCE_S: Final = 2.0  # without a chunk for so long a stream counts as lost
+SILENCE_S_MAX: Final = 16.0  # if those before were, too: a slow sender is not asked ever more often
 RETRY_S: Final = 0.2  # between two requests of which the first brought nothing
 RETRY_S_MAX: Final = 10.0  # the longest that a refusal can make us wait
 
@@ -113,6 +114,7 @@ class Follower:
         self._progressed = True  # whether the last request brought anything
         self._requested_at = 0.0  # seconds: of the last request
         self._request_at = 0.0  # seconds: when BEHIND, the time of the next one
+        self._silence_s = SILENCE_S  # after which the open stream is given up
         self._queue: deque[Delta] = deque()  # deltas that came while BEHIND, in order
         self._queue_bytes = 0  # their rows
 
@@ -154,12 +156,12 @@ class Follower:
         """Take the id of the stream that answers the last Want; never an id used before."""
         self.stream = stream
         self._sequence = 0
-        self._request_at = now + SILENCE_S
+        self._request_at = now + self._silence_s
 
     def on_stream_active(self, *, now: float) -> None:
         """Wait on: the open stream carries another topic, or waits for credit."""
         if self.stream:
-            self._request_at = now + SILENCE_S
+            self._request_at = now + self._silence_s
 
     def queued(self) -> tuple[Delta, ...]:
         """Return the deltas that wait for the end of the catch-up."""
@@ -198,7 +200,8 @@ class Follower:
         if not self._continues(chunk):
             return self._on_lost(now)  # one is missing: resume after the last that came
         self._sequence += 1
-        self._request_at = now + SILENCE_S
+        self._silence_s = SILENCE_S
+        self._request_at = now + self._silence_s
         effects = self._begin(chunk) if chunk.snapshot else ()
         if chunk.entries or chunk.invalidate_all:
             effects += (File(chunk),)
@@ -263,6 +266,8 @@ class Follower:
     def _on_tick(self, now: float) -> tuple[Effect, ...]:
         if self.state is LIVE or now < self._request_at:
             return ()
+        if self.stream:
+            self._silence_s = min(2 * self._silence_s, SILENCE_S_MAX)
         return self._on_lost(now)
 
     def _fall_behind(self, now: float) -> tuple[Effect, ...]:

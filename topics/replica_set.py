@@ -51,6 +51,7 @@ class _Stream:
     active_at: float  # seconds: when it was opened, or its last message came
     waiting: dict[Account, bool]  # what it still has to bring: True until its turn has come
     credit: int = 0  # bytes: granted and not used, as far as we know
+    used: int = 0  # bytes, since it was last looked at whether to grant more
 
 
 class ReplicaSet:
@@ -182,6 +183,10 @@ class ReplicaSet:
         if found is None:
             return None
         found.credit -= cost
+        found.used += cost
+        if found.used < self._credit_step and found.credit > 0:
+            return None
+        found.used = 0
         allowed = self._credit_max(found)
         amount = allowed - found.credit
         if amount < min(self._credit_step, allowed):

@@ -11,7 +11,8 @@ the bytes are known before anything is subscribed to. At minimal a Joined that w
 the barrier is a position: every later delta comes. One Join and one barrier serve many topics; one
 barrier is under way at a time, and what is new meanwhile waits for the next. With another hub, or
 the same after a restart, everything that is followed is joined and subscribed to again; what is
-LIVE answers meanwhile.
+LIVE answers meanwhile. A hub that was only slow, and has kept its id, is joined nothing again: its
+load would grow with its delay.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +47,7 @@ from ..protocol.shell import Channel, ConnectData, ConnectHub, Effect, Send, Sub
 HEARTBEATS_MISSED: Final = 4
 HEARTBEAT_S: Final = 0.25  # until the Welcome gives the hub's own period
 HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
-HELLO_AGAIN_S_MAX: Final = 2.0  # ZeroMQ queues one until the hub is back
+HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
 UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
 BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost
 CHANNELS: Final = ((Channel.CONTROL, CONTROL_CHANNEL), (Channel.BULK, BULK_CHANNEL))
@@ -94,7 +95,7 @@ class HubSession:
         self._new_nonce = new_nonce
         self._index = -1  # of the hub in ``addresses``; -1: none was tried
         self._data_address = ""  # where deltas come from; empty: not connected
-        self._hub = 0  # the id in the last welcome; another one means that it restarted
+        self._hub = 0  # the id in the last welcome; another one means that it restarted; 0: unknown
         self._features = 0  # the bits of the last welcome
         self._heartbeat_s = HEARTBEAT_S
         self._active_at = 0.0  # seconds: the hub's last sign of life
@@ -110,6 +111,8 @@ class HubSession:
     def deadline(self) -> float:
         """The time at which ``tick`` may have work to do."""
         silent_at = self._active_at + self._silence_s
+        if len(self._addresses) == 1:
+            silent_at = max(silent_at, self._hello_at)
         if self.greeting:
             return min(silent_at, self._hello_at)
         barrier_at = self._barrier_at if self._nonce else silent_at
@@ -147,15 +150,16 @@ class HubSession:
         return effects + self._repeat(now)
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...] | None:
-        """Open the hub's data, unless it is open; None if it answers a repeated Hello."""
-        if not self.greeting and welcome.hub == self._hub:
+        """Open the hub's data, unless it is open; None if the hub has known us all the time."""
+        known = welcome.hub == self._hub and welcome.data_address == self._data_address
+        self._resume(now)
+        if known:
             return None
-        self.state = SessionState.WELCOMED
         self._hello_pause_s = HELLO_AGAIN_S
         self._hub = welcome.hub
         self._features = welcome.features
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
-        self._active_at = self._fit_at = now
+        self._fit_at = now
         self._joins.clear()
         if welcome.data_address == self._data_address:
             return ()
@@ -168,12 +172,15 @@ class HubSession:
         self._active_at = now
         if fit:
             self._fit_at = now
-        if not self.greeting and heartbeat.hub != self._hub:
+        if heartbeat.hub == self._hub:
+            self._resume(now)  # it was silent, but knows us
+        elif not self.greeting:
             return self._greet(now)  # it restarted
         return ()
 
     def on_unknown(self, *, now: float) -> tuple[Effect, ...]:
         """The hub does not know the connection: greet it again, once per pause."""
+        self._hub = 0  # what it was told before may be lost
         return () if self.greeting else self._greet(now)
 
     def join(
@@ -238,16 +245,14 @@ class HubSession:
         unfit = now - self._fit_at >= UNFIT_S + self._silence_s
         if len(self._addresses) > 1 and (silent or unfit):
             return self._connect_next(now)
-        if silent:
-            self._active_at = now  # there is no other: greet it until it answers
-            return self._greet(now)
-        if self.greeting and now >= self._hello_at:
-            return self._greet(now)
+        if (silent or self.greeting) and now >= self._hello_at:
+            return self._greet(now)  # there is no other: until it answers
         return ()
 
     def _connect_next(self, now: float) -> tuple[Effect, ...]:
         self._index = (self._index + 1) % len(self._addresses)
         self._active_at = self._fit_at = now
+        self._hub = 0
         self._joins.clear()
         self._discard_data()
         return ConnectHub(self.address), *self._greet(now)
@@ -258,9 +263,14 @@ class HubSession:
         self._subscribed.clear()
         self._nonce = b""
 
+    def _resume(self, now: float) -> None:
+        """Be welcome, first or again."""
+        self.state = SessionState.WELCOMED
+        self._active_at = now
+
     def _greet(self, now: float) -> tuple[Effect, ...]:
         self.state = SessionState.GREETING
-        self._hello_at = now + self._hello_pause_s
+        self._hello_at = now + self._hello_pause_s * (1 + self._registration[0] / 256)
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
         return tuple(
             Send(

@@ -417,10 +417,12 @@ class TopicReplicas:
                 continue
             all_current = False
             for follower in list(replica.followers()):
+                if follower.state is not LIVE:
+                    continue  # its catch-up brings what the hub has
                 if (follower.epoch, follower.version) < (heartbeat.epoch, version):
                     newer = PeerAt(heartbeat.epoch, version)
                     effects += self._feed((topic, follower.level), newer, now=now)
-                elif follower.state is LIVE:
+                else:
                     replica.current_at = now
         if all_current:
             self._agreed, self._agreed_at = agreed, now

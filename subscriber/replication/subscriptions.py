@@ -163,6 +163,7 @@ class Subscriptions:
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
         """The hub has registered us, first or again."""
         opened = self._session.on_welcome(welcome, now=now)
+        self._reported.clear()  # the hub may have removed us for our silence
         if opened is None:
             return ()
         effects = opened
@@ -170,7 +171,6 @@ class Subscriptions:
         self._requested = self._registered = False
         self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
         self._status = NO_STATUS
-        self._reported.clear()
         effects += self.replicas.lose_streams(now=now)
         return effects if self.planned is None else effects + self._join_all(now)
 

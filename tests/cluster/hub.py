@@ -1,22 +1,31 @@
 """statestored in the cluster: the core of a hub, in the thinnest of shells."""
 
+from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
+from topicast.topics.wire.codec import encode
 from topicast.topics.wire.header import DELTA_KIND
+from topicast.topics.wire.messages import KeepAlive
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
     from topicast.tests.cluster.reader import ReaderProcess
 
+KEPT_ALIVE = encode(KeepAlive())
 TICK_S = 0.09  # below what liveness takes for a stall
+BATCH_MAX = 200  # frames of a turn, if they take time: as the link of a real one reads them
 
 
 class HubProcess:
-    """A statestored; soft state, so a restart begins with nothing."""
+    """A statestored; soft state, so a restart begins with nothing.
+
+    ``frame_s``: what each frame but a KeepAlive takes of its one thread; heartbeats wait for the
+    end of a turn.
+    """
 
     def __init__(self, world: "Cluster", number: int) -> None:
         self.world = world
@@ -25,12 +34,17 @@ class HubProcess:
         self.life = 0
         self.alive = False
         self.subscriptions: dict[bytes, dict[bytes, None]] = {}
+        self.frame_s = 0.0
+        self._waiting: deque[tuple[bytes, bytes]] = deque()  # frames, with their connections
+        self._busy = False
         self.start()
 
     def start(self) -> None:
         self.life += 1
         self.alive = True
         self.subscriptions = {}
+        self._waiting.clear()
+        self._busy = False
         self.hub = Hub(
             hub_id=self.world.rng.getrandbits(48) | 1, data_address=f"data-{self.number}"
         )
@@ -49,11 +63,32 @@ class HubProcess:
 
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
-            self._handle(Tick(self.world.now_us))
+            if not self._busy:
+                self._handle(Tick(self.world.now_us))
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def take(self, place: bytes, frame: bytes) -> None:
-        """Take a frame of the connection ``place``."""
+        """Take a frame of the connection ``place``, now or when it has time."""
+        if not self.frame_s:
+            self._take(place, frame)
+            return
+        self._waiting.append((place, frame))
+        if not self._busy:
+            self._turn(self.life)
+
+    def _turn(self, life: int) -> None:
+        """Take what waits, at most a batch; the next turn begins when that is done."""
+        if not self.alive or life != self.life:
+            return
+        self._busy, took_s = bool(self._waiting), 0.0
+        for _ in range(min(len(self._waiting), BATCH_MAX)):
+            place, frame = self._waiting.popleft()
+            took_s += self.frame_s * (frame != KEPT_ALIVE)
+            self._take(place, frame)
+        if self._busy:
+            self.world.at(took_s, lambda: self._turn(life))
+
+    def _take(self, place: bytes, frame: bytes) -> None:
         if not self._is_connected(place):
             return
         if frame[4] == DELTA_KIND:

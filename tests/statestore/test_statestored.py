@@ -1,6 +1,7 @@
 """Statestored's turn: what arrives together goes out in its order."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import count, groupby
 
 from topicast.statestore.hub import Hub
 from topicast.statestore.statestored import DATA, REQUESTS, Statestored
@@ -13,9 +14,11 @@ from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     PUBLISHER,
+    READER,
     Barrier,
     Delta,
     Filed,
+    Heartbeat,
     Message,
     Refused,
 )
@@ -43,10 +46,10 @@ class BatchLink:
 class Daemon:
     """A statestored that has caught up with a publisher."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: 1000.0) -> None:
         self.link, self.publisher = BatchLink(), PublisherPeer()
         hub = Hub(hub_id=77, data_address=DATA_ADDRESS)
-        self.shell = Statestored(hub, self.link, clock=lambda: 1000.0, wall_us=lambda: 1)
+        self.shell = Statestored(hub, self.link, clock=clock, wall_us=lambda: 1)
         replies = self.turn(
             (CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL)),
             (BULK, hello("publisher", PUBLISHER, BULK_CHANNEL)),
@@ -120,3 +123,18 @@ def test_rubbish_between_deltas_is_refused_and_changes_nothing_else() -> None:
     replies = daemon.turn()
     assert [one.code for one in replies if isinstance(one, Refused)] == ["VERSION"]
     assert daemon.broadcast() == [before, after]
+
+
+def test_heartbeats_do_not_wait_until_all_who_come_at_once_are_answered() -> None:
+    """P-HEARTBEAT-2: each look at the clock is 10 ms after the one before."""
+    daemon = Daemon((looks / 100 for looks in count()).__next__)
+    readers = [f"reader-{number}" for number in range(100)]
+    hellos = [encode(hello(name, READER, CONTROL_CHANNEL)) for name in readers]
+    daemon.link.arrived = [
+        Received(REQUESTS, name.encode(), one) for name, one in zip(readers, hellos, strict=True)
+    ]
+    daemon.shell.run_once()
+    sent = [type(decode(frame)) for _, frame in daemon.link.sent]
+    apart = [len(list(run)) for kind, run in groupby(sent) if kind is not Heartbeat]
+    assert len(sent) > 100
+    assert max(apart) * 0.02 <= 0.3

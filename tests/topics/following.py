@@ -9,6 +9,7 @@ import pytest
 from topicast.topics import bulk
 from topicast.topics.follower import (
     LIVE,
+    SILENCE_S_MAX,
     Apply,
     CaughtUp,
     Effect,
@@ -152,7 +153,7 @@ class Walk:
         for _ in range(20):
             self.feed(self.copies[0])
             self.receive(PeerAt(self.writer.epoch, self.writer.version))
-            self.now += 3.0
+            self.now += SILENCE_S_MAX + 1
             self.receive(Tick())
             if self.want is None:
                 break

@@ -314,6 +314,19 @@ def test_silent_stream_is_given_up() -> None:
     assert follower.stream == 0
 
 
+def test_each_silent_stream_in_a_row_is_waited_for_twice_as_long() -> None:
+    """P-CATCH-12: a sender that is slow is not asked ever more often."""
+    follower, now, waits_s = behind(), 10.0, []
+    for stream in range(3, 9):
+        waits_s.append(follower.deadline - now)
+        now = follower.deadline
+        requested(follower.handle(Tick(), now=now))
+        follower.opened(stream, now=now)
+    assert waits_s == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0]
+    follower.handle(chunk(8, 10, 14, entries=(entry(12),), last=False), now=now)
+    assert follower.deadline == now + SILENCE_S
+
+
 def test_stream_that_carries_another_topic_is_not_silent() -> None:
     """P-CATCH-12."""
     follower = behind()

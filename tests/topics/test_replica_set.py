@@ -137,7 +137,8 @@ def test_stream_is_granted_only_the_bytes_that_are_expected() -> None:
     feed(one, 1, part(1, 1, 10), now=0.1)
     assert granted(one, 300) == 0, "400 bytes were granted, and are expected"
     reader.expected[2] = CREDIT_DEFAULT + 1
-    assert granted(one, 0) == CREDIT_DEFAULT - 400
+    assert granted(one, 10) == 0, "it is looked at once in a step"
+    assert granted(one, 90) == CREDIT_DEFAULT - 300
 
 
 def test_stream_for_which_nothing_is_reserved_gets_one_byte_and_ends_in_time() -> None:

@@ -310,6 +310,40 @@ def test_restarted_hub_receives_again_what_is_followed() -> None:
     assert shopping.memory("shop.orders") == ("id", "more")
 
 
+def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again() -> None:
+    """P-LIVE-8: it is told all positions, so it knows them even if it had removed the reader."""
+    shopping = late()
+    joins, catch_ups = len(shopping.messages(Join)), len(shopping.messages(CatchUp))
+    shopping.cluster.cut.add((HUB, READER))
+    shopping.pass_time(1.9)
+    hellos, statuses = len(shopping.messages(Hello)), len(shopping.messages(Status))
+    shopping.cluster.cut.clear()
+    shopping.pass_time(6)
+    assert len(shopping.messages(Hello)) == hellos > 2, "heartbeats say that it knows the reader"
+    assert len(shopping.messages(Join)) == joins
+    assert len(shopping.messages(CatchUp)) == catch_ups
+    shopping.reader.handle(
+        shell.Received(Channel.CONTROL, shopping.messages(Welcome, sender=HUB)[0])
+    )
+    shopping.pass_time(2)
+    named = [{one.topic for one in status.positions} for status in shopping.messages(Status)]
+    assert set(sizes()) in named[statuses:]
+
+
+def test_hub_that_stays_silent_is_greeted_less_and_less_often() -> None:
+    """P-LIVE-8."""
+    shopping = late()
+    shopping.cluster.cut.add((HUB, READER))
+    hellos = []
+    for _ in range(4):
+        before = len(shopping.messages(Hello))
+        shopping.pass_time(10)
+        hellos.append(len(shopping.messages(Hello)) - before)
+    assert hellos[0] >= 6
+    assert hellos[0] > hellos[-1]
+    assert 2 <= hellos[-1] <= 6, "of two channels"
+
+
 def test_catch_up_under_way_is_requested_anew_of_the_restarted_hub() -> None:
     """P-LIVE-3, P-SUB-3: at once, for its subscriptions are fenced; not when it seems silent."""
     shopping = behind(late())
