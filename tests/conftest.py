@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from topicast.tests.orphans import end_with_this_process
+
 if TYPE_CHECKING:
     from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 
@@ -43,7 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave most examples of properties to the whole suite, where only units are wanted."""
+    """Let no process outlive those that run tests; try fewer examples where units are wanted."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.add_cleanup(end_with_this_process())
     if config.getoption("--unit"):
         settings.load_profile("units")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from topicast.tests.orphans import processes
 from topicast.tests.waiting import until
 
 MARK: Final = "TOPICAST_TEST_MARK"
@@ -41,8 +42,7 @@ class Marked:
 
     def living(self) -> list[str]:
         """Return the command lines of those that are still there."""
-        wanted = f"{MARK}={self.mark}".encode()
-        return [line for line in map(_command_line_if(wanted), _pids()) if line]
+        return [line for line in map(_command_line, processes(MARK, self.mark)) if line]
 
     def interrupt(self) -> None:
         """Do what Ctrl-C in a terminal does: SIGINT to the whole foreground group."""
@@ -74,17 +74,8 @@ def marked(
         until(lambda: not running.living(), timeout_s=20, what=f"the end of {running.living()}")
 
 
-def _pids() -> list[Path]:
-    return [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _command_line_if(wanted: bytes):  # type: ignore[no-untyped-def]
-    def look(entry: Path) -> str:
-        try:
-            if wanted not in (entry / "environ").read_bytes().split(b"\0"):
-                return ""
-            return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            return ""
-
-    return look
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
