@@ -37,6 +37,8 @@ def application_environment(java_home: Path, *, say: Callable[[str], None]) -> d
     if not (found / TRIED).exists():
         say("preparing Spark's classes, for quicker starts (once, some 20 s)")
         _make(found, java_home)
+    with suppress(OSError):
+        os.utime(found)  # others are removed before it
     base, spark = found / BASE, found / SPARK
     used = (f"-XX:SharedArchiveFile={base}:{spark}", "-Xlog:disable") if spark.exists() else ()
     return _environment(java_home, *used)

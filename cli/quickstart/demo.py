@@ -22,7 +22,7 @@ from .comparison import ATTACHED, JOB, PLAIN, ROUNDS, Answered, Round
 from .console import Seen, commands, read_ready, shortened, width
 from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
 from .ports import usual_or_any
-from .spark_settings import write_settings
+from .spark_settings import submit_arguments
 from .stack import Ended, Line, Stack
 from .writer_steps import QUERY, STEPS
 
@@ -237,7 +237,7 @@ class Demo:
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
         run = [sys.executable, "-m", "topicast.cli.main", "run", "--statestores", self.statestores]
         command = ["nice", *run, "--", sys.executable, str(script), *arguments]
-        settings = {"SPARK_CONF_DIR": str(write_settings(folder, self.metastore_uri))}
+        settings = {"PYSPARK_SUBMIT_ARGS": submit_arguments(folder, self.metastore_uri)}
         self._stack.start(name, command, environment=self._environment | settings)
 
     def _await_step(self, job: str, step: str) -> None:

@@ -1,6 +1,7 @@
 """Spark settings of the two applications: one machine, no network, quick to start."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from ...catalog.metastore.embedded.java import QUICK
@@ -33,14 +34,16 @@ def spark_settings(folder: Path) -> dict[str, str]:
     }
 
 
-def write_settings(folder: Path, metastore_uri: str) -> Path:
-    """Write Spark's configuration for an application; return its folder (SPARK_CONF_DIR)."""
+def submit_arguments(folder: Path, metastore_uri: str) -> str:
+    """Write Spark's configuration for an application; return its PYSPARK_SUBMIT_ARGS.
+
+    A SPARK_CONF_DIR would change the class path, and the JVM would not map the class archive.
+    """
     settings = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": metastore_uri}
-    found = folder / "conf"
-    found.mkdir(parents=True, exist_ok=True)
+    file = folder / "spark.conf"
     text = "".join(f"{name} {value}\n" for name, value in settings.items())
-    (found / "spark-defaults.conf").write_text(text, encoding="utf-8")
-    return found
+    file.write_text(text, encoding="utf-8")
+    return f"--properties-file {quote(str(file))} pyspark-shell"
 
 
 def spark_environment(java_home: Path) -> dict[str, str]:

@@ -54,6 +54,9 @@ def test_they_are_made_once_and_used_from_then_on(
     option = f" -XX:SharedArchiveFile={made / BASE}:{made / SPARK} -Xlog:disable"
     assert first["SPARK_SUBMIT_OPTS"].endswith(option)
     assert {one.name for one in made.iterdir()} == {BASE, SPARK, TRIED}
+    os.utime(made, (0, 0))
+    application_environment(java_home, say=printed.append)
+    assert made.stat().st_mtime > 0, "what is used stays longest"
 
 
 def test_java_that_cannot_is_asked_once(

@@ -1,12 +1,16 @@
+import shlex
 from pathlib import Path
 
-from topicast.cli.quickstart.spark_settings import spark_settings, write_settings
+from topicast.cli.quickstart.spark_settings import spark_settings, submit_arguments
 
 
-def test_settings_are_written_where_spark_looks_for_them(tmp_path: Path) -> None:
-    folder = write_settings(tmp_path, "thrift://h:1")
-    lines = (folder / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
+def test_settings_are_written_where_spark_is_told_to_look_for_them(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    option, file, shell = shlex.split(submit_arguments(folder, "thrift://h:1"))
+    assert (option, shell) == ("--properties-file", "pyspark-shell")
+    lines = Path(file).read_text(encoding="utf-8").splitlines()
     assert dict(line.split(" ", 1) for line in lines) == {
-        **spark_settings(tmp_path),
+        **spark_settings(folder),
         "spark.hadoop.hive.metastore.uris": "thrift://h:1",
     }
