@@ -1,19 +1,25 @@
-"""Locations: the folder of each table; finds the tables that a write to a path has changed.
+"""Locations: the folders of each table; finds the tables that a write to a path has changed.
 
-    file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1
+    file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1/
+    s3://lake/november/part-0              ──▶   shop.orders, ds=2, which has this location
 
-The folders are read from the entries that changed since the last call, topic by topic.
+A table has its own folder, and those of its partitions that lie elsewhere. They are read from the
+entries that changed since the last call, topic by topic.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, takewhile
+from typing import Any, Final, NamedTuple
 
 from sortedcontainers import SortedDict
 
-from ...topics.objects.names import TableId, group_of, table_of
+from ...topics.objects.names import TableId, group_of, table_key, table_of
 from ...topics.objects.tables import read_table
-from ...topics.objects.values import decode_table_value
-from ...topics.topic import NAMESPACE, PREFIX, VALUE, Topic
+from ...topics.objects.templates import RAW, Templates
+from ...topics.objects.values import TableValue, decode_block, decode_table_value
+from ...topics.topic import NAMESPACE, PREFIX, VALUE, Entry, Topic, value_of
 
 SAME_STORE: Final = {
     "s3a": "s3",
@@ -25,70 +31,192 @@ SAME_STORE: Final = {
 }
 BLOBS: Final = (".blob.core.", ".dfs.core.")  # one account by wasb, and by abfs
 HDFS_PORT: Final = ":8020"
+STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothing, host
+ENTRIES_MAX: Final = 64  # looked at in one call: 20 ms if each is a block of partitions elsewhere
+PARTITIONS_MAX: Final = 4000  # of a table with folders of their own: 1 MB. Of more, see _Places
+
+_value_of = lru_cache(maxsize=64)(decode_table_value)  # many blocks of one table follow each other
+
+
+class _Folder(NamedTuple):
+    """A location, and the partition that has it; empty: those that lie below it by their names."""
+
+    location: str
+    partition: str
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where the data of a table lies.
+
+    ``common``: by store, the folder that all partitions elsewhere have in common, once there are
+    more than PARTITIONS_MAX; then a write to any path in it counts as one to the table.
+    """
+
+    table: TableId
+    location: str = ""  # the table's own
+    by_key: dict[bytes, tuple[_Folder, ...]] = field(default_factory=dict)  # of entry or block
+    count: int = 0  # of the folders in it
+    common: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The entries of a topic that are still to be looked at, up to its position of the time."""
+
+    entries: Iterator[Entry]
+    position: tuple[int, int]
 
 
 class Locations:
-    """The locations of the tables that are held."""
+    """The locations of the tables that are held, and of partitions that lie outside of theirs."""
 
     def __init__(self, topics: Mapping[int, Topic]) -> None:
         self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
         self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
-        self._tables: Any = SortedDict()  # location: set of TableId
-        self._of: dict[TableId, str] = {}  # the location of each table, as in _tables
+        self._reading: dict[int, _Reading] = {}  # by topic, what one call could not do
+        self._folders: Any = SortedDict()  # location: set of (TableId, partition)
+        self._places: dict[int, dict[TableId, _Places]] = {number: {} for number in self._topics}
 
     def catch_up(self) -> bool:
-        """Take in the changes of all topics; return False to be called again for the next topic.
+        """Take in changes of the topics; return False to be called again for the rest.
 
-        Cost: O(changed); for the first time one topic a call.
+        Cost: O(changed), but ENTRIES_MAX of a topic at most; for the first time one topic a call.
         """
-        changed = [n for n, t in self._topics.items() if self._seen[n] != (t.epoch, t.version)]
-        anew = [n for n in changed if self._seen[n][0] != self._topics[n].epoch]
+        positions = {number: (t.epoch, t.version) for number, t in self._topics.items()}
+        changed = [number for number, at in positions.items() if self._seen[number] != at]
+        anew = [n for n in changed if self._seen[n][0] != positions[n][0]]
         for number in anew[:1] or changed:
-            topic, (epoch, version) = self._topics[number], self._seen[number]
-            self._apply(topic, version if epoch == topic.epoch else 0)
-            self._seen[number] = topic.epoch, topic.version
+            if not self._read(number, positions[number]):
+                return False
         return not anew
 
-    def find(self, path: str) -> dict[TableId, str]:
+    def find(self, path: str) -> dict[TableId, tuple[str, ...]]:
         """Return the tables that a write to ``path`` changes.
 
-        The value is the beginning of a partition's name, or empty: any part of the table.
+        The value names partitions, as reports do: whole, or with a slash at the end what their
+        names begin with. None: any part of the table.
         """
         location = normal(path)
-        found: dict[TableId, str] = {}
-        for below in self._tables.irange(location + "/", location + "0"):  # "0" follows "/"
-            found |= dict.fromkeys(self._tables[below], "")
+        found: dict[TableId, set[str]] = {}
+        for below in self._folders.irange(location + "/", location + "0"):  # "0" follows "/"
+            for table, partition in self._folders[below]:
+                found.setdefault(table, set()).add(partition)
         parts = location.split("/")
         for end in range(len(parts), 0, -1):
-            here = self._tables.get("/".join(parts[:end]))
-            if here is not None:
-                return found | dict.fromkeys(here, _partition(parts[end:]))
-        return found
+            here = self._folders.get("/".join(parts[:end]), ())
+            for table, partition in here:
+                found.setdefault(table, set()).add(partition or _partition(parts[end:]))
+            if not all(partition for _, partition in here):
+                break  # the deepest table's folder
+        return {table: () if "" in of else tuple(sorted(of)) for table, of in found.items()}
 
-    def _apply(self, topic: Topic, version: int) -> None:
-        for entry in topic.since(version):
-            if entry.key != group_of(entry.key):
-                continue  # a block
-            table = table_of(entry.key)
-            if entry.kind == VALUE and entry.value is not None:
-                self._put(table, read_table(decode_table_value(entry.value).thrift, 0).location)
-            elif entry.kind == PREFIX and topic.get(entry.key) is None:  # else it is a stub by now
-                self._put(table, "")
+    def _read(self, number: int, position: tuple[int, int]) -> bool:
+        """Look at some entries of a topic; return whether they were all."""
+        topic, (epoch, version) = self._topics[number], self._seen[number]
+        reading = self._reading.pop(number, None)
+        if reading is None or reading.position[0] != topic.epoch:
+            if epoch != topic.epoch:
+                version = 0
+                for table in tuple(self._places[number]):
+                    self._remove(number, table)
+            reading = _Reading(topic.since(version), position)
+        for _ in range(ENTRIES_MAX):
+            entry = next(reading.entries, None)
+            if entry is None:
+                self._seen[number] = reading.position
+                return reading.position == position
+            reading.entries = chain(self._apply(number, entry), reading.entries)
+        self._reading[number] = reading
+        return False
 
-    def _put(self, table: TableId, location: str) -> None:
-        location = normal(location) if location else ""
-        before = self._of.get(table, "")
-        if location == before:
-            return
-        if before:
-            self._tables[before].discard(table)
-            if not self._tables[before]:
-                del self._tables[before]
-        if location:
-            self._tables.setdefault(location, set()).add(table)
-            self._of[table] = location
+    def _apply(self, number: int, entry: Entry) -> Iterable[Entry]:
+        """Take in an entry; return those that are to be looked at once more."""
+        topic, group = self._topics[number], group_of(entry.key)
+        table, have = table_of(group), topic.get(group)
+        if entry.kind == PREFIX:
+            if (
+                have is None or have.kind == VALUE
+            ):  # else it is a stub by now, and lies where it was
+                self._remove(number, table)
+        elif have is None or have.value is None:
+            pass
+        elif entry.key == group:
+            return self._put_table(number, have)
         else:
-            del self._of[table]
+            if table not in self._places[number]:  # its own entry follows
+                self._put_table(number, have)
+            places = self._places[number][table]
+            found: tuple[_Folder, ...] = ()
+            if entry.kind == VALUE and entry.value is not None:
+                templates = _value_of(have.value).templates
+                found = tuple(_elsewhere(entry, templates, places.location))
+            self._file(places, entry.key, found)
+        return ()
+
+    def _put_table(self, number: int, entry: Entry) -> Iterable[Entry]:
+        """Take in a table's own entry; return its blocks if they lie elsewhere only now."""
+        table, value = table_of(entry.key), _value_of(value_of(entry))
+        places = self._places[number].setdefault(table, _Places(table))
+        before, location = places.location, read_table(value.thrift, 0).location
+        places.location = normal(location) if location else ""
+        self._file(places, entry.key, tuple(_folders_of(value, places.location)))
+        if before in {"", places.location}:
+            return ()
+        blocks = self._topics[number].rows(entry.key)
+        return tuple(block for block in blocks if block.key != entry.key)
+
+    def _file(self, places: _Places, key: bytes, folders: tuple[_Folder, ...]) -> None:
+        """Replace the folders that the entry ``key`` of a table had."""
+        self._drop(places, key)
+        own = table_key(*places.table)
+        if places.common and key != own:
+            self._merge(places, folders)
+            return
+        if folders:
+            places.by_key[key] = folders
+            places.count += len(folders)
+        for location, partition in folders:
+            self._add(location, (places.table, partition))
+        if places.count > PARTITIONS_MAX:
+            blocks = [block for block in places.by_key if block != own]
+            self._merge(places, [one for block in blocks for one in self._drop(places, block)])
+
+    def _drop(self, places: _Places, key: bytes) -> tuple[_Folder, ...]:
+        """Remove and return the folders that the entry ``key`` of a table had."""
+        folders = places.by_key.pop(key, ())
+        places.count -= len(folders)
+        for location, partition in folders:
+            self._discard(location, (places.table, partition))
+        return folders
+
+    def _merge(self, places: _Places, folders: Iterable[_Folder]) -> None:
+        """Take in ``folders`` as what they have in common with those before, in each store."""
+        before = dict(places.common)
+        for location, _ in folders:
+            store = "/".join(location.split("/")[:STORE_PARTS])
+            places.common[store] = _common(places.common.get(store, location), location)
+        for store, location in places.common.items():
+            if before.get(store) != location:
+                self._discard(before.get(store, ""), (places.table, ""))
+                self._add(location, (places.table, ""))
+
+    def _remove(self, number: int, table: TableId) -> None:
+        places = self._places[number].pop(table, _Places(table))
+        for key in tuple(places.by_key):
+            self._drop(places, key)
+        for location in places.common.values():
+            self._discard(location, (table, ""))
+
+    def _add(self, location: str, of: tuple[TableId, str]) -> None:
+        self._folders.setdefault(location, set()).add(of)
+
+    def _discard(self, location: str, of: tuple[TableId, str]) -> None:
+        found = self._folders.get(location)
+        if found is not None:
+            found.discard(of)
+            if not found:
+                del self._folders[location]
 
 
 def normal(uri: str) -> str:
@@ -113,11 +241,41 @@ def normal(uri: str) -> str:
     return "/".join([f"{scheme}://{host}", *steps])
 
 
+def _folders_of(value: TableValue, location: str) -> Iterator[_Folder]:
+    """Yield ``location`` of a table, and folders elsewhere that partitions lie in by their names.
+
+    Such a folder may be where no partition is any more: templates are kept.
+    """
+    if location:
+        yield _Folder(location, "")
+    bases = Templates(value.templates, "").bases()
+    for base in sorted(normal(one) for one in bases if one):
+        if not _is_in(base, location):
+            yield _Folder(base, "")
+
+
+def _elsewhere(block: Entry, skeletons: Sequence[bytes], location: str) -> Iterator[_Folder]:
+    """Yield the partitions of ``block`` that name a location which is not in the table's own."""
+    held, templates = decode_block(value_of(block), block.version), Templates(skeletons, "")
+    saying = {n for n in held.templates if n == RAW or templates.template(n).base is None}
+    for name, _, number, slots in held.records() if saying else ():
+        if number in saying:
+            where = normal(templates.location(number, slots, name))
+            if not _is_in(where, location):
+                yield _Folder(where, name)
+
+
+def _is_in(location: str, folder: str) -> bool:
+    return bool(folder) and (location + "/").startswith(folder + "/")
+
+
+def _common(one: str, other: str) -> str:
+    """Return the deepest folder that two locations of one store have in common."""
+    pairs = zip(one.split("/"), other.split("/"), strict=False)
+    return "/".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def _partition(steps: list[str]) -> str:
-    """Return the beginning of a partition's name in ``steps`` below a table's location."""
-    named: list[str] = []
-    for step in steps:
-        if "=" not in step.strip("="):
-            break
-        named.append(step)
-    return "/".join(named)
+    """Return, with a slash, what partitions' names begin with in ``steps`` below their folder."""
+    named = list(takewhile(lambda step: "=" in step.strip("="), steps))
+    return "/".join(named) + "/" if named else ""

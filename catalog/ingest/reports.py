@@ -227,10 +227,10 @@ class Reports:
     ) -> tuple[int, int]:
         """Raise the data version of what a write touched; return the last topic and version."""
         topic = version = 0
-        for table, below in self._targets(wanted).items():
+        for table, named in self._targets(wanted).items():
             topic, version = self._tables.raise_data(
                 table,
-                partitions=(below + "/",) if below else partitions,
+                partitions=named or partitions,
                 source=source,
                 at_us=at_us,
             )
@@ -258,10 +258,10 @@ class Reports:
         del self._drivers[name].done[number]
         self._discarded.append((name, number))
 
-    def _targets(self, wanted: str) -> dict[TableId, str]:
+    def _targets(self, wanted: str) -> dict[TableId, tuple[str, ...]]:
         """Return the tables that are ``wanted``, each with the partitions that a path names."""
-        found = self.locations.find(wanted) if is_path(wanted) else {parse_table_name(wanted): ""}
-        return {table: below for table, below in found.items() if self._namespace.find(table)}
+        found = self.locations.find(wanted) if is_path(wanted) else {parse_table_name(wanted): ()}
+        return {table: named for table, named in found.items() if self._namespace.find(table)}
 
 
 def is_path(text: str) -> bool:

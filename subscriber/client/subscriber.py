@@ -26,6 +26,7 @@ from ...topics.objects.selector import (
     by_values,
 )
 from ...topics.objects.tables import Database, Partition, Table
+from ...topics.objects.templates import Templates
 from ...topics.objects.values import decode_listing
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
 from ...topics.wire.codec import LIST_MAX
@@ -454,6 +455,26 @@ class Subscriber:
         if isinstance(found, TableSnapshot):
             return found.partition_names(db, table, selector)
         return tuple([one for listing in found for one in decode_listing(listing)])
+
+    def folders(self, name: str) -> tuple[str, ...]:
+        """Return where the data of ``name`` lies: its location, then folders elsewhere, sorted.
+
+        Those are of partitions that do not lie in the table's own.
+
+        Raises:
+            NoSuchObject, LinkError, SourceError: as ``partitions``.
+
+        Cost: as ``table``; as ``partitions`` if a partition lies in a folder of another name.
+        """
+        db, table = arguments.table(name)
+        head = self._reader.table(db, table).head_of(db, table)
+        own, bases = head.table.location, Templates(head.templates, "").bases()
+        found = {base for base in bases if base}
+        if None in bases:
+            found |= {partition.location for partition in self.partitions(name)}
+        inside = f"{own}/" if own else None
+        others = [one for one in found if one and not (inside and f"{one}/".startswith(inside))]
+        return (*([own] if own else []), *sorted(others))
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.

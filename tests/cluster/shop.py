@@ -59,9 +59,14 @@ class Shop(FakeMetastore):
         table.parameters = {**table.parameters, **parameters}
         self.alter_table(table.dbName, table.tableName, table)
 
-    def add(self, name: str, partitions: Mapping[str, Mapping[str, str]]) -> None:
-        """Add partitions, as ``{"ds=1": parameters}``, to the table ``name``."""
-        self.add_partitions(list(self._partitions_of(name, partitions)))
+    def add(
+        self, name: str, partitions: Mapping[str, Mapping[str, str]], *, location: str = ""
+    ) -> None:
+        """Add partitions, as ``{"ds=1": parameters}``, to the table ``name``, else elsewhere."""
+        made = list(self._partitions_of(name, partitions))
+        for one in made:
+            one.sd.location = location or one.sd.location
+        self.add_partitions(made)
 
     def change(self, name: str, partitions: Mapping[str, Mapping[str, str]]) -> None:
         """Give partitions of the table ``name`` other parameters."""

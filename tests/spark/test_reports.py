@@ -250,6 +250,30 @@ def test_what_needs_a_table_of_another_kind_is_seen_too(attached: Pair) -> None:
     assert pair.status("errors") == 0
 
 
+def test_partition_with_a_location_of_its_own_is_its_tables_by_path(attached: Pair) -> None:
+    """Relations over that path are refreshed, too, whoever writes the partition."""
+    pair, writer, reader = attached, attached.writer, attached.reader
+    pair.create("placed", ("t",))
+    own = f"file:{pair.location('placed')}/own"
+    writer.do(f"one = spark.sql('SELECT 2 id').coalesce(1); one.write.parquet({own!r})")
+    writer.sql(f"ALTER TABLE placed.t ADD PARTITION (ds = 'b') LOCATION '{own}'")
+    pair.is_settled("placed", {"t": [[1, "a"], [2, "b"]]})
+    reader.do("fresh = spark.newSession()")  # a session from before the attach is not looked into
+    reader.do(f"_ = fresh.sql(\"CREATE TEMP VIEW own USING parquet OPTIONS (path '{own}')\")")
+
+    def by_path() -> Any:
+        return reader.read(it="fresh.table('own')")["it"]
+
+    assert by_path() == [[2]]
+    writer.do(f"one.write.mode('append').parquet({own!r})")
+    pair.sees("placed", {"t": [[1, "a"], [2, "b"], [2, "b"]]})
+    until(lambda: by_path() == [[2], [2]], timeout_s=WAIT_S)
+    writer.sql("INSERT OVERWRITE placed.t PARTITION (ds = 'b') VALUES (3)")
+    pair.sees("placed", {"t": [[1, "a"], [3, "b"]]})
+    until(lambda: by_path() == [[3]], timeout_s=WAIT_S)
+    assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
+
+
 def test_every_kind_of_table_is_seen_and_what_exists_of_it(attached: Pair) -> None:
     pair, reader = attached, attached.reader
     pair.create("kinds", KINDS, KINDS)

@@ -184,6 +184,11 @@ class Template:
             raise WireError(f"partition {name!r} has no list of values")
         return tuple([text(value) for value in found])
 
+    @property
+    def base(self) -> str | None:
+        """The folder of its partitions, each in the one of its name; None: each says its own."""
+        return text(self._base) if self.skeleton[0] & _FLAG_LOCATION else None
+
     def location(self, slots: SlotValues, name: str) -> str:
         """Return the location of the partition ``name``; empty if its struct has none."""
         if self.skeleton[0] & _FLAG_LOCATION:
@@ -212,6 +217,16 @@ class Templates:
         self._numbers = {skeleton: number for number, skeleton in enumerate(skeletons)}
         self._read: dict[int, Template] = {}
         self._bytes_free = TEMPLATES_BYTES_MAX - sum(map(len, skeletons))
+
+    def bases(self) -> frozenset[str | None]:
+        """Return the folders of partitions that lie in those of their names.
+
+        None is among them if there are others, which say where they lie. The few that are kept
+        whole for their size are not looked at.
+        """
+        full = len(self.skeletons) >= TEMPLATES_MAX
+        found = [self.template(number).base for number in range(len(self.skeletons))]
+        return frozenset([*found, *([None] if full else [])])
 
     def template(self, number: int) -> Template:
         """Return the template ``number``.
@@ -258,6 +273,18 @@ class Templates:
         if len(slots) != 1 or type(slots[0]) is not bytes:
             raise WireError(f"partition {name!r} is not kept whole, nor has it a template")
         return slots[0]
+
+    def location(self, number: int, slots: SlotValues, name: str) -> str:
+        """Return the location of the partition ``name``; empty if its struct has none.
+
+        Raises:
+            WireError: as ``join``.
+        """
+        if number != RAW:
+            return self.template(number).location(slots, name)
+        data = self.join(number, slots, name)
+        template = template_of(data, name)
+        return template.location(template.match(data, name) or (), name)
 
     def _number(self, skeleton: bytes) -> int:
         """Give ``skeleton`` the next number; RAW where there is no room for one more."""

@@ -376,6 +376,11 @@ class PartitionBlock:
     _numbers: tuple[int, ...]
     _groups: tuple[tuple[int, list[object]], ...]
 
+    @property
+    def templates(self) -> frozenset[int]:
+        """The numbers of its records' templates, RAW among them."""
+        return frozenset(self._numbers)
+
     def records(self) -> list[PartitionRecord]:
         """Return the block's records, sorted by name.
 

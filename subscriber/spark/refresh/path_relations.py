@@ -1,6 +1,6 @@
 """Relations over paths: refreshed when a table changes whose files they may read.
 
-    change ──▶ its table ──thread: where does it lie?──▶ relations at, in or above it are renewed
+    change ──▶ its table ──thread: where does it lie?──▶ relations at, in or above that are renewed
 
 No table's name leads to such a relation (``spark.read.parquet(path)``, a view with a path), and a
 change does not say where its table lies. That is looked up by a thread of its own, for it may have
@@ -8,7 +8,7 @@ to be pulled, and only while somebody holds such a relation.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from ....topics.errors import NoSuchObject
@@ -16,9 +16,10 @@ from ...protocol.shell import DROPPED, Change
 from ..guard import Guard
 
 TABLES_MAX: Final = 1000  # that wait to be looked up; beyond, all relations over paths are renewed
+FOLDERS_MAX: Final = 100  # of a table with partitions elsewhere; beyond, likewise: a call for each
 EVERYTHING: Final = ""
 
-Find = Callable[[str], str]  # the location of a table
+Find = Callable[[str], Sequence[str]]  # the folders that the data of a table lies in
 
 
 class Relations(Protocol):
@@ -45,7 +46,7 @@ class PathRelations:
         self._running = False  # whether there is a thread
 
     def changed(self, changes: Iterable[Change], *, find: Find) -> None:
-        """Take changes; ``find`` returns the location of a table, and may take long."""
+        """Take changes; ``find`` returns the folders of a table, and may take long."""
         tables = [one for one in changes if "." in one.object and one.kind != DROPPED]
         if not tables or not self._relations.has_paths:
             return
@@ -55,7 +56,7 @@ class PathRelations:
     def changed_all(self) -> None:
         """Take that changes may have been missed."""
         if self._relations.has_paths:
-            self._put(EVERYTHING, lambda _table: EVERYTHING, overwritten=False)
+            self._put(EVERYTHING, lambda _table: [EVERYTHING], overwritten=False)
 
     def settle(self, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether all that changed has been looked up."""
@@ -66,7 +67,7 @@ class PathRelations:
         with self._condition:
             if len(self._waiting) >= TABLES_MAX and table not in self._waiting:
                 self._waiting.clear()
-                table, find = EVERYTHING, lambda _table: EVERYTHING
+                table, find = EVERYTHING, lambda _table: [EVERYTHING]
             _, before = self._waiting.get(table, (find, False))
             self._waiting[table] = (find, overwritten or before)
             if not self._running:
@@ -85,9 +86,9 @@ class PathRelations:
                 find, overwritten = self._waiting.pop(table)
             with self._guard("refresh relations over paths"):
                 try:
-                    location = find(table) if table else EVERYTHING
+                    folders = find(table)
                 except NoSuchObject:
                     continue  # it was dropped or renamed meanwhile
-                if location or not table:
-                    always = overwritten or self._refresh_existing
-                    self._relations.renew_paths(table or "*", location, always=always)
+                always = overwritten or self._refresh_existing
+                for folder in folders if len(folders) <= FOLDERS_MAX else [EVERYTHING]:
+                    self._relations.renew_paths(table or "*", folder, always=always)

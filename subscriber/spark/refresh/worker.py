@@ -255,7 +255,7 @@ class Worker:
             if changes is None:
                 self._paths.changed_all()
             elif changes:
-                self._paths.changed(changes, find=lambda table: subscriber.table(table).location)
+                self._paths.changed(changes, find=subscriber.folders)
         except Exception as exc:  # noqa: BLE001 - as in _turn
             self._guard.failed("look for relations over paths", exc)
 

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from topicast.catalog.ingest import reports as module
-from topicast.catalog.ingest.locations import Locations, normal
 from topicast.catalog.ingest.reports import LEASE_S, Reports
 from topicast.catalog.model.versions import ChangeKind, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
-from topicast.tests.cluster.fake_metastore import make_table, thrift_bytes
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import STUB, table_topic
 from topicast.topics.wire.messages import (
@@ -19,7 +17,6 @@ from topicast.topics.wire.messages import (
     FAILED,
     INTENT,
     OVERWRITTEN,
-    SOURCE_EVENTS,
     SOURCE_OVERWRITES,
     SOURCE_REPORTS,
     WRITTEN,
@@ -308,91 +305,3 @@ def test_reported_writes_are_kept_by_driver_and_number_until_they_are_settled(
         store.commit((), **place, writes=(replace(intent, open=False),), settled=((driver, 8),))
         store.commit((), **place, settled=((driver, 9), (b"nobody", 1)))
         assert list(store.load_writes()) == [replace(intent, open=False)]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "alike"),
-    [
-        ("/w/d/t", "file:/w/d/t", True),
-        ("file:///w/d/t/", "file:/w//d/t", True),
-        ("file://host/w/d/t", "file:/w/./d/t", True),
-        ("s3a://lake/t", "s3n://lake/t/", True),
-        ("S3://lake/t", "s3a://lake//t", True),
-        ("hdfs://NN:8020/w/t", "hdfs://nn/w/t", True),
-        ("abfss://c@a/t", "abfs://c@a/t", True),
-        ("wasbs://c@a.blob.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t", True),
-        ("wasb://c@a.blob.core.windows.net/t", "abfs://d@a.dfs.core.windows.net/t", False),
-        ("/w/a:b", "file:/w/a:b", True),
-        ("/w/T", "/w/t", False),
-        ("s3a://lake/t", "s3a://pond/t", False),
-        ("hdfs://nn:9000/t", "hdfs://nn/t", False),
-        ("hdfs://nn/t", "/t", False),
-        ("/w/a%20b", "/w/a b", False),
-    ],
-)
-def test_ways_to_write_one_path_are_alike_and_different_paths_are_not(
-    one: str, other: str, alike: bool
-) -> None:
-    assert (normal(one) == normal(other)) is alike
-
-
-def located(holding: Holding, name: str, location: str) -> None:
-    table = make_table("d", name, location=location)
-    holding.whole(thrift_bytes(table), {}, table=("d", name))
-
-
-def current(holding: Holding, locations: Locations | None = None) -> Locations:
-    locations = locations or Locations(holding.topics)
-    while not locations.catch_up():
-        pass
-    return locations
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("/w/d/t", {"t": ""}),
-        ("/w/d/t/ds=1/hour=2/part-0.parquet", {"t": "ds=1/hour=2"}),
-        ("/w/d/t/_temporary/0", {"t": ""}),
-        ("/w/d/t2", {}),
-        ("/w/d", {"t": ""}),  # a folder that holds it
-        ("/w/d/s", {}),
-        ("/w/o/inner/ds=1", {"inner": "ds=1", "twin": "ds=1"}),
-        ("/w/o/x", {"outer": ""}),
-        ("/w/o", {"outer": "", "inner": "", "twin": ""}),
-    ],
-)
-def test_path_finds_the_deepest_tables_above_it_and_every_table_below(
-    path: str, found: dict[str, str]
-) -> None:
-    holding = Holding()
-    places = {"t": "file:/w/d/t", "outer": "/w/o", "inner": "/w/o/inner", "twin": "/w/o/inner/"}
-    for name, location in places.items():
-        located(holding, name, location)
-    expected = {("d", name): partition for name, partition in found.items()}
-    assert current(holding).find(path) == expected
-
-
-def test_moved_dropped_and_withdrawn_tables_are_found_where_they_are() -> None:
-    """Given a table that cannot be read any more, then it is taken to be where it was."""
-    holding = Holding()
-    for name in ("t", "u", "v"):
-        located(holding, name, f"/w/{name}")
-    locations = current(holding)
-    located(holding, "t", "/w/b")
-    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS, at_us=0)
-    holding.tables.withdraw(("d", "v"), source=SOURCE_EVENTS, at_us=0)
-    current(holding, locations)
-    found = {path: locations.find(path) for path in ("/w/t", "/w/u", "/w/b", "/w/v")}
-    assert found == {"/w/t": {}, "/w/u": {}, "/w/b": {("d", "t"): ""}, "/w/v": {("d", "v"): ""}}
-
-
-def test_new_epoch_is_looked_at_from_its_beginning() -> None:
-    holding = Holding()
-    located(holding, "t", "/w/a")
-    locations = current(holding)
-    for topic in holding.topics.values():
-        topic.epoch += 1
-    assert not locations.catch_up(), "a topic a call"
-    current(holding, locations)
-    assert locations.find("/w/a") == {("d", "t"): ""}

@@ -40,6 +40,22 @@ def test_subscriber_reads_what_the_metastore_holds(shopping: Shopping) -> None:
     assert shopping.stats().pulls == 0
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_folders_of_a_table_are_its_own_and_those_of_partitions_elsewhere(
+    shopping: Shopping, level: str
+) -> None:
+    own = "file:/w/shop/sales"
+    for at, place in enumerate((f"{own}/by_hand", "s3://lake/b", f"{own}2", "s3://lake/a")):
+        shopping.shop.add("shop.sales", {f"ds=x{at}": {}}, location=place)
+    shopping.call(lambda catalog: catalog.sync())
+    shopping.join("shop.sales", level=level)
+    found = shopping.call(lambda catalog: catalog.folders("shop.sales"))
+    assert found == (own, f"{own}2", "s3://lake/a", "s3://lake/b")
+    assert shopping.call(lambda catalog: catalog.folders("shop.orders")) == ("file:/w/shop/orders",)
+    with pytest.raises(NoSuchObject):
+        shopping.call(lambda catalog: catalog.folders("shop.nothing"))
+
+
 def test_change_is_seen_by_push_and_after_a_sync_at_once(shopping: Shopping) -> None:
     shopping.shop.reshape("shop.orders", ("id", "more"))
     shopping.settle()

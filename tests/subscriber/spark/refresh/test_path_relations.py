@@ -27,14 +27,17 @@ class Scene:
             self.spark, guard=self.guard, refresh_existing=refresh_existing
         )
 
-    def find(self, table: str) -> str:
+    def find(self, table: str) -> list[str]:
         self.asked.append(table)
         self.may_answer.wait(WAIT_S)
         if table == "d.lost":
             raise NotReady("no answer")
         if table == "d.gone":
             raise NoSuchObject(table)
-        return "" if table == "d.view" else f"file:/w/{table}"
+        if table == "d.view":
+            return []
+        more = {"d.wide": 1, "d.wider": module.FOLDERS_MAX}.get(table, 0)
+        return [f"file:/w/{table}", *(f"s3://lake/{at}" for at in range(more))]
 
     def changed(
         self, *tables: str, kind: ChangeKind = DATA_CHANGED, overwritten: bool = False
@@ -80,6 +83,17 @@ def test_table_that_lies_nowhere_or_cannot_be_looked_up_renews_nothing() -> None
     assert (scene.renewed(), scene.guard.errors) == ([], 1)
     scene.changed("d.t")
     assert len(scene.renewed()) == 1, "others go on"
+
+
+def test_each_folder_of_a_table_counts_and_too_many_for_all() -> None:
+    scene = Scene()
+    scene.changed("d.wide")
+    assert scene.renewed() == [
+        ("d.wide", "file:/w/d.wide", False),
+        ("d.wide", "s3://lake/0", False),
+    ]
+    scene.changed("d.wider", overwritten=True)
+    assert scene.renewed()[2:] == [("d.wider", "", True)]
 
 
 def test_table_that_is_dropped_before_it_is_looked_up_is_no_failure() -> None:
