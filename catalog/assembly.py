@@ -12,7 +12,7 @@ from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.link import Link
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
-from .config import CatalogdConfig
+from .config import HOUR_US, CatalogdConfig
 from .core import Catalog
 from .ingest.poller import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
@@ -47,6 +47,8 @@ def build(
             num_topics=config.num_topics,
             now_us=time.time_ns() // 1000,
             new_id=secrets.randbits(63) | 1,
+            history_bytes_max=config.change_history_mb << 20,
+            history_age_max_us=int(config.change_history_hours * HOUR_US),
         )
         failing.callback(store.close)
         link = Link()

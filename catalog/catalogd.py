@@ -38,6 +38,7 @@ from .model.versions import Transaction
 from .publish import publisher
 from .publish.modes import overrides_text, pack_policy
 from .publish.publisher import PublishedState, Publisher, delta_of
+from .serve.history import HistoryRead, HistoryThread, ReadHistory
 from .status import Status
 from .storage.store import Store
 
@@ -96,6 +97,12 @@ class Catalogd:
         self._renew = renew
         self._make_read_threads = make_read_threads
         self._inbox, self._read_threads = self._new_read_threads()
+        self._histories: Inbox[HistoryRead] = Inbox(link.wake)
+        self._history_thread = HistoryThread(
+            store.path,
+            num_topics=store.num_topics,
+            deliver=lambda answer: self._histories.put(answer, timeout_s=60.0),
+        )
         self._stopping = False
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
@@ -112,6 +119,7 @@ class Catalogd:
     def run(self) -> None:
         """Serve until ``stop``."""
         self._read_threads.start()
+        self._history_thread.start()
         while not self._stopping:
             self.run_once()
 
@@ -132,7 +140,7 @@ class Catalogd:
         requests: list[Fact] = []
         for one in received:
             self._on_received(one, requests, now=now, now_us=now_us)
-        for fact in (*requests, *self._inbox.take()):
+        for fact in (*requests, *self._inbox.take(), *self._histories.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
         self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
         if self._catalog.serving:  # before, a hub would hold an empty catalog for complete
@@ -146,6 +154,7 @@ class Catalogd:
             if hub.socket(Channel.CONTROL) in self._connected:
                 self._link.send(hub.socket(Channel.CONTROL), encode(Bye(reason="catalogd stops")))
         self._read_threads.close()
+        self._history_thread.close()
         self._link.close()
         self._store.close()
 
@@ -181,11 +190,15 @@ class Catalogd:
         hub, _ = self._sockets[one.name]
         self._drive(hub, publisher.Undecodable(str(exc)), now=now, now_us=now_us)
 
-    def _perform(self, effects: Iterable[Effect], *, now: float, now_us: int) -> None:
+    def _perform(  # noqa: C901 - dispatch
+        self, effects: Iterable[Effect], *, now: float, now_us: int
+    ) -> None:
         for effect in effects:
             match effect:
                 case Poll() | Identify() | Read() | ReadNames() | ListNames():
                     self._read_threads.order(effect)
+                case ReadHistory():
+                    self._history_thread.order(effect)
                 case Commit():
                     self._commit(effect)
                 case Publish(transactions=transactions):

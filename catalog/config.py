@@ -10,9 +10,15 @@ from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
+from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 
+HOUR_US: Final = 3600 * 1_000_000
 PORT_DEFAULT: Final = 26_000
 THREADS_MAX: Final = 256
+HISTORY_MB_DEFAULT: Final = BYTES_MAX_DEFAULT >> 20
+HISTORY_MB_MAX: Final = 1 << 20  # a terabyte
+HISTORY_HOURS_DEFAULT: Final = AGE_MAX_US_DEFAULT / HOUR_US
+HISTORY_HOURS_MAX: Final = 24 * 366 * 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,8 @@ class CatalogdConfig:
     load_catalog_in_background: bool = True
     num_metadata_loading_threads: int = READS_MAX_DEFAULT
     blacklisted_dbs: str = "sys,information_schema"
+    change_history_mb: int = HISTORY_MB_DEFAULT
+    change_history_hours: float = HISTORY_HOURS_DEFAULT
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
@@ -50,6 +58,12 @@ class CatalogdConfig:
                 self.hms_event_polling_interval_s,
                 "seconds from 0 (events off) to 3600",
             )
+        if not 1 <= self.change_history_mb <= HISTORY_MB_MAX:
+            allowed = f"from 1 to {HISTORY_MB_MAX}"
+            raise ConfigError("change_history_mb", self.change_history_mb, allowed)
+        if not 0 < self.change_history_hours <= HISTORY_HOURS_MAX:
+            allowed = f"above 0, up to {HISTORY_HOURS_MAX}"
+            raise ConfigError("change_history_hours", self.change_history_hours, allowed)
         if not READS_KEPT < self.num_metadata_loading_threads <= THREADS_MAX:
             raise ConfigError(
                 "num_metadata_loading_threads",

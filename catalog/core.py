@@ -59,6 +59,7 @@ from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
+from .serve.history import HistoryRead, ReadHistory
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
 
@@ -123,6 +124,7 @@ Effect = (
     | Read
     | ReadNames
     | ListNames
+    | ReadHistory
     | Commit
     | Publish
     | MintEpoch
@@ -168,6 +170,7 @@ Fact = (
     | Requested
     | Minted
     | Floors
+    | HistoryRead
 )
 
 
@@ -347,6 +350,8 @@ class Catalog:
                 self._listed = fact
             case ListingFailed():
                 self.name_check.on_failed(now)
+            case HistoryRead():
+                self.dispatcher.on_history(fact)
             case Requested():
                 self.dispatcher.handle(fact.peer, fact.message, now=now, at_us=now_us)
             case Minted():
@@ -393,7 +398,7 @@ class Catalog:
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
         replies = self.dispatcher.replies(unpublished=unpublished, now=now)
-        return (*noted, *effects, *replies)
+        return (*noted, *effects, *self.dispatcher.take_histories(), *replies)
 
     def deadline(self, now: float) -> float:
         """Return when ``flush`` may have something to do without a new fact."""

@@ -137,5 +137,5 @@ def table(status: Status, what: str) -> Inspected:
             columns = tuple(f.name for f in fields(TopicStatus))
             rows = tuple(map(astuple, status.topics))
         case _:
-            raise UsageError(f"no table {what!r}: status, topics")
+            raise UsageError(f"no table {what!r}: status, topics, history@db.table")
     return Inspected(request=0, columns=columns, rows=rows)

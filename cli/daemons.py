@@ -53,6 +53,8 @@ CATALOGD_FLAGS: Final = {
     "load_catalog_in_background": "Read every table after the start, not only on request.",
     "num_metadata_loading_threads": "Connections to the metastore.",
     "blacklisted_dbs": "Databases that are left out, separated by commas.",
+    "change_history_mb": "Megabytes of former content that are kept for the change history.",
+    "change_history_hours": "Hours for which they are kept.",
 }
 
 

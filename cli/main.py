@@ -32,6 +32,7 @@ for command in (
     show.describe,
     show.partitions,
     show.watch,
+    show.history,
     admin.sync,
     admin.mode,
     admin.invalidate,

@@ -127,6 +127,10 @@ class StoreError(TopicastError):
         self.remedy = remedy
 
 
+class HistoryGone(TopicastError):
+    """The change history does not reach back to the version that was asked for."""
+
+
 class SourceError(TopicastError):
     """The metastore failed to answer."""
 

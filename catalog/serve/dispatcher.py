@@ -41,6 +41,7 @@ from ..model.lineage import Claim
 from ..model.tables import Namespace, Tables
 from ..model.versions import VersionLog
 from .admin import AdminOrders
+from .history import HistoryRead, ReadHistory, parse_history
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests
 from .pull_server import PullServer, stale_claims
 from .replies import Replies
@@ -114,6 +115,7 @@ class Dispatcher:
         self._name_check = name_check
         self._version_log = version_log
         self._replies = replies
+        self._histories: list[ReadHistory] = []  # to be read
 
     @property
     def waiting(self) -> int:
@@ -182,6 +184,15 @@ class Dispatcher:
         """Whether a request waits for a poll that has not begun."""
         begun = self._loader.polls_begun
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
+
+    def take_histories(self) -> tuple[ReadHistory, ...]:
+        """Remove and return the histories that are to be read."""
+        histories, self._histories = tuple(self._histories), []
+        return histories
+
+    def on_history(self, fact: HistoryRead) -> None:
+        """Answer a request for a history."""
+        self._replies.add(fact.peer, fact.answer)
 
     def on_withdrawn(self, table: TableId, error: str) -> None:
         """Refuse the requests that wait for a table that cannot be read."""
@@ -261,6 +272,11 @@ class Dispatcher:
 
     def _on_inspect(self, peer: bytes, inspect: Inspect) -> None:
         try:
+            table = parse_history(inspect.what)
+            if table is not None:
+                order = ReadHistory(peer=peer, request=inspect.request, table=table)
+                self._histories.append(order)
+                return
             found = self._core.inspect(inspect.what)
         except UsageError as error:
             self._replies.refuse(peer, inspect.request, Refusal.UNKNOWN, why=str(error))

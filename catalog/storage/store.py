@@ -11,6 +11,7 @@ entries  values and stubs                           graves   tombstones, by vers
 changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
          ``who`` is set for an operator's order, topic and versions are then -1 and 0
 writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
+images   what entries were before, see storage/history
 """
 
 import sqlite3
@@ -28,10 +29,11 @@ from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.versions import OrderRow, Transaction, WriteId, WriteRow
+from . import history
 from .lock import FolderLock
 
 FILE_NAME: Final = "catalog.sqlite3"
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 APPLICATION_ID: Final = 0x746F7063  # "topc": tells this file from any other SQLite database
 
 PAGE_BYTES: Final = 8192
@@ -101,6 +103,7 @@ TABLES: Final = (
         event_after INTEGER,
         who TEXT)""",
     WRITES_TABLE,
+    *history.SCHEMA_OF_HISTORY,
 )
 
 UPGRADES: Final = {
@@ -109,6 +112,7 @@ UPGRADES: Final = {
         "ALTER TABLE changes ADD COLUMN who TEXT",
     ),
     2: (WRITES_TABLE,),
+    3: (*history.SCHEMA_OF_HISTORY, history.BEGIN_HERE),
 }
 """By schema, what makes the next one of it."""
 
@@ -262,12 +266,23 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
 class Store:
     """The entries, versions, epoch, starts and history of one catalogd."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: FolderLock) -> None:
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        lock: FolderLock,
+        *,
+        history_bytes_max: int,
+        history_age_max_us: int,
+    ) -> None:
         """Use ``open``."""
-        self._path = path
+        self.path = path  # of the file
         self._db = db
         self._lock = lock
+        self._history_bytes_max = history_bytes_max
+        self._history_age_max_us = history_age_max_us
         self._changes_end = 0  # the largest id of ``changes``, in bytes
+        self._images_end = 0  # likewise of ``images``
         self._versions: dict[int, int] = {}  # as committed, by topic
         self._floors: dict[int, int] = {}  # likewise
         self.num_topics = 0
@@ -279,7 +294,16 @@ class Store:
         self.starts: tuple[StartRecord, ...] = ()  # of the epoch, oldest first, this one last
 
     @classmethod
-    def open(cls, folder: Path, *, num_topics: int, now_us: int, new_id: int) -> "Store":
+    def open(
+        cls,
+        folder: Path,
+        *,
+        num_topics: int,
+        now_us: int,
+        new_id: int,
+        history_bytes_max: int = history.BYTES_MAX_DEFAULT,
+        history_age_max_us: int = history.AGE_MAX_US_DEFAULT,
+    ) -> "Store":
         """Open the store in ``folder``, or create it, and record this start of catalogd.
 
         Args:
@@ -287,6 +311,8 @@ class Store:
             num_topics: Must be what the store was made with.
             now_us: Time of this start; the epoch of a store that is created.
             new_id: Random, above 0 and below 2**64: the id of this start.
+            history_bytes_max: Bytes of former entries that are kept.
+            history_age_max_us: How long they are kept.
 
         Raises:
             StoreError: the folder is taken or cannot be written; the file is damaged, of another
@@ -297,7 +323,13 @@ class Store:
         lock = FolderLock(folder)
         path = folder / FILE_NAME
         try:
-            store = cls(path, connect(path, num_topics=num_topics, epoch=now_us), lock)
+            store = cls(
+                path,
+                connect(path, num_topics=num_topics, epoch=now_us),
+                lock,
+                history_bytes_max=history_bytes_max,
+                history_age_max_us=history_age_max_us,
+            )
         except BaseException:
             lock.release()
             raise
@@ -320,7 +352,7 @@ class Store:
         Entries are sorted by version, as ``Topic.file`` requires; tombstones are among them.
         Cost: 4 µs an entry. Source: tests/bench/bench_restart.py.
         """
-        with explained(self._path):
+        with explained(self.path):
             for topic in topics:
                 rows = self._db.execute(VALUES_OF, (topic,)).fetchall()
                 rows += self._db.execute(TOMBSTONES_OF, (topic,)).fetchall()
@@ -356,9 +388,19 @@ class Store:
             return
         ends = self._check_order(transactions)
         changes = self._change_rows(transactions, orders, last_event_id)
-        with explained(self._path), transaction(self._db):
+        images_end = self._images_end
+        with explained(self.path), transaction(self._db):
             for one in transactions:
+                images_end = history.record(self._db, one, images_end)
                 self._write(one)
+            if images_end > self._images_end:
+                history.trim(
+                    self._db,
+                    end=images_end,
+                    bytes_max=self._history_bytes_max,
+                    oldest_us=transactions[-1].at_us - self._history_age_max_us,
+                    added=sum(len(one.entries) for one in transactions),
+                )
             if changes:
                 self._db.executemany(ADD_CHANGE, changes)
                 self._trim((transactions or orders)[-1].at_us, len(changes))
@@ -368,11 +410,12 @@ class Store:
             self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", state)
         self._versions.update(ends)
         self._changes_end = changes[-1][0] if changes else self._changes_end
+        self._images_end = images_end
         self.last_event_id, self.window, self.policy = state
 
     def load_writes(self) -> Iterator[WriteRow]:
         """Yield the writes of drivers, by driver and number."""
-        with explained(self._path):
+        with explained(self.path):
             for row in self._db.execute(WRITES).fetchall():
                 yield _unpacked(row)
 
@@ -382,7 +425,7 @@ class Store:
         For each: ``delete_tombstones`` here, then ``Topic.raise_floor``, then it may be published.
         Cost: up to 5 ms a topic, so call it for a few at a time.
         """
-        with explained(self._path):
+        with explained(self.path):
             found = {
                 topic: _floor_due(self._db.execute(TOMBSTONES_NEWEST_FIRST, (topic,)), now_us)
                 for topic in topics
@@ -394,7 +437,7 @@ class Store:
         higher = {t: floor for t, floor in floors.items() if floor > self._floors[t]}
         if not higher:
             return
-        with explained(self._path), transaction(self._db):
+        with explained(self.path), transaction(self._db):
             self._db.executemany(DELETE_TOMBSTONES, higher.items())
             self._db.executemany(RAISE_FLOOR, higher.items())
         self._floors.update(higher)
@@ -407,7 +450,7 @@ class Store:
         This start is the first of the new epoch. Cost: one commit.
         """
         record = self._first_record(now_us, at_least)
-        with explained(self._path), transaction(self._db):
+        with explained(self.path), transaction(self._db):
             self._begin_epoch(record, now_us)
         self.epoch, self.starts = record.epoch, (record,)
         return self.epoch
@@ -415,16 +458,17 @@ class Store:
     def begin_anew(self, now_us: int, *, at_least: int) -> int:
         """Discard what is held of the metastore, and begin a new epoch as ``mint_epoch`` does.
 
-        Versions go on, so that no incarnation comes twice; the operators' rules and mode, the
-        writes of drivers and the history stay. Every topic is below its floor for those who hold
-        something of it. Cost: one commit, O(entries).
+        Versions go on, so that no incarnation comes twice. The operators' rules and mode, the
+        writes of drivers and the list of changes stay; former entries do not. Every topic is
+        below its floor for those who hold something of it. Cost: one commit, O(entries).
         """
         record = self._first_record(now_us, at_least)
         floors = {topic: version for topic, version in self._versions.items() if version}
-        with explained(self._path), transaction(self._db):
+        with explained(self.path), transaction(self._db):
             self._db.execute(DELETE_ALL_BUT, (NAMESPACE, rules_key()))
             self._db.execute("DELETE FROM graves")
             self._db.executemany(RAISE_FLOOR, floors.items())
+            history.begin_here(self._db)
             self._db.execute("UPDATE state SET last_event_id = NULL, window = ?", (b"",))
             self._begin_epoch(record, now_us)
         self._floors.update(floors)
@@ -435,7 +479,7 @@ class Store:
     def close(self) -> None:
         """Write the log into the file and unlock the folder."""
         try:
-            with explained(self._path):
+            with explained(self.path):
                 self._db.close()
         finally:
             self._lock.release()
@@ -461,6 +505,7 @@ class Store:
         for topic, version, floor in self._db.execute("SELECT topic, version, floor FROM topics"):
             self._versions[topic], self._floors[topic] = version, floor
         self._changes_end = self._db.execute("SELECT max(id) FROM changes").fetchone()[0] or 0
+        self._images_end = self._db.execute("SELECT max(id) FROM images").fetchone()[0] or 0
         record = StartRecord(start=new_id, epoch=self.epoch, versions=self._vector())
         with transaction(self._db):
             self._record_start(record, now_us)

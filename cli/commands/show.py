@@ -1,5 +1,6 @@
 """The commands that show the daemons and the catalog, and change nothing."""
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
@@ -131,6 +132,30 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
             )
             if number == count:
                 return
+
+
+@command()
+@click.argument("table")
+@click.option("--count", type=click.IntRange(min=1), help="Show only so many changes.")
+@statestores_option("the first that answers is used")
+@OUTPUT
+def history(table: str, *, count: int | None, statestores: str, output: str) -> None:
+    """Show what has become of TABLE (database.table) and its partitions, the newest first.
+
+    For each change: when, by which way it was noticed, and what differed before and after. It
+    reaches as far back as catalogd's --change_history_mb and --change_history_hours.
+    """
+    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+        found = visit.catalog(f"history@{table}")
+    if not found.rows:
+        complain(f"nothing is known of {table}: no change since the history begins")
+    rows = [(_utc(int(at_us or 0)), *rest) for at_us, *rest in found.rows[:count]]
+    Output(output).rows(("time", *found.columns[1:]), rows)
+
+
+def _utc(at_us: int) -> str:
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_us // 1_000_000))
+    return f"{text}.{at_us // 1000 % 1000:03}Z"
 
 
 def _processes(visit: Operator) -> tuple[dict[str, Any], dict[str, Any] | LinkError]:

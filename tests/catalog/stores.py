@@ -26,8 +26,8 @@ def transaction(topic: int, version: int, *entries: Entry, **more: object) -> Tr
 
 
 @contextmanager
-def opened(folder: Path, *, new_id: int = 1, num_topics: int = 4) -> Iterator[Store]:
-    store = Store.open(folder, num_topics=num_topics, now_us=NOW_US, new_id=new_id)
+def opened(folder: Path, *, new_id: int = 1, num_topics: int = 4, **bounds: int) -> Iterator[Store]:
+    store = Store.open(folder, num_topics=num_topics, now_us=NOW_US, new_id=new_id, **bounds)
     try:
         yield store
     finally:

@@ -185,3 +185,40 @@ def test_output_into_a_closed_pipe_is_no_traceback(statestores: str) -> None:
     )
     os.close(writing)
     assert "Traceback" not in done.stderr
+
+
+def test_history_shows_what_became_of_a_table_and_its_partitions(
+    statestores: str, client: HMSClient
+) -> None:
+    location = client.get_database("look").locationUri
+    made = make_table("look", "told", location=location, keys=("ds",))
+    client.create_table(made)
+    client.add_partitions([make_partition(made, ["1"]), make_partition(made, ["2"])])
+    topicast("sync", f"--statestores={statestores}")
+    found = client.get_table("look", "told")
+    found.sd.cols[0].type = "bigint"
+    client.alter_table("look", "told", found)
+    topicast("sync", f"--statestores={statestores}")
+    client.drop_partition("look", "told", ["1"], False)
+    topicast("sync", f"--statestores={statestores}")
+    client.drop_table("look", "told", False)
+    topicast("sync", f"--statestores={statestores}")
+    rows = document(statestores, "history", "look.told")
+    assert [(row["object"], row["change"], row["source"]) for row in rows] == [
+        ("look.told", "dropped", "event"),
+        ("look.told/ds=1", "dropped", "event"),
+        ("look.told", "schema", "event"),
+        ("look.told", "created", "event"),
+    ]
+    assert (rows[2]["before"], rows[2]["after"]) == ("column a=int", "column a=bigint")
+    assert f"location={location}" in rows[1]["before"]
+    (newest,) = document(statestores, "history", "LOOK.told", "--count=1")
+    assert newest == rows[0]
+    assert newest["time"].endswith("Z")
+
+
+def test_history_of_what_is_no_table_or_never_was_says_so(statestores: str) -> None:
+    done = topicast("history", "look", f"--statestores={statestores}")
+    assert (done.returncode, "write it as db.table" in done.stderr) == (2, True)
+    done = topicast("history", "look.never", f"--statestores={statestores}")
+    assert (done.returncode, "nothing is known of look.never" in done.stderr) == (0, True)
