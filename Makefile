@@ -8,6 +8,7 @@ ARGS ?=
 SEED ?=
 KEEP ?=
 OWN_SPARK := $(shell sed -n 's/^pyspark==//p' constraints.txt)
+HIVES ?= 3.1.3 4.0.1
 SPARKS ?= 3.5.8 4.0.2 4.1.1 $(OWN_SPARK)
 RELEASES ?= bookworm trixie
 BIN := .venv/bin
@@ -22,7 +23,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-spark check lint types sim mutants soak bench walks nightly fresh dist clean
+.PHONY: help install run test unit compat-spark compat-hive check lint types sim mutants soak bench walks nightly fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -72,6 +73,14 @@ compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_S
 	  && $(BIN)/python -m pytest tests/spark tests/subscriber/spark $(ARGS) || failed+=" $$version"; \
 	done; [ -z "$$failed" ] || { echo "failed with Spark$$failed" >&2; exit 1; }
 
+compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the metastore's tests on Hive 3.1 and 4.0, too (mvn, a JDK); HIVES=3.1.3 on one
+	@failed=; for version in $(HIVES); do \
+	  echo "Hive $$version"; TOPICAST_TEST_HIVE='$(CURDIR)/.venv/hive-'$$version \
+	  $(BIN)/python -m pytest --timeout=600 tests/catalog/metastore/test_releases.py \
+	    tests/catalog/metastore/test_port.py tests/catalog/metastore/test_replaced.py \
+	    tests/integration/test_metastore_without_listener.py $(ARGS) || failed+=" $$version"; \
+	done; [ -z "$$failed" ] || { echo "failed on Hive$$failed" >&2; exit 1; }
+
 nightly: $(STAMP)  ## what takes an hour: every cell, a soak, 10,000 seeds, a new Debian; ARGS="cells sim" some, KEEP=1 records
 	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)
 
@@ -91,6 +100,11 @@ clean:  ## remove what was built, not .venv
 	@echo "installing Spark $* into $(@D) (about 450 MB)"
 	@rm -rf '$(@D)'
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-color --target '$(@D)' 'pyspark==$*' | $(PROGRESS)
+	@touch $@
+
+.venv/hive-%/installed: | $(STAMP)
+	@echo "installing Hive $* into $(@D) (about 100 MB)"
+	@$(BIN)/python tests/hive/install.py '$*' '$(@D)'
 	@touch $@
 
 .venv/mutants-%: | $(STAMP)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from topicast.tests.orphans import end_with_this_process
 
 if TYPE_CHECKING:
-    from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+    from topicast.tests.hive.releases import RealMetastore
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK = "tests/spark/"
@@ -118,9 +118,9 @@ def _shared_folder(config: pytest.Config) -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator["EmbeddedMetastore"]:
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator["RealMetastore"]:
     """A real metastore on loopback: tests share it, so each uses databases of its own."""
-    from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+    from topicast.tests.hive.releases import real_metastore
 
-    with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
+    with real_metastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
         yield metastore

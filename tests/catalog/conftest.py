@@ -5,14 +5,21 @@ from collections.abc import Iterator
 
 import pytest
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
+from hmsclient.genthrift.hive_metastore.ttypes import Database, GetTableRequest, Table
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, Place
+from topicast.tests.hive.releases import RealMetastore
 
 NUMBERS = itertools.count(1)
+
+
+class Writes(HMSClient):
+    """A client that calls what every release has."""
+
+    def get_table(self, dbname: str, tbl_name: str) -> Table:
+        return self.get_table_req(GetTableRequest(dbname, tbl_name)).table
 
 
 @pytest.fixture
@@ -37,13 +44,13 @@ def fake_place() -> Place:
 
 
 @pytest.fixture
-def real_place(hive: EmbeddedMetastore) -> Iterator[Place]:
+def real_place(hive: RealMetastore) -> Iterator[Place]:
     """A database on the session's real metastore, dropped after the test."""
     db = f"port_{next(NUMBERS)}"
     location = f"{hive.warehouse}/{db}"
     host, _, port = hive.uri.removeprefix("thrift://").partition(":")
     reads = Hms(hive.uri, timeout_s=30)
-    with HMSClient(host=host, port=int(port)) as writes:
+    with Writes(host=host, port=int(port)) as writes:
         writes.create_database(Database(db, "", location, {}))
         yield Place(reads, writes, db, location)
         writes.drop_database(db, True, True)

@@ -7,10 +7,10 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import steady_port, topicast
 from topicast.tests.cluster.fake_metastore import make_table
+from topicast.tests.hive.releases import real_metastore
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError
@@ -30,7 +30,7 @@ def test_missing_listener_is_said_everywhere_and_its_changes_are_read_once_it_is
 ) -> None:
     port, folder = steady_port(), tmp_path / "hive"
     with ExitStack() as up:
-        metastore = EmbeddedMetastore(folder, port=port, durable=True, events=False)
+        metastore = real_metastore(folder, port=port, events=False)
         up.enter_context(metastore)
         create(port, "before", tmp_path)
         daemons = Daemons(tmp_path, metastore.uri)
@@ -53,7 +53,7 @@ def test_missing_listener_is_said_everywhere_and_its_changes_are_read_once_it_is
         assert SETTING in topicast("status", where).stdout
 
         metastore.stop()
-        up.enter_context(EmbeddedMetastore(folder, port=port, durable=True))
+        up.enter_context(real_metastore(folder, port=port))
         until(lambda: catalogd.health() == (200, "ok\n"), timeout_s=40, what="health")
         catalog.sync(timeout_s=10)
         assert catalog.tables("blind") == ("after", "before")

@@ -1,0 +1,228 @@
+"""Releases: Hive's own metastore servers, beside the 2.3 that PySpark brings.
+
+    install ──Maven──▶ home: lib, ext, conf, template ──copied──▶ folder ──java──▶ one on loopback
+
+The release is that of the environment, as ``make compat-hive`` sets it; without one it is 2.3.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from xml.sax.saxutils import escape
+
+from topicast.catalog.metastore.embedded.java import find_java
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.die_with_parent import dying_with_parent
+from topicast.tests.cli.processes import steady_port
+from topicast.tests.waiting import until
+
+HOME: Final = "TOPICAST_TEST_HIVE"  # the folder of an installed release, such as .venv/hive-3.1.3
+START_S: Final = 180.0  # measured: 3 to 6 s, and 56 s on two busy cores
+STOP_S: Final = 10.0
+HADOOP: Final = (
+    "org.apache.hadoop:hadoop-client-api:3.3.6",
+    "org.apache.hadoop:hadoop-client-runtime:3.3.6",
+    "org.slf4j:slf4j-api:1.7.36",
+    "commons-io:commons-io:2.11.0",
+    "commons-collections:commons-collections:3.2.2",
+)
+METASTORE: Final = "org.apache.hadoop.hive.metastore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What a release needs: Maven's coordinates, and the classes that differ.
+
+    ``listener``: a class of it that records events; ``source``: where ours is, if it has none.
+    """
+
+    server: str
+    jars: tuple[str, ...]
+    schema_tool: str
+    listener: str
+    source: str = ""
+
+
+RELEASES: Final[Mapping[str, Release]] = {
+    "3.1.3": Release(
+        server="org.apache.hive:hive-standalone-metastore:3.1.3:tar.gz:bin",
+        jars=(
+            *HADOOP,
+            "commons-logging:commons-logging:1.2",
+            "commons-cli:commons-cli:1.5.0",
+            "org.codehaus.jackson:jackson-core-asl:1.9.13",
+            "org.codehaus.jackson:jackson-mapper-asl:1.9.13",
+            "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:3.1.3",
+        ),
+        schema_tool=f"{METASTORE}.tools.MetastoreSchemaTool",
+        listener="org.apache.hive.hcatalog.listener.DbNotificationListener",
+    ),
+    "4.0.1": Release(
+        server="org.apache.hive:hive-standalone-metastore-server:4.0.1:tar.gz:bin",
+        jars=(
+            *HADOOP,
+            "javax.servlet:javax.servlet-api:3.1.0",
+            "org.apache.httpcomponents:httpclient:4.5.13",
+            "com.google.code.gson:gson:2.9.0",
+            "org.apache.hadoop:hadoop-hdfs:3.3.6",
+        ),
+        schema_tool=f"{METASTORE}.tools.schematool.MetastoreSchemaTool",
+        listener="topicast.DbNotificationListener",  # its own was not released as a jar
+        source="DbNotificationListener.java",
+    ),
+}
+
+
+def settings(release: Release, folder: Path, *, events: bool, guarded: bool) -> dict[str, str]:
+    """Return the settings of a metastore that keeps everything in ``folder``."""
+    both = {
+        "dml.events": "true",
+        "transactional.event.listeners": release.listener if events else "",
+        "event.db.notification.api.auth": str(guarded).lower(),
+    }
+    return {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/db;create=true",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        "metastore.warehouse.dir": f"file:{folder}/warehouse",
+        "metastore.thrift.uris": "",
+        "metastore.thrift.bind.host": "127.0.0.1",  # only 4 obeys
+        "metastore.expression.proxy": f"{METASTORE}.DefaultPartitionExpressionProxy",
+        "metastore.task.threads.always": f"{METASTORE}.events.EventCleanerTask",
+        "metastore.stats.autogather": "false",
+        **{f"metastore.{name}": value for name, value in both.items()},
+        **{f"hive.metastore.{name}": value for name, value in both.items()},
+    }
+
+
+def command(home: Path, folder: Path, *options: str) -> list[str]:
+    """Return the command that runs Java on what is installed in ``home``, set up in ``folder``."""
+    classpath = f"{folder}:{home}/ext/*:{home}/lib/*"
+    logging = f"-Dlog4j2.configurationFile={home}/conf/metastore-log4j2.properties"
+    return [
+        str(find_java(None).executable),
+        f"-Dderby.stream.error.file={folder}/derby.log",
+        logging,
+        f"-Dmetastore.log.dir={folder}",
+        "-Dmetastore.root.logger=console",
+        "-Dmetastore.log.level=WARN",
+        "-XX:+UseSerialGC",
+        *("-cp", classpath),
+        *options,
+    ]
+
+
+def write_settings(folder: Path, values: Mapping[str, str]) -> None:
+    """Put ``values`` where a metastore with ``folder`` on its class path reads them."""
+    lines = [
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
+        for name, value in values.items()
+    ]
+    text = "\n".join(["<configuration>", *lines, "</configuration>", ""])
+    (folder / "metastore-site.xml").write_text(text, encoding="utf-8")
+
+
+class ReleasedMetastore:
+    """A metastore of the release in ``home``, as an EmbeddedMetastore is one of 2.3.
+
+    ``guarded``: only users whom its settings name may read its events.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        folder: Path,
+        *,
+        port: int = 0,
+        events: bool = True,
+        guarded: bool = False,
+    ) -> None:
+        self._home = home
+        self._release = RELEASES[home.name.removeprefix("hive-")]
+        self._folder = folder.absolute()
+        self._port = port
+        self._settings = settings(self._release, self._folder, events=events, guarded=guarded)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """The address for ``hive.metastore.uris``."""
+        return f"thrift://127.0.0.1:{self._port}"
+
+    @property
+    def warehouse(self) -> str:
+        """The location under which databases and managed tables lie."""
+        return f"file:{self._folder}/warehouse"
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "db").exists():
+            shutil.copytree(self._home / "template" / "db", self._folder / "db")
+        write_settings(self._folder, self._settings)
+        self._port = self._port or steady_port()
+        options = f"{METASTORE}.HiveMetaStore", "-p", str(self._port)
+        with (self._folder / "metastore.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                dying_with_parent(command(self._home, self._folder, *options)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            until(self._listens, timeout_s=START_S, what=f"the metastore in {self._folder}")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the metastore; what it had committed is there at the next start."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _listens(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"it ended: see {self._folder}/metastore.log"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+            return True
+        return False
+
+
+RealMetastore = EmbeddedMetastore | ReleasedMetastore
+
+
+def home() -> Path | None:
+    """Return the folder of the release that the environment names; None: it is 2.3."""
+    named = os.environ.get(HOME)
+    return Path(named) if named else None
+
+
+def real_metastore(
+    folder: Path, *, port: int = 0, durable: bool = True, events: bool = True
+) -> RealMetastore:
+    """Return a metastore of the release that is tested, to be started by ``with``."""
+    found = home()
+    if found is None:
+        return EmbeddedMetastore(folder, port=port, durable=durable, events=events)
+    return ReleasedMetastore(found, folder, port=port, events=events)
