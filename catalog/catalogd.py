@@ -6,7 +6,7 @@ let the core decide, commit, then send to hubs and clients.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -44,9 +44,8 @@ from .storage.store import Store
 
 SERVICE: Final = "service"
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
-STATUS_S: Final = 0.5  # between two statuses, which cost up to 30 ms
+STATUS_S: Final = 0.5  # between two statuses
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
-FLOORS_PER_TURN: Final = 4  # topics, 5 ms each at worst
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +105,8 @@ class Catalogd:
         self._stopping = False
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
-        self._status_at = 0.0  # when the next status is due
+        self._status_at = 0.0  # when the next status is begun
+        self._slices: Iterator[Status | None] | None = None  # of the one that is being made
         self.turned_at = clock()  # when the last turn began
         published.watermark = catalog.watermark  # known after a restart before any commit
         self.status: Status = catalog.status()
@@ -164,6 +164,8 @@ class Catalogd:
         return inbox, self._make_read_threads(lambda answer: inbox.put(answer, timeout_s=60.0))
 
     def _timeout_s(self) -> float:
+        if self._slices is not None:
+            return 0.0
         now = self._clock()
         times = [self._catalog.deadline(now)]
         if self._catalog.serving:
@@ -292,6 +294,7 @@ class Catalogd:
         self._catalog = self._renew(topics, effect.finding)
         self._published.watermark = self._catalog.watermark
         self._floors_of.clear()
+        self._slices = None
         self._inbox, self._read_threads = self._new_read_threads()
         self._read_threads.start()
 
@@ -301,23 +304,29 @@ class Catalogd:
             self._floors_at = now + FLOORS_S
             self._floors_of = self._floors_of or list(self._published.topics)
         if self._floors_of:
-            some = [
-                self._floors_of.pop() for _ in range(min(FLOORS_PER_TURN, len(self._floors_of)))
-            ]
-            floors = self._store.floors_due(some, now_us)
-            if floors:
-                self._store.delete_tombstones(floors)
-                self._catalog.handle(Floors(floors=floors), now=now, now_us=now_us)
-        if now >= self._status_at:
+            self._raise_floor(self._floors_of.pop(), now=now, now_us=now_us)
+        if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
-            self._renew_status()
+            self._slices = self._catalog.status_in_slices()
+        status = next(self._slices) if self._slices is not None else None
+        if status is not None:
+            self._slices = None
+            self._renew_status(status)
 
-    def _renew_status(self) -> None:
-        before, self.status = self.status, self._catalog.status()
-        if _kind(before.problem) != _kind(self.status.problem):
-            log.warning("serving: problem=%s", self.status.problem or "none")
-        if _kind(before.warning) != _kind(self.status.warning):
-            log.warning("serving: warning=%s", self.status.warning or "none")
+    def _raise_floor(self, topic: int, *, now: float, now_us: int) -> None:
+        """Delete some tombstones of ``topic``; as long as there were any, it has another turn."""
+        floor = self._store.floor_due(topic, now_us)
+        if floor:
+            self._store.delete_tombstones({topic: floor})
+            self._catalog.handle(Floors(floors={topic: floor}), now=now, now_us=now_us)
+            self._floors_of.append(topic)
+
+    def _renew_status(self, status: Status) -> None:
+        before, self.status = self.status, status
+        if _kind(before.problem) != _kind(status.problem):
+            log.warning("serving: problem=%s", status.problem or "none")
+        if _kind(before.warning) != _kind(status.warning):
+            log.warning("serving: warning=%s", status.warning or "none")
 
 
 def _kind(problem: str) -> str:

@@ -21,6 +21,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.objects.names import TableId, table_name
+from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
@@ -62,6 +63,7 @@ from .serve.dispatcher import Dispatcher
 from .serve.history import HistoryRead, ReadHistory
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
+from .status import Status, TopicStatus
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 CHECKED_PER_TURN: Final = 200  # names looked at for content that was missing at a restart
@@ -455,10 +457,35 @@ class Catalog:
         """
         return status.table(self.status(), what)
 
-    def status(self) -> status.Status:
+    def status(self) -> Status:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""
+        return next(one for one in self.status_in_slices() if one is not None)
+
+    def status_in_slices(self) -> Iterator[Status | None]:
+        """Yield None after each slice of a status, and the status at last.
+
+        Its totals and its rows agree.
+        """
+        topics: list[TopicStatus] = []
+        rows = self.version_log.topics.items()
+        yield from in_slices(rows, lambda one: status.topic_status(*one), into=topics)
+        yield self._status(tuple(topics))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.version_log.check()
+        self.namespace.check()
+        self.backfill.check()
+        self.admin.check()
+        self.reports.check()
+        self.report_acks.check()
+        self.dispatcher.check()
+        self.loader.check()
+        if self.poller.window is not None:
+            self.poller.window.check()
+
+    def _status(self, topics: tuple[TopicStatus, ...]) -> Status:
         (epoch, start), poller, mode = self.position, self.poller, self.backfill.mode
-        topics = status.of_topics(self.version_log.topics)
         problem, warning = status.problem_and_warning(
             poller.problem(self._now),
             self._error,
@@ -467,7 +494,7 @@ class Catalog:
             metastore=self.settings.metastore,
             blind=self.namespace.metastore_problem(),
         )
-        return status.Status(
+        return Status(
             problem=problem,
             warning=warning,
             epoch=epoch,
@@ -482,7 +509,7 @@ class Catalog:
             metastore_uuid=poller.window.uuid if poller.window else "",
             metastore_found=self._finding,
             metastore_silent_s=poller.silent_s(self._now),
-            databases=len(self.namespace.databases()),
+            databases=self.namespace.databases_count,
             tables_to_load=self.loader.tables_left,
             loading=status.first_of(self.loader.loading()),
             tables_unreadable=len(self._unreadable),
@@ -496,18 +523,6 @@ class Catalog:
             | {"polls_late": poller.late, "unfit": self.tables.unfit},
             topics=topics,
         )
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        self.version_log.check()
-        self.backfill.check()
-        self.admin.check()
-        self.reports.check()
-        self.report_acks.check()
-        self.dispatcher.check()
-        self.loader.check()
-        if self.poller.window is not None:
-            self.poller.window.check()
 
     # -- facts
 

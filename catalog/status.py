@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from ..topics.errors import UsageError
@@ -70,17 +71,14 @@ class Status:
     topics: tuple[TopicStatus, ...]
 
 
-def of_topics(topics: Mapping[int, Topic]) -> tuple[TopicStatus, ...]:
-    """Return the status of each topic."""
-    return tuple(
-        TopicStatus(
-            topic=number,
-            version=topic.version,
-            floor=topic.floor,
-            entries=len(topic),
-            held_bytes=topic.held_bytes,
-        )
-        for number, topic in topics.items()
+def topic_status(number: int, topic: Topic) -> TopicStatus:
+    """Return the status of one topic."""
+    return TopicStatus(
+        topic=number,
+        version=topic.version,
+        floor=topic.floor,
+        entries=len(topic),
+        held_bytes=topic.held_bytes,
     )
 
 
@@ -135,7 +133,7 @@ def table(status: Status, what: str) -> Inspected:
             columns, rows = ("name", "value"), tuple(facts(status).items())
         case "topics":
             columns = tuple(f.name for f in fields(TopicStatus))
-            rows = tuple(map(astuple, status.topics))
+            rows = tuple(map(attrgetter(*columns), status.topics))
         case _:
             raise UsageError(f"no table {what!r}: status, topics, history@db.table")
     return Inspected(request=0, columns=columns, rows=rows)

@@ -7,13 +7,14 @@ Invariant: a message that is refused is answered and counted, and changes nothin
 Rules: docs/protocol.md.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ..topics.bulk import Send, Sender
 from ..topics.errors import WireError
 from ..topics.liveness import SUSPECT_S
+from ..topics.slices import in_slices
 from ..topics.wire.codec import encode
 from ..topics.wire.header import FEATURES, PROTOCOL
 from ..topics.wire.messages import (
@@ -45,7 +46,15 @@ from .ingest import Broadcast, Ingest, Output
 from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
 from .reader_requests import ReaderRequests
-from .status import Counts, HubStatus, problem_of, subscriber_statuses, topic_statuses
+from .status import (
+    Counts,
+    HubStatus,
+    SubscriberStatus,
+    TopicStatus,
+    problem_of,
+    subscriber_status,
+    topic_status,
+)
 from .subscriptions import Subscriptions
 from .validation import RefusalLimiter, hello_fault, request_id, role_fault
 
@@ -193,6 +202,39 @@ class Hub:
     def status(self, *, now: float) -> HubStatus:
         """Return a picture of the hub, which does not change afterwards."""
         self._now = now
+        return next(status for status in self.status_in_slices() if status is not None)
+
+    def status_in_slices(self) -> Iterator[HubStatus | None]:
+        """Yield None after each slice of a picture, and the picture at last.
+
+        Its totals and its rows agree, and its topics are of one start of catalogd: if another one
+        is announced meanwhile, it begins anew.
+        """
+        ingest, membership = self.ingest, self._membership
+        while True:
+            of = ingest.epoch, ingest.start
+            topics: list[TopicStatus] = []
+            members: list[SubscriberStatus] = []
+            yield from in_slices(
+                ingest.slots.items(), lambda one: topic_status(*one, membership), into=topics
+            )
+            yield None
+            yield from in_slices(
+                membership, lambda one: subscriber_status(one, now=self._now), into=members
+            )
+            if of == (ingest.epoch, ingest.start):
+                break
+        yield self._status(tuple(topics), tuple(members))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.ingest.check()
+        self._membership.check()
+        assert self._publisher is None or self._publisher.role == Role.PUBLISHER
+
+    def _status(
+        self, topics: tuple[TopicStatus, ...], members: tuple[SubscriberStatus, ...]
+    ) -> HubStatus:
         ingest = self.ingest
         return HubStatus(
             hub=self._hub_id,
@@ -210,15 +252,9 @@ class Hub:
             topics_behind=ingest.behind,
             streams=len(self._sender),
             counts=replace(self.counts, refused=dict(self.counts.refused)),
-            topics=topic_statuses(ingest, self._membership),
-            subscribers=subscriber_statuses(self._membership, now=now),
+            topics=topics,
+            subscribers=members,
         )
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        self.ingest.check()
-        self._membership.check()
-        assert self._publisher is None or self._publisher.role == Role.PUBLISHER
 
     def _on_message(self, peer: bytes, message: Message) -> tuple[Effect, ...]:
         if isinstance(message, Hello):

@@ -1,13 +1,13 @@
 """Statestored: the shell around the hub: sockets, the clock, the turn.
 
 A turn: take what arrived, puts on the hot path; let the hub decide; send some chunks, for at most
-2 ms; then the heartbeat and what the turn collected.
+2 ms; then the heartbeat and what the turn collected; at times a slice of a status.
 """
 
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ..topics.bulk import Send
@@ -47,7 +47,8 @@ class Statestored:
         self._clock = clock
         self._wall_us = wall_us
         self._stopping = False
-        self._status_at = 0.0
+        self._status_at = 0.0  # when the next status is begun
+        self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
         self.turned_at = clock()
         self.status: HubStatus = hub.status(now=clock())
 
@@ -72,16 +73,14 @@ class Statestored:
         self._send_chunks()
         self._tick()
         now = self.turned_at = self._clock()
-        if now >= self._status_at:
-            self._status_at = now + STATUS_S
-            self._picture(now)
+        self._renew_status(now)
 
     def close(self) -> None:
         """Let the sockets go."""
         self._link.close()
 
     def _timeout_s(self) -> float:
-        if self._hub.sending:
+        if self._hub.sending or self._slices is not None:
             return 0.0
         return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
 
@@ -121,12 +120,20 @@ class Statestored:
                     if not self._link.send(REQUESTS, encode(message), peer):
                         self._hub.end_streams(peer)
 
-    def _picture(self, now: float) -> None:
-        before, self.status = self.status, self._hub.status(now=now)
-        if (before.epoch, before.start) != (self.status.epoch, self.status.start):
-            log.info("publisher: epoch=%d start=%d", self.status.epoch, self.status.start)
-        if before.problem != self.status.problem:
-            log.info("serving: problem=%s", self.status.problem or "none")
+    def _renew_status(self, now: float) -> None:
+        """Make a slice of the next status, if it is time."""
+        if self._slices is None and now >= self._status_at:
+            self._status_at = now + STATUS_S
+            self._slices = self._hub.status_in_slices()
+        status = next(self._slices) if self._slices is not None else None
+        if status is None:
+            return
+        self._slices = None
+        before, self.status = self.status, status
+        if (before.epoch, before.start) != (status.epoch, status.start):
+            log.info("publisher: epoch=%d start=%d", status.epoch, status.start)
+        if before.problem != status.problem:
+            log.info("serving: problem=%s", status.problem or "none")
 
 
 def build(config: StatestoredConfig) -> tuple[Statestored, str]:

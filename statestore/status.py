@@ -4,13 +4,14 @@
 HubStatus.
 """
 
-from dataclasses import asdict, astuple, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from operator import attrgetter
 from typing import Final
 
 from ..topics.liveness import LIVE, SUSPECT_S
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
-from .ingest import Ingest
-from .membership import Membership
+from .ingest import Ingest, Slot
+from .membership import Member, Membership
 
 TABLES: Final = ("status", "topics", "subscribers")
 
@@ -114,41 +115,36 @@ def warning(status: HubStatus) -> str:
     )
 
 
-def topic_statuses(ingest: Ingest, membership: Membership) -> tuple[TopicStatus, ...]:
-    """Return the status of every topic."""
-    return tuple(
-        TopicStatus(
-            topic=number,
-            state=slot.follower.state.value,
-            version=slot.topic.version,
-            floor=slot.topic.floor,
-            entries=len(slot.topic),
-            full_bytes=slot.topic.held_bytes,
-            minimal_bytes=MINIMAL_BYTES,
-            full_members=membership.followers(number, FULL),
-            minimal_members=membership.followers(number, MINIMAL),
-            lag_versions=max(0, slot.published - slot.topic.version),
-        )
-        for number, slot in ingest.slots.items()
+def topic_status(number: int, slot: Slot, membership: Membership) -> TopicStatus:
+    """Return the status of one topic."""
+    topic = slot.topic
+    return TopicStatus(
+        topic=number,
+        state=slot.follower.state.value,
+        version=topic.version,
+        floor=topic.floor,
+        entries=len(topic),
+        full_bytes=topic.held_bytes,
+        minimal_bytes=MINIMAL_BYTES,
+        full_members=membership.followers(number, FULL),
+        minimal_members=membership.followers(number, MINIMAL),
+        lag_versions=max(0, slot.published - topic.version),
     )
 
 
-def subscriber_statuses(membership: Membership, *, now: float) -> tuple[SubscriberStatus, ...]:
-    """Return the status of every member."""
-    return tuple(
-        SubscriberStatus(
-            name=member.name,
-            registration=member.registration.hex(),
-            role=member.role.name.lower(),
-            state=member.state,
-            topics=len(member.joined),
-            lag_versions=member.lag_versions,
-            lag_s=round(member.lag_us / 1e6 + silent_s, 3),
-            held_bytes=member.held_bytes,
-            budget_bytes=member.budget_bytes,
-        )
-        for member in membership
-        for silent_s in [0.0 if member.state == LIVE else now - member.seen_at]
+def subscriber_status(member: Member, *, now: float) -> SubscriberStatus:
+    """Return the status of one member."""
+    silent_s = 0.0 if member.state == LIVE else now - member.seen_at
+    return SubscriberStatus(
+        name=member.name,
+        registration=member.registration.hex(),
+        role=member.role.name.lower(),
+        state=member.state,
+        topics=len(member.joined),
+        lag_versions=member.lag_versions,
+        lag_s=round(member.lag_us / 1e6 + silent_s, 3),
+        held_bytes=member.held_bytes,
+        budget_bytes=member.budget_bytes,
     )
 
 
@@ -158,9 +154,11 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
         case "status":
             return ("name", "value"), tuple(facts(status).items())
         case "topics":
-            return _columns(TopicStatus), tuple(map(astuple, status.topics))
+            columns = _columns(TopicStatus)
+            return columns, tuple(map(attrgetter(*columns), status.topics))
         case "subscribers":
-            return _columns(SubscriberStatus), tuple(map(astuple, status.subscribers))
+            columns = _columns(SubscriberStatus)
+            return columns, tuple(map(attrgetter(*columns), status.subscribers))
         case _:
             return None
 

@@ -130,6 +130,7 @@ class Namespace:
         self._version_log = version_log
         self._topic = version_log.topics[NAMESPACE]
         self._leaves: dict[str, GroupLeaves] = {}  # by database, of those that were looked at
+        self.databases_count = len(self.databases())
 
     @property
     def version(self) -> int:
@@ -140,6 +141,10 @@ class Namespace:
         """Return the names of all databases."""
         keys = map(parse_namespace_key, self._topic.group_ids())
         return tuple(sorted(key.db for key in keys if isinstance(key, DatabaseKey)))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.databases_count == len(self.databases())
 
     def has_database(self, db: str) -> bool:
         """Return whether there is a database ``db``."""
@@ -239,12 +244,14 @@ class Namespace:
                 self._leaves.pop(db, None)
             if have is None and not names:
                 return []
+            self.databases_count -= have is not None
             rows.append(_row(db, ChangeKind.DROPPED, before))
             gone = [tombstone(key, version)] if have else []
             return [*gone, *([prefix_tombstone(names_group(db), version)] if names else [])]
         value = encode_database_value(thrift)
         if have is not None and have.value == value:
             return []
+        self.databases_count += have is None
         rows.append(_row(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before))
         return [entry_of(key, version, value)]
 

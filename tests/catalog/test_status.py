@@ -47,6 +47,24 @@ def test_topics_are_told_one_by_one(status: Status) -> None:
     assert sum(one["held_bytes"] for one in told) == status.held_bytes
 
 
+def test_status_made_in_slices_agrees_with_itself_while_tables_come() -> None:
+    core = Alone(num_topics=256)
+    core.create_database("d")
+    core.create("d", "t", "ds")
+    core.turn(20)
+    made = list[Status | None]()
+    for one in core.catalog.status_in_slices():
+        made.append(one)
+        core.create("d", f"t{len(made)}", "ds")
+        core.turn(5)
+    *pauses, status = made
+    assert pauses == [None] * 2
+    assert status is not None
+    assert sum(one.entries for one in status.topics) == status.entries > 0
+    assert sum(one.held_bytes for one in status.topics) == status.held_bytes
+    assert status.databases == 2
+
+
 def test_picture_does_not_change_afterwards(core: Alone) -> None:
     before = core.catalog.status()
     kept = replace(before, counts=dict(before.counts))

@@ -32,6 +32,7 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.liveness import SUSPECT_S
+from topicast.topics.topic import topic_ids
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import KEEP_ALIVES, PROTOCOL
 from topicast.topics.wire.messages import (
@@ -443,3 +444,34 @@ def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:
     assert status.problem == "", "what is held is served on"
     _, rows = table(status, "status") or ((), ())
     assert dict(rows)["warning"] == text
+
+
+def test_status_made_in_slices_agrees_with_itself_while_members_come_and_go() -> None:
+    driver, publisher = seeded()
+    for number in range(250):
+        driver.receive(b"%d" % number, hello(f"reader-{number}", READER, CONTROL_CHANNEL))
+    driver.put(publisher.change(0))
+    before, made = driver.status, list[HubStatus | None]()
+    for one in driver.hub.status_in_slices():
+        made.append(one)
+        driver.receive(b"%d" % (250 - len(made)), Bye(reason="closed"))
+        driver.receive(b"new%d" % len(made), hello(f"new-{len(made)}", READER, CONTROL_CHANNEL))
+        driver.put(publisher.change(1, content=b"%d" % len(made)))
+    *pauses, status = made
+    assert pauses == [None] * 3
+    assert status is not None
+    facts = dict((table(status, "status") or ((), ()))[1])
+    assert facts["members"] == len(status.subscribers) >= len(before.subscribers)
+    assert len({one.registration for one in status.subscribers}) == len(status.subscribers)
+    assert facts["entries"] == sum(one.entries for one in status.topics) == 1
+
+
+def test_status_made_in_slices_begins_anew_when_another_epoch_is_announced() -> None:
+    driver, _ = seeded()
+    slices = driver.hub.status_in_slices()
+    assert next(slices) is None
+    driver.connect(PublisherPeer(epoch=11, start=6, num_topics=2))
+    status = next(one for one in slices if one is not None)
+    assert (status.epoch, status.num_topics) == (11, 2)
+    assert [one.topic for one in status.topics] == list(topic_ids(2))
+    assert {one.version for one in status.topics} == {0}

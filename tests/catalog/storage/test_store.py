@@ -154,8 +154,8 @@ def test_floor_is_due_below_which_tombstones_are_too_old(tmp_path: Path) -> None
             transaction(0, 2, tombstone(b"a\0c\0", 2), at_us=late_us),
             transaction(1, 1, tombstone(b"a\0e\0", 1), at_us=late_us),
         )
-        assert store.floors_due(TOPICS, late_us) == {}
-        assert store.floors_due(TOPICS, late_us + 1) == {0: 1}
+        assert [store.floor_due(topic, late_us) for topic in TOPICS] == [0] * len(TOPICS)
+        assert (store.floor_due(0, late_us + 1), store.floor_due(1, late_us + 1)) == (1, 0)
 
 
 def test_floor_is_due_below_which_tombstones_are_too_many(
@@ -165,10 +165,27 @@ def test_floor_is_due_below_which_tombstones_are_too_many(
     with opened(tmp_path) as store:
         for version in range(1, 11):
             commit(store, transaction(0, version, tombstone(b"a\0%c\0" % version, version)))
-        assert store.floors_due([0, 1], NOW_US) == {0: 7}
-        store.delete_tombstones(store.floors_due([0, 1], NOW_US))
-        assert store.floors_due([0, 1], NOW_US) == {}
+        assert (store.floor_due(0, NOW_US), store.floor_due(1, NOW_US)) == (7, 0)
+        store.delete_tombstones({0: 7})
+        assert store.floor_due(0, NOW_US) == 0
         assert [e.version for e in entries_of(store, 0)] == [8, 9, 10]
+
+
+def test_floor_rises_in_steps_to_where_it_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "TOMBSTONES_STEP", 3)
+    late_us = NOW_US + TOMBSTONES_AGE_MAX_US + 1
+    with opened(tmp_path) as store:
+        for version in range(1, 9):
+            commit(store, transaction(0, version, tombstone(b"a\0%c\0" % version, version)))
+        commit(store, transaction(0, 9, tombstone(b"a\0z\0", 9), at_us=late_us))
+        floors = []
+        while floor := store.floor_due(0, late_us):
+            floors.append(floor)
+            store.delete_tombstones({0: floor})
+        assert floors == [3, 6, 8]
+        assert [e.version for e in entries_of(store, 0)] == [9]
 
 
 def test_minted_epoch_is_above_every_one_seen_and_keeps_what_is_stored(tmp_path: Path) -> None:
