@@ -44,8 +44,8 @@ def test_entry_points_are_importable_without_extras(name: str) -> None:
     ("arguments", "code"),
     [
         (("status", NOWHERE), 3),
-        (("drivers", NOWHERE), 3),
-        (("mode", NOWHERE), 3),
+        (("drivers", NOWHERE, "--timeout_s=0.2"), 3),
+        (("mode", NOWHERE, "--timeout_s=0.2"), 3),
         (("tables", NOWHERE, "--timeout_s=0.2"), 3),
         (("sync", NOWHERE, "--timeout_s=0.2"), 3),
         (("hook", "--output=json"), 1),

@@ -95,6 +95,7 @@ def test_end_leaves_no_process_even_if_one_ignores_sigterm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicast.cli.quickstart.stack.TERM_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("topicast.cli.quickstart.stack.LEFT_TIMEOUT_S", 0.2)
     with Stack(tmp_path) as stack:
         stack.start("stubborn", python(STUBBORN))
         grandchild = int(printed(stack).text)
@@ -102,7 +103,10 @@ def test_end_leaves_no_process_even_if_one_ignores_sigterm(
     until(lambda: is_gone(child) and is_gone(grandchild), what="the end of both")
 
 
-def test_end_reaches_what_an_ended_child_left_behind(tmp_path: Path) -> None:
+def test_end_reaches_what_an_ended_child_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicast.cli.quickstart.stack.LEFT_TIMEOUT_S", 0.2)
     with Stack(tmp_path) as stack:
         stack.start("parent", python(LEAVES_A_CHILD))
         grandchild = int(printed(stack).text)
