@@ -1,14 +1,17 @@
-"""What 1,000 refreshes a second of tables that a driver has not cached cost it.
+"""What changes of tables that a driver has not cached cost it, and what its sessions cost.
 
-share    of one core that the driver takes, Python and JVM, beside the same one without changes
+share       of one core that 1,000 changes a second take, beside the same driver without changes
+sessions    that 100 sessions take in all, each with a relation of its own, beside one; a table
+            changes each second, so the driver looks at all sessions as often as it ever does
 
 A real Spark with a relation of another table, attached; a real statestored; a catalogd of ours
-raises data versions of 1,000 tables, one after the other, as reports of other drivers do. By
-processor time, so that what else runs on the machine counts little.
+raises data versions of 1,000 tables, one after the other, as reports of other drivers do. Python
+and JVM, by processor time, so that what else runs on the machine counts little.
 Run: make bench ARGS=tests/bench/bench_refreshes.py
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +32,8 @@ SECONDS: Final = 10.0
 TURN_S: Final = 0.005
 ROUNDS: Final = 3
 SHARE_MAX: Final = 0.05
+SESSIONS: Final = 100
+SESSIONS_SHARE_MAX: Final = 0.05
 NOWHERE: Final = "thrift://127.0.0.1:1"
 IN_MEMORY: Final = {"spark.sql.catalogImplementation": "in-memory"}
 DRIVER: Final = """
@@ -44,6 +49,11 @@ def used_s():
         words = stat.read().rpartition(")")[2].split()
     of_java = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     return time.process_time(), of_java, handle.status().changes
+"""
+
+OTHERS: Final = """
+others = [spark.newSession() for _ in range({count})]
+_ = [one.table("mine").count() for one in others]
 """
 
 
@@ -76,6 +86,50 @@ def shares(driver: Application, catalogd: BenchCatalogd, lake: Lake, *, per_s: i
     return [(new - old) / (end - begin) for new, old in zip(after, before, strict=True)]
 
 
+def share_of_changes(driver: Application, catalogd: BenchCatalogd, lake: Lake) -> None:
+    """Say what PER_S changes a second cost."""
+    flood(catalogd, lake, per_s=PER_S)  # what is warm is measured
+    rounds = [
+        (
+            shares(driver, catalogd, lake, per_s=0),
+            shares(driver, catalogd, lake, per_s=PER_S),
+        )
+        for _ in range(ROUNDS)
+    ]
+    idle, busy = min(rounds, key=lambda pair: sum(pair[1][:2]))
+    say_share("share", "one that hears nothing", idle, busy, at_most=SHARE_MAX)
+
+
+def share_of_sessions(driver: Application, catalogd: BenchCatalogd, lake: Lake) -> None:
+    """Say what SESSIONS more sessions cost."""
+
+    def least() -> list[float]:
+        rounds = [shares(driver, catalogd, lake, per_s=1) for _ in range(ROUNDS)]
+        return min(rounds, key=lambda found: sum(found[:2]))
+
+    one, errors = least(), driver.do("handle.status().errors")
+    with ThreadPoolExecutor(1) as threads:
+        made = threads.submit(driver.do, OTHERS.format(count=SESSIONS))
+        while not made.done():
+            catalogd.turn(0.1)
+    made.result()
+    flood(catalogd, lake, per_s=1)
+    known = driver.do("handle.status().sessions")
+    assert known == 1 + SESSIONS, known
+    say_share("sessions", "one session", one, least(), at_most=SESSIONS_SHARE_MAX, sessions=known)
+    assert driver.do("handle.status().errors") == errors, driver.do("handle.status().last_error")
+
+
+def say_share(
+    name: str, what: str, less: list[float], more: list[float], *, at_most: float, **facts: object
+) -> None:
+    """Say what ``more`` costs beyond ``less``."""
+    cost = sum(more[:2]) - sum(less[:2])
+    facts |= {"share": cost, "of_python": more[0] - less[0], "of_jvm": more[1] - less[1]}
+    against = beside(what, ours=sum(more[:2]), its=sum(less[:2]))
+    say("refreshes", name, **facts, per_s=more[2], **against, **target(cost, at_most=at_most))
+
+
 def main() -> None:
     lake = Lake(TABLES, partitions=10 * TABLES, seed=SEED)
     with ExitStack() as stack:
@@ -86,26 +140,8 @@ def main() -> None:
         while (state := one.do("handle.status().state")) != LIVE:
             assert state == CONNECTING, one.do("str(handle.status())")
             catalogd.turn(0.1)
-        flood(catalogd, lake, per_s=PER_S)  # what is warm is measured
-        rounds = [
-            (
-                shares(one, catalogd, lake, per_s=0),
-                shares(one, catalogd, lake, per_s=PER_S),
-            )
-            for _ in range(ROUNDS)
-        ]
-    idle, busy = min(rounds, key=lambda pair: sum(pair[1][:2]))
-    cost = sum(busy[:2]) - sum(idle[:2])
-    say(
-        "refreshes",
-        "share",
-        share=cost,
-        of_python=busy[0] - idle[0],
-        of_jvm=busy[1] - idle[1],
-        per_s=busy[2],
-        **beside("one that hears nothing", ours=sum(busy[:2]), its=sum(idle[:2])),
-        **target(cost, at_most=SHARE_MAX),
-    )
+        share_of_changes(one, catalogd, lake)
+        share_of_sessions(one, catalogd, lake)
 
 
 if __name__ == "__main__":

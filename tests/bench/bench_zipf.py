@@ -3,14 +3,18 @@
 share     reads that a driver answers without a round trip, beside those of the best choice of
           tables of as many bytes, made with all reads known in advance, and held fresh for
           nothing; cold: the same ratio for the first ten minutes, warm: for the second half
-pulls     round trips for a read, beside HMS asked straight: of tables never read before, changed
-          since the last read, and given up for others
+pulls     round trips for a read: of tables never read before, changed since the last read, and
+          given up for others
 older     answers that are older than what the driver had applied; ``stale``: than the metastore
 ttl       our answers beside a cache of 60 s with as many bytes; ``stale``: older than the metastore
 full      the most that we held, beside a driver that holds everything and never pulls
+hms       ms for a read, beside a real metastore that is asked the same at the same moments;
+          ``calls``: of the metastore for a read, by catalogd; ``its_calls``: by the client
 
-One driver of production cores in virtual time: a pull is answered at once, a delta comes after
-50 ms. A read is of a table with all its partitions. One change for 20 reads, by the same law.
+A read is of a table with all its partitions. One change for 20 reads, by the same law. All but the
+last: one driver of production cores in virtual time: a pull is answered at once, a delta comes
+after 50 ms. The last: real processes, 200 tables with 4,000 partitions, read without a pause, so
+that the cache is all that there is: no topic is raised within that time.
 Run: make bench ARGS=tests/bench/bench_zipf.py, or for other times than four virtual hours:
 .venv/bin/python tests/bench/bench_zipf.py 2
 """
@@ -20,12 +24,27 @@ import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Final
 
-from topicast.tests.bench.lake import Driver, Lake
-from topicast.tests.bench.report import beside, least, say, target
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.operator import Operator
+from topicast.subscriber import Subscriber
+from topicast.tests.bench.lake import Driver, Lake, partition_counts
+from topicast.tests.bench.report import beside, least, percentiles, say, target
+from topicast.tests.bench.stores import COLUMNS
+from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.integration.tables import connect, revise
+from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import FULL
 
 SEED: Final = 5
@@ -39,6 +58,12 @@ COLD_S: Final = 600.0
 TTL_S: Final = 60.0
 BUDGET_SHARE: Final = 0.1
 SHARE_MIN: Final = 0.9
+REAL_TABLES: Final = 200
+REAL_PARTITIONS: Final = 4_000
+REAL_READS: Final = 1_500
+CHANGE_EVERY: Final = 20
+OF_HMS_MAX: Final = 0.5
+TIMEOUT_S: Final = 120.0
 
 Fact = tuple[float, int, bool]  # when, table, whether it changes (else it is read)
 
@@ -204,8 +229,7 @@ def report(of: Measured) -> None:
     say("zipf", f"{name}_share", reads=reads, share=one.share, **facts, **reached)
     pulls = {"first": one.first / reads, "changed": one.changed / reads}
     pulls["given_up"] = 1 - one.share - sum(pulls.values())
-    facts = beside("straight", ours=1 - one.share, its=1.0)
-    say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls, **facts)
+    say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls)
     say("zipf", f"{name}_older", answers=one.older, **target(one.older, at_most=0))
     facts = beside("ttl", ours=one.share, its=of.cached.share)
     stale = {"stale": one.stale / reads, "its_stale": of.cached.stale / reads}
@@ -213,8 +237,86 @@ def report(of: Measured) -> None:
     say("zipf", f"{name}_full", **of.full)
 
 
+def real_tables(uri: str, folder: Path) -> list[tuple[str, bool]]:
+    """Create the tables of the real metastore; return their names, and whether partitioned."""
+    counts = partition_counts(REAL_TABLES, REAL_PARTITIONS, random.Random(SEED))
+    tables = {f"zipf.t{number:03}": count for number, count in enumerate(counts)}
+    with connect(uri) as client:
+        client.create_database(Database("zipf", "", f"file:{folder}/zipf", {}))
+        for name, count in tables.items():
+            keys, table = ["ds"] if count else [], name.partition(".")[2]
+            made = make_table("zipf", table, location=f"file:{folder}/{table}", keys=keys)
+            made.sd.cols = [FieldSchema(column, "string", "a comment") for column in COLUMNS]
+            client.create_table(made)
+            if count:
+                client.add_partitions([make_partition(made, [f"{day:03}"]) for day in range(count)])
+    return [(name, count > 0) for name, count in tables.items()]
+
+
+def read_ours(catalog: Subscriber, name: str, *, partitioned: bool) -> int:
+    """Read a table with all its partitions; return how many there are."""
+    catalog.table(name)
+    return len(catalog.partitions(name)) if partitioned else 0
+
+
+def read_straight(client: HMSClient, name: str, *, partitioned: bool) -> int:
+    """Ask the metastore for the same; return how many there are."""
+    table = name.partition(".")[2]
+    client.get_table("zipf", table)
+    return len(client.get_partitions("zipf", table, -1)) if partitioned else 0
+
+
+def real_reads(visit: Operator) -> int:
+    """Return how often catalogd has called the metastore for tables and partitions."""
+    return int(str(dict(visit.catalog("status").rows)["reads"]))
+
+
+def beside_hms(skew: float) -> None:
+    """Say what a read takes, beside a real metastore."""
+    rng, mine, theirs, its_calls = random.Random(SEED), [], [], 0
+    with TemporaryDirectory() as temporary, ExitStack() as up:
+        folder = Path(temporary)
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
+        tables = real_tables(hive.uri, folder)
+        address = up.enter_context(statestored(folder)).ready["address"]
+        up.enter_context(catalogd(folder, hive=hive.uri, statestores=address))
+        with Subscriber(address, budget="1GB", timeout_s=TIMEOUT_S, levels="full") as everything:
+            everything.sync(TIMEOUT_S)
+            for name, partitioned in tables:
+                read_ours(everything, name, partitioned=partitioned)
+            budget = int(BUDGET_SHARE * everything.stats().held_bytes)
+        client = up.enter_context(connect(hive.uri))
+        visit = up.enter_context(Operator(parse_addresses(address), timeout_s=TIMEOUT_S))
+        catalog = up.enter_context(Subscriber(address, budget=budget, timeout_s=TIMEOUT_S))
+        catalog.sync(TIMEOUT_S)
+        before = real_reads(visit)
+        rng.shuffle(tables)
+        weights = list(accumulate(1 / rank**skew for rank in range(1, len(tables) + 1)))
+        drawn = rng.choices(tables, cum_weights=weights, k=REAL_READS)
+        for number, (name, partitioned) in enumerate(drawn):
+            if number % CHANGE_EVERY == 0:
+                revise(client, [rng.choices(tables, cum_weights=weights)[0][0]], number)
+            begin = perf_counter()
+            found = read_ours(catalog, name, partitioned=partitioned)
+            between = perf_counter()
+            its = read_straight(client, name, partitioned=partitioned)
+            mine.append((between - begin) * 1000)
+            theirs.append((perf_counter() - between) * 1000)
+            assert found == its, name
+            its_calls += 1 + partitioned
+        stats, calls = catalog.stats(), real_reads(visit) - before
+        assert stats.held_bytes <= budget
+    ours_ms, its_ms = sum(mine) / REAL_READS, sum(theirs) / REAL_READS
+    facts = percentiles(mine) | {"budget_bytes": budget, "pulls": stats.pulls / REAL_READS}
+    facts |= {"calls": calls / REAL_READS, "its_calls": its_calls / REAL_READS}
+    against = beside("HMS, ms for a read", ours=ours_ms, its=its_ms)
+    most = target(ours_ms / its_ms, at_most=OF_HMS_MAX)
+    say("zipf", f"skew_{skew}_hms", ms=ours_ms, **facts, **against, **most)
+
+
 if __name__ == "__main__":
     cases = [(skew, long) for long in map(int, sys.argv[1:] or (HOURS,)) for skew in SKEWS]
     with ProcessPoolExecutor(max_workers=len(SKEWS)) as pool:  # time is virtual
         for measured in pool.map(measure, cases):
             report(measured)
+    beside_hms(SKEWS[0])

@@ -64,7 +64,7 @@ class Lake(Catalog):
     def __init__(self, tables: int, *, partitions: int, seed: int) -> None:
         super().__init__(NUM_TOPICS_DEFAULT)
         self.tables = [table_of(number, tables) for number in range(tables)]
-        self.counts = _partition_counts(tables, partitions, random.Random(seed)) if tables else []
+        self.counts = partition_counts(tables, partitions, random.Random(seed)) if tables else []
         self._fill_names()
         blocks, templates = blocks_of(max(self.counts, default=0))
         few = {count: blocks_of(count) for count in range(1, BLOCK)}
@@ -225,7 +225,7 @@ class Driver:
                 self.applied[self._numbers[one.topic, group_of(entry.key)]] = one.to_version
 
 
-def _partition_counts(tables: int, partitions: int, rng: random.Random) -> list[int]:
+def partition_counts(tables: int, partitions: int, rng: random.Random) -> list[int]:
     """Return how many partitions each table has: most none, a few very many, in whole blocks."""
     weights = [rng.paretovariate(TAIL) for _ in range(int(tables * PARTITIONED_SHARE))]
     most = sum(weights) * LARGEST / partitions
