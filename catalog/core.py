@@ -289,10 +289,8 @@ class Catalog:
         self._caught_up = not self.poller.enabled  # everything before the start is published
         self._mint_above = 0  # a new epoch is to be minted above this one; 0: none
         self._unchecked = None if window is None else self._known_tables()  # not yet looked at
-        self._seen_seq: int | None = (
-            None  # arrival number of what was seen without an event; None: nothing
-        )
-        self._committed = self.poller.published  # the window state of the last Commit
+        self._seen_seq: int | None = None  # arrival number of what was seen without an event
+        self._committed = self.poller.published  # of the last Commit: which events it covers
         self._finding = finding  # of the last check of a connection, for the status
         self._noted: list[Noted] = []  # to be logged
         self._unreadable: dict[TableId, str] = {}  # by why they cannot be answered; as logged
@@ -569,11 +567,15 @@ class Catalog:
         if finding is None:
             return
         self._finding = str(finding)
+        self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
         if not finding.same:
             self.lifecycle = Lifecycle.ABANDONED
-        elif finding.by_tables:  # polls may show no gap, as ids of another log can go on from ours
+            return
+        self.loader.read_again()  # a copy that was put back may be older than what was read
+        if finding.by_tables or self.lifecycle is Lifecycle.RELISTING:
+            # Polls may show no gap, as ids of another log can go on from ours. Names that are
+            # being read may be of the connection before.
             self._read_again(self.poller.next_seq(), now)
-        self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
         self._error, self._listing = "", False
@@ -704,7 +706,7 @@ class Catalog:
         end = BeginAnew(finding=self._finding, at_least=self._mint_above)
         if policy is None and not orders:
             return (end,)
-        window = self._committed
+        window = self._stored_window()
         return Commit(transactions=(), window=window, orders=orders, policy=policy), end
 
     def _commit(self) -> list[Effect]:
@@ -719,13 +721,18 @@ class Catalog:
         self._committed = window
         commit = Commit(
             transactions=transactions,
-            window=window,
+            window=self._stored_window(),
             orders=orders,
             policy=policy,
             writes=writes,
             settled=settled,
         )
         return [commit, Publish(transactions=transactions)] if transactions else [commit]
+
+    def _stored_window(self) -> WindowState | None:
+        """Return the committed window with the events read since: content may show their effect."""
+        window, committed = self.poller.window, self._committed
+        return committed if window is None or committed is None else window.with_ahead(committed)
 
     def _oldest_unpublished(self) -> int:
         """Return the arrival number of the oldest event that is not published.
@@ -750,9 +757,10 @@ class Catalog:
     def _some_tables(self) -> Creations:
         """Return tables from all over the catalog. Cost: O(tables), once a log was cleaned."""
         known = list(self._known_tables())
-        some = known[:: max(1, len(known) // TABLES_MAX)][:TABLES_MAX]
+        held = [table for table in known if self.tables.holds(table)] or known
+        some = held[:: max(1, len(held) // TABLES_MAX)][:TABLES_MAX]
         values = {table: self.tables.value(table) for table in some}
-        return {table: created_at(held.thrift) if held else None for table, held in values.items()}
+        return {table: created_at(one.thrift) if one else None for table, one in values.items()}
 
     def _known_tables(self) -> Iterator[TableId]:
         for db in self.namespace.databases():

@@ -3,14 +3,14 @@
     new connection ──▶ Identify ──another UUID, a lower id, another event of a known id──▶ another
                           ├──a known event is there──▶ the same
                           └──they are gone, as logs are cleaned──▶ Identify, with tables
-                                 most are there, created when they were ──▶ the same, else another
+                                 half of them were created when ours were ──▶ the same, else another
 
 An address outlives the metastore behind it: a copy is put back, a failover leads to another
 database. Its event ids may continue ours, so they prove nothing.
 Invariant: nothing of a connection is applied before its metastore was found to be the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,29 +82,43 @@ def compare(
     if fact.current_id < last_id:
         why = f"its newest event is {fact.current_id}, and {last_id} was read before"
         return Finding(same=False, why=why)
-    found: dict[int, set[bytes]] = {}
-    for event in fact.events:
-        found.setdefault(event.id, set()).add(event.digest)
-    there = {id_: found[id_] for id_, _ in known if id_ in found}
-    alike = {id_ for id_, digest in known if digest in there.get(id_, ())}
-    unlike = sorted(there.keys() - alike)
-    if unlike:
-        return Finding(same=False, why=f"its event {unlike[0]} is not the one that was read")
+    found, ours = _by_id((event.id, event.digest) for event in fact.events), _by_id(known)
+    oldest = min(found, default=0)
+    if len(fact.events) >= IDENTIFY_EVENTS_MAX:
+        del found[fact.events[-1].id]  # it may have more events than were read
+    alike: set[int] = set()
+    for id_ in sorted(ours.keys() & found.keys()):
+        missing = ours[id_] - found[id_]
+        if not missing:
+            alike.add(id_)
+        elif id_ != oldest or missing == ours[id_]:  # of the oldest id some may be cleaned
+            return Finding(same=False, why=f"its event {id_} is not the one that was read")
     return Finding(same=True, why=f"its event {max(alike)} is known") if alike else None
 
 
-def compare_tables(known: Creations, found: Creations) -> Finding:
+def _by_id(events: Iterable[KnownEvent]) -> dict[int, set[bytes]]:
+    found: dict[int, set[bytes]] = {}
+    for id_, digest in events:
+        found.setdefault(id_, set()).add(digest)
+    return found
+
+
+def compare_tables(known: Creations, found: Creations, *, same_uuid: bool = False) -> Finding:
     """Return what tables tell of the metastore: that it is the same if none are known.
 
-    ``known`` and ``found``: by table, its creation time. Of what has no content on one of the
-    sides the name alone counts.
+    ``known`` and ``found``: by table, its creation time. What has none on one of the sides tells
+    nothing: others may have tables of that name. ``same_uuid``: it decides where no table does.
     """
-    alike = sum(
-        table in found and (None in (at, found[table]) or at == found[table])
-        for table, at in known.items()
-    )
-    why = f"no known event is left, and {alike} of {len(known)} known tables are there"
-    return Finding(same=2 * alike >= len(known), why=why, by_tables=bool(known))
+    gone = object()  # unlike any time
+    pairs = [(at, found.get(table, gone)) for table, at in known.items()]
+    pairs = [(ours, theirs) for ours, theirs in pairs if None not in (ours, theirs)]
+    alike = sum(ours == theirs for ours, theirs in pairs)
+    why = f"no known event is left, and {alike} of {len(pairs)} known tables are there"
+    same = 2 * alike >= len(pairs)
+    if known and not pairs:
+        why = "no known event is left, and no table of which the creation time is known"
+        same = same_uuid
+    return Finding(same=same, why=why, by_tables=True)
 
 
 class IdentityCheck:
@@ -135,7 +149,8 @@ class IdentityCheck:
         if finding is None and tables is None:
             self._tables = self._known_tables()
             return None
-        finding = finding or compare_tables(tables or {}, fact.tables)
+        same_uuid = bool(uuid) and uuid == fact.uuid
+        finding = finding or compare_tables(tables or {}, fact.tables, same_uuid=same_uuid)
         if finding.same:
             self.connection = fact.connection
         return finding

@@ -342,6 +342,16 @@ class Loader:
                 needs[table].merge(Need(seq, obj=True, whole=True, resync=True))
         self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
+    def read_again(self) -> None:
+        """Publish nothing of what was read so far: no poll can confirm it any more."""
+        for read in self._in_flight.values():
+            for table in read.needs:
+                read.overtake(table, None)
+        for table, load in self._loads.items():
+            seq = NEVER if load.seq is None else load.seq
+            self._need(table, Need(seq, obj=True, whole=True, load=load.seq is None))
+        self._loads.clear()
+
     def load(self, table: TableId, *, urgent: bool = False) -> None:
         """Load ``table`` in the background, or ``urgent``: now."""
         if urgent and self._backlog.needs_resync(table):

@@ -18,7 +18,7 @@ there are no polls.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct, error
 from typing import Final
 
@@ -58,7 +58,9 @@ REFUSED: Final = "the metastore refuses to tell its events: "
 
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
-_WITH_UUID: Final = Struct(">qB")  # -1, which no id is, and the bytes of the UUID that follows
+_HEAD: Final = Struct(">qB")  # a mark, which no id is, and how much follows:
+_UUID: Final = -1  # the bytes of the UUID
+_AHEAD: Final = -2  # events
 UUID_BYTES_MAX: Final = 255
 
 
@@ -70,19 +72,23 @@ class WindowState:
     settled: int  # ids up to this one are not read again
     known: tuple[KnownEvent, ...] = ()  # the events above ``settled``, and the last ones below
     uuid: str = ""  # of the metastore; empty: it has none
+    ahead: tuple[KnownEvent, ...] = ()
+    """The last events that were read after these, KNOWN_MAX at most. They are read again as new;
+    what is held may show their effect all the same, so they tell one metastore from another."""
 
 
 def pack_state(state: WindowState | None) -> bytes:
     """Return ``state`` as a store keeps it: 16 bytes, and 24 for each event known.
 
-    They follow the UUID, if there is one, which 9 bytes announce.
+    They follow the UUID and the events ahead, if there are any, each of which 9 bytes announce.
     """
     if state is None:
         return b""
     uuid = state.uuid.encode()[:UUID_BYTES_MAX]
-    head = _WITH_UUID.pack(-1, len(uuid)) + uuid if uuid else b""
-    known = (_KNOWN.pack(id_, digest) for id_, digest in state.known)
-    return head + _IDS.pack(state.last_id, state.settled) + b"".join(known)
+    head = _HEAD.pack(_UUID, len(uuid)) + uuid if uuid else b""
+    ahead = _pack_events(state.ahead[-KNOWN_MAX:])
+    head += _HEAD.pack(_AHEAD, len(ahead) // _KNOWN.size) + ahead if ahead else b""
+    return head + _IDS.pack(state.last_id, state.settled) + _pack_events(state.known)
 
 
 def unpack_state(data: bytes) -> WindowState | None:
@@ -94,21 +100,34 @@ def unpack_state(data: bytes) -> WindowState | None:
     if not data:
         return None
     try:
-        uuid, rest = _split_uuid(data)
+        uuid, rest = _split(data, _UUID, 1)
+        ahead, rest = _split(rest, _AHEAD, _KNOWN.size)
         last_id, settled = _IDS.unpack_from(rest)
-        known = tuple(_KNOWN.iter_unpack(rest[_IDS.size :]))
+        return WindowState(
+            last_id=last_id,
+            settled=settled,
+            known=tuple(_KNOWN.iter_unpack(rest[_IDS.size :])),
+            uuid=uuid.decode(),
+            ahead=tuple(_KNOWN.iter_unpack(ahead)),
+        )
     except (error, UnicodeDecodeError) as exc:
         raise WireError("state of the event window is damaged") from exc
-    return WindowState(last_id=last_id, settled=settled, known=known, uuid=uuid)
 
 
-def _split_uuid(data: bytes) -> tuple[str, bytes]:
-    """Return the UUID that ``data`` begins with, empty if it does not, and the rest."""
-    mark, size = _WITH_UUID.unpack_from(data)
-    if mark != -1:
-        return "", data
-    end = _WITH_UUID.size + size
-    return data[_WITH_UUID.size : end].decode(), data[end:]
+def _pack_events(events: Iterable[KnownEvent]) -> bytes:
+    return b"".join(_KNOWN.pack(id_, digest) for id_, digest in events)
+
+
+def _split(data: bytes, mark: int, size: int) -> tuple[bytes, bytes]:
+    """Return what ``mark`` announces at the start of ``data``, and the rest.
+
+    It is a number of things of ``size`` bytes each; nothing if there is no such mark.
+    """
+    found, count = _HEAD.unpack_from(data)
+    if found != mark:
+        return b"", data
+    end = _HEAD.size + count * size
+    return data[_HEAD.size : end], data[end:]
 
 
 @dataclass(slots=True)
@@ -132,7 +151,7 @@ class EventWindow:
         self.last_id = state.last_id
         self.settled = state.settled
         self.uuid = state.uuid
-        self._newest: deque[KnownEvent] = deque(sorted(state.known), maxlen=KNOWN_MAX)
+        self._newest = deque[KnownEvent]((*sorted(state.known), *state.ahead), maxlen=KNOWN_MAX)
         """The events that were seen last, in any order; settled ones, too."""
         self._pending: dict[int, _Pending] = {}  # ids that are read again, ascending
         for id_, digest in sorted(state.known):
@@ -167,6 +186,16 @@ class EventWindow:
     def newest(self) -> tuple[KnownEvent, ...]:
         """The events that were seen last, KNOWN_MAX at most."""
         return tuple(self._newest)
+
+    @property
+    def newest_id(self) -> int:
+        """The largest id that was ever read; above ``last_id`` after a restart."""
+        return max(self.last_id, max((id_ for id_, _ in self._newest), default=0))
+
+    def with_ahead(self, state: WindowState) -> WindowState:
+        """Return ``state``, an earlier one, with the events that were read after it."""
+        known = set(state.known)
+        return replace(state, ahead=tuple(one for one in self._newest if one not in known))
 
     def is_quiet(self, current_id: int) -> bool:
         """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
@@ -231,7 +260,8 @@ class EventWindow:
         if event.digest in pending.digests:
             return False
         pending.digests.add(event.digest)
-        self._newest.append((event.id, event.digest))
+        if (event.id, event.digest) not in self._newest:  # it was read before a restart
+            self._newest.append((event.id, event.digest))
         pending.size += len(event.message)
         return True
 
@@ -443,7 +473,7 @@ class Poller:
             self._says = fact.recorded is not None
         if fact.recorded is not None:
             self._recorded = fact.recorded
-        lower = fact.current_id < self.window.last_id  # its database was replaced beneath it
+        lower = fact.current_id < self.window.newest_id  # its database was replaced beneath it
         if lower or fact.connection != self._check.connection:
             self._check.connection, self._due_at = None, now
             return None
@@ -481,7 +511,7 @@ class Poller:
         if not self._followed:
             return Finding(same=False, why="nothing shows that the names were read from it")
         finding = self._check.on_identified(
-            fact, uuid=window.uuid, last_id=window.last_id, known=window.newest
+            fact, uuid=window.uuid, last_id=window.newest_id, known=window.newest
         )
         if self._check.connection is not None:
             window.uuid = fact.uuid or window.uuid

@@ -312,6 +312,11 @@ class Tables:
         """Return the table's own entry; None if nothing is held."""
         return self.topic_of(table)[1].get(table_key(*table))
 
+    def holds(self, table: TableId) -> bool:
+        """Return whether anything but a stub is held of ``table``."""
+        entry = self.entry(table)
+        return entry is not None and entry.value is not None
+
     def value(self, table: TableId) -> TableValue | None:
         """Return what is held of ``table`` itself; None if it is nothing or a stub."""
         entry = self.entry(table)

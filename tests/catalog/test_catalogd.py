@@ -263,6 +263,7 @@ def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
     found.turn(Identified(poll=1, connection=1, uuid="", current_id=41))
     found.turn(Identified(poll=2, connection=1, uuid="", current_id=41))
     assert found.published.position[0] == 5, "a check of the connection is no poll"
+    found.turn(NamesRead(databases={}))  # no event told that the metastore is the same
     found.turn(Polled(poll=3, connection=1, current_id=41, events=()))
     assert found.published.position[0] == found.store.epoch == NOW_US * 2 + 1
     assert {topic.epoch for topic in found.published.topics.values()} == {found.store.epoch}

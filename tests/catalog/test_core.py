@@ -374,6 +374,80 @@ def test_metastore_that_is_replaced_before_the_first_poll_is_another(core: Alone
     assert found.partitions() == ["ds=1", "ds=2"]
 
 
+def test_read_from_before_a_copy_was_put_back_is_read_again(core: Alone) -> None:
+    """Given a read that shows what the copy does not have, then no poll of it confirms the read."""
+    table = core.metastore.get_table("d", "t")
+    core.catalogd.hold(Read)
+    core.metastore.alter_partitions("d", "t", [part(table, "1", rev="1")])
+    core.turn(4)
+    copy = core.metastore.copy()
+    core.catalogd.hold(Poll)
+    core.metastore.drop_partition("d", "t", ["1"], False)
+    core.catalogd.release()
+    core.turn(2)  # it was read that the partition is gone
+    core.metastore.become(copy)
+    core.catalogd.resume()
+    core.turn(20)
+    assert core.counts["begun anew"] == 0
+    assert core.catalog.status().metastore_found.startswith("the same metastore")
+    assert core.partitions() == ["ds=1", "ds=2"]
+
+
+def test_large_table_that_is_loading_when_a_copy_is_put_back_is_loaded_again(large: Alone) -> None:
+    copy = large.metastore.copy()
+    large.catalogd.hold(Poll)
+    large.metastore.drop_partition("d", "t", ["01"], False)
+    large.catalogd.release()
+    large.turn(2)  # it was read that the partition is gone
+    large.metastore.become(copy)
+    large.catalogd.resume()
+    large.turn(30)
+    assert large.counts["begun anew"] == 0
+    assert held(large).partitions == COMPLETE
+    assert len(large.partitions()) == 25
+
+
+def test_effect_of_an_event_that_is_not_covered_yet_tells_the_metastore_from_a_copy(
+    core: Alone,
+) -> None:
+    """Given a table whose read takes long, then the store is behind what it shows of others."""
+    core.catalogd.hold(Read, where=lambda read: read.requests[0].table == "slow")
+    core.create("d", "slow")
+    core.turn(4)
+    copy = core.metastore.copy()
+    core.add(core.metastore.get_table("d", "t"), "3")
+    core.turn(6)
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+    assert core.catalogd.store.place.last_id < copy.current_event_id()
+    core.catalogd.crash()
+    core.catalogd.hold()
+    core.metastore.become(copy)
+    core.create("d", "other")
+    core.catalogd.revive()
+    core.turn(30)
+    assert core.counts["begun anew"] == 1
+    assert core.partitions() == ["ds=1", "ds=2"]
+    assert core.tables() == ["other", "slow", "t"]
+
+
+@pytest.mark.parametrize("known_as", ["", "one"])
+def test_names_alone_do_not_tell_that_a_metastore_is_the_same(known_as: str) -> None:
+    """Given a cleaned log and no content, then only a UUID does."""
+    found, other = Alone(load_in_background=False), FakeMetastore()
+    for metastore in (found.metastore, other):
+        metastore.known_as = known_as
+        metastore.create_table(make_table("default", "t", location="file:/w/t"))
+        metastore.clean_log(metastore.current_event_id())
+    found.turn(4)
+    assert found.tables("default") == ["t"]
+    found.catalogd.crash()
+    found.metastore.become(other)
+    found.catalogd.revive()
+    found.turn(20)
+    assert found.counts["begun anew"] == (not known_as)
+    assert found.tables("default") == ["t"]
+
+
 def test_sync_waits_until_everything_was_read_again(gapped: Alone) -> None:
     gapped.catalogd.hold(Read)
     gapped.create("d", "new")

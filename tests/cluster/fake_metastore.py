@@ -179,6 +179,16 @@ class FakeMetastore:
             self._partitions = other._partitions
             self._events, self._last_id = other._events, other._last_id
 
+    def copy(self) -> "FakeMetastore":
+        """Return a copy of its database, to be put back later."""
+        found = FakeMetastore()
+        with self._lock:
+            found.become(self)
+            found._databases, found._tables = dict(self._databases), dict(self._tables)
+            found._partitions = {key: dict(held) for key, held in self._partitions.items()}
+            found._events = list(self._events)
+        return found
+
     def drop_elsewhere(self, db: str, name: str) -> None:
         """Log that a table was dropped in a catalog that nobody follows."""
         with self._lock:

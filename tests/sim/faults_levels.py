@@ -1,6 +1,6 @@
 """Faults in what is chosen, held and confirmed: levels, budget, fence, modes and claims."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +93,17 @@ class KeepsWhatChangesEndAtFull(ResidentSet):
 class FenceForHorizonsOnly(InvalidationFence):
     def invalidate(self, group: bytes, version: int) -> None:
         """Do nothing."""
+
+
+class FenceByTheTopicAtTheBegin(InvalidationFence):
+    def __init__(self, topic_of: Callable[[bytes], int]) -> None:
+        self.first: dict[bytes, int] = {}
+        super().__init__(lambda group: self.first[group])
+        self.topic_now = topic_of
+
+    def begin(self, group: bytes) -> None:
+        self.first.setdefault(group, self.topic_now(group))
+        super().begin(group)
 
 
 class KeepsItsSelections(TableSnapshot):
@@ -224,6 +235,11 @@ FAULTS = (
         "a stub is noted for pulls on their way",
         "late_pull_behind_a_stub",
         (FenceForHorizonsOnly,),
+    ),
+    Fault(
+        "the topic of a pull is looked up when its fence is asked",
+        "late_pull_from_before_the_topics",
+        (FenceByTheTopicAtTheBegin,),
     ),
     Fault(
         "a change beside a part ends the filters that it may match",

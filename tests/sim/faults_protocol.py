@@ -1,7 +1,7 @@
 """Faults in the rules of the protocol: epochs, positions, read floors, catch-ups and pulls.
 
-Those of levels, budget, fence, modes and claims: faults_levels.py. Which rule of the model has
-which faults: model.py.
+Those of levels, budget, fence, modes and claims: faults_levels.py; of which metastore it is:
+faults_identity.py. Which rule of the model has which faults: model.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,6 @@ from typing import Any
 
 from topicast.catalog.core import Catalog, MintEpoch
 from topicast.catalog.core import Effect as CatalogEffect
-from topicast.catalog.ingest.identity import Creations, Finding, Identified, IdentityCheck
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Remainder
@@ -79,18 +78,6 @@ class AnswersUnderAnyIncarnation(View):
         if found or held is None or None in (held.opening, self.topics[NAMESPACE].opening):
             return found
         return held.content(table_key(db, table))
-
-
-class TakesAnyMetastore(IdentityCheck):
-    def on_identified(self, fact: Identified, **known: Any) -> Finding | None:
-        super().on_identified(fact, **known)
-        self.connection = fact.connection
-        return Finding(same=True, why="")
-
-
-class ComparesNoTables(IdentityCheck):
-    def __init__(self, known_tables: Callable[[], Creations]) -> None:
-        super().__init__(dict)
 
 
 class MintsAtOnce(Catalog):
@@ -380,12 +367,6 @@ FAULTS = (
         (AnswersUnderAnyIncarnation,),
     ),
     Fault("a new epoch waits until catalogd has caught up", "restored_while_away", (MintsAtOnce,)),
-    Fault("another metastore is another epoch", "metastore_with_equal_ids", (TakesAnyMetastore,)),
-    Fault(
-        "tables tell of a metastore whose log was cleaned",
-        "metastore_with_a_cleaned_log",
-        (ComparesNoTables,),
-    ),
     Fault(
         "a start is compared before anything of it is accepted",
         "restored_store",

@@ -14,6 +14,7 @@ line ``# large values`` no frame holds a value that is a little longer than usua
 from collections import Counter
 from collections.abc import Callable
 
+from topicast.catalog.metastore.port import Read
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
@@ -120,6 +121,17 @@ class Script:
     def start(self, who: str) -> None:
         """Start again."""
         self._process(who).start()
+
+    def stall(self, _who: str, table: str) -> None:
+        """Send no read of a table to the metastore, from now on."""
+        wanted = _table(table)
+        self.world.catalogd.hold(
+            Read, where=lambda read: any((r.db, r.table) == wanted for r in read.requests)
+        )
+
+    def resume(self, _who: str) -> None:
+        """Send what was not sent: the metastore looks now."""
+        self.world.catalogd.resume()
 
     def finds(self, _who: str) -> None:
         """Say what the last check of a connection found, and how many epochs began for it."""

@@ -3,13 +3,24 @@
 import pytest
 
 from topicast.tests.cluster.violation import Violation
-from topicast.tests.sim import faults_levels, faults_protocol, faults_writes, scenario
+from topicast.tests.sim import (
+    faults_identity,
+    faults_levels,
+    faults_protocol,
+    faults_writes,
+    scenario,
+)
 from topicast.tests.sim.fault import SEEDS, Fault
 from topicast.tests.sim.model import MODEL
 from topicast.tests.sim.run import Run
 from topicast.tests.sim.test_scenarios import FOLDER
 
-EVERY = (*faults_protocol.FAULTS, *faults_levels.FAULTS, *faults_writes.FAULTS)
+EVERY = (
+    *faults_protocol.FAULTS,
+    *faults_levels.FAULTS,
+    *faults_writes.FAULTS,
+    *faults_identity.FAULTS,
+)
 MISTAKES = NameError, TypeError  # of the fault itself
 
 

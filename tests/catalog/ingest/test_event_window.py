@@ -4,6 +4,7 @@ import json
 import struct
 import threading
 import time
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -201,6 +202,21 @@ def test_newest_events_stay_known_when_they_are_settled_and_are_not_read_again()
     assert restored.newest[-1] == (41, event(41).digest)
 
 
+def test_events_after_a_stored_state_stay_known_and_are_new_after_a_restart() -> None:
+    window, log = settled_at(0), [event(id_) for id_ in range(1, 4)]
+    poll(window, log[:1], 1.0)
+    state = window.state
+    assert window.with_ahead(state) == state
+    poll(window, log, 1.0)
+    stored = window.with_ahead(state)
+    assert stored == replace(state, ahead=tuple((one.id, one.digest) for one in log[1:]))
+    restored = EventWindow(stored, now=50.0)
+    assert (restored.newest, restored.newest_id, restored.last_id) == (window.newest, 3, 1)
+    assert restored.with_ahead(state) == stored
+    assert poll(restored, log, 51.0) == log[1:]
+    assert restored.newest == window.newest
+
+
 def test_state_that_an_older_catalogd_stored_is_read() -> None:
     digest = bytes(range(16))
     stored = struct.pack(">qqq16s", 7, 5, 6, digest)
@@ -217,6 +233,10 @@ def test_state_that_an_older_catalogd_stored_is_read() -> None:
             tuple
         ),
         uuid=st.text(max_size=60),
+        ahead=st.lists(
+            st.tuples(st.integers(0, 2**62), st.binary(min_size=16, max_size=16)),
+            max_size=KNOWN_MAX,
+        ).map(tuple),
     )
 )
 def test_packed_state_is_read_back(state: WindowState | None) -> None:

@@ -15,7 +15,11 @@ from topicast.catalog.ingest.identity import (
 )
 from topicast.catalog.metastore.port import RawEvent
 
-KNOWN_TABLES: Mapping[tuple[str, str], int | None] = {("d", "t"): 5, ("d", "u"): None}
+KNOWN_TABLES: Mapping[tuple[str, str], int | None] = {
+    ("d", "t"): 5,
+    ("d", "u"): 6,
+    ("d", "v"): None,
+}
 
 
 def event(number: int, name: str = "t") -> RawEvent:
@@ -55,6 +59,30 @@ def test_metastore_with_another_event_of_a_known_id_is_another() -> None:
     assert found == Finding(same=False, why="its event 10 is not the one that was read")
 
 
+def test_metastore_without_one_of_two_events_of_a_known_id_is_another() -> None:
+    """Given an older copy, which was made between two writers that got one id."""
+    known = (*KNOWN, (10, event(10, "u").digest))
+    without = identified(event(8), event(10))
+    found = compare(without, uuid="", last_id=10, known=known)
+    assert found == Finding(same=False, why="its event 10 is not the one that was read")
+    both = identified(event(8), event(10), event(10, "u"))
+    assert compare(both, uuid="", last_id=10, known=known) is not None
+
+
+def test_oldest_event_tells_nothing_when_others_of_its_id_are_gone() -> None:
+    """Given a log of which one of two events of an id was cleaned."""
+    known = ((10, event(10).digest), (10, event(10, "u").digest))
+    assert compare(identified(event(10)), uuid="", last_id=10, known=known) is None
+    found = compare(identified(event(10, "x")), uuid="", last_id=10, known=known)
+    assert found == Finding(same=False, why="its event 10 is not the one that was read")
+
+
+def test_last_id_of_an_answer_that_was_cut_short_tells_nothing() -> None:
+    late = [event(10, f"late{n}") for n in range(IDENTIFY_EVENTS_MAX - 1)]
+    found = compare(identified(event(8), *late), uuid="", last_id=10, known=KNOWN)
+    assert found == Finding(same=True, why="its event 8 is known")
+
+
 def test_metastore_with_a_lower_id_is_another() -> None:
     found = told(event(7), event(8), current_id=9)
     assert found == Finding(same=False, why="its newest event is 9, and 10 was read before")
@@ -78,22 +106,34 @@ def test_events_tell_nothing_once_they_are_cleaned() -> None:
 @pytest.mark.parametrize(
     ("found", "same"),
     [
-        ({("d", "t"): 5, ("d", "u"): 6}, True),
+        ({("d", "t"): 5, ("d", "u"): 6, ("d", "v"): 7}, True),
         ({("d", "u"): 6}, True),
-        ({("d", "t"): None}, True),
-        ({("d", "t"): 6}, False),
+        ({("d", "t"): 5, ("d", "u"): None}, True),
+        ({("d", "t"): None, ("d", "u"): 7, ("d", "v"): 7}, False),
+        ({("d", "t"): 6, ("d", "u"): 7}, False),
         ({("e", "t"): 5}, False),
     ],
-    ids=["all", "half of them", "one that cannot be read", "created later", "another database"],
+    ids=[
+        *("all", "half of them", "one that cannot be read", "names alone", "created later"),
+        "another database",
+    ],
 )
-def test_tables_tell_by_name_and_creation_time(
+def test_tables_tell_by_creation_time(
     found: Mapping[tuple[str, str], int | None], same: bool
 ) -> None:
     assert compare_tables(KNOWN_TABLES, found).same is same
 
 
-def test_metastore_of_which_no_table_was_known_is_the_same() -> None:
-    assert compare_tables({}, {("d", "t"): 5}).same
+def test_uuid_decides_where_no_creation_time_is_known() -> None:
+    tables = {("d", "t"): None}
+    assert not compare_tables(tables, {("d", "t"): 5}).same
+    assert compare_tables(tables, {("d", "t"): 5}, same_uuid=True).same
+    assert not compare_tables(KNOWN_TABLES, {}, same_uuid=True).same
+
+
+def test_metastore_of_which_no_table_was_known_is_the_same_and_all_is_read() -> None:
+    found = compare_tables({}, {("d", "t"): 5})
+    assert (found.same, found.by_tables) == (True, True)
 
 
 def test_tables_are_read_only_where_events_tell_nothing() -> None:
