@@ -9,6 +9,7 @@ SEED ?=
 KEEP ?=
 OWN_SPARK := $(shell sed -n 's/^pyspark==//p' constraints.txt)
 HIVES ?= 3.1.3 4.0.1
+LAKE_SPARK := 4.0.2
 SPARKS ?= 3.5.8 4.0.2 4.1.1 $(OWN_SPARK)
 RELEASES ?= bookworm trixie
 BIN := .venv/bin
@@ -23,7 +24,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-spark compat-hive check lint types sim mutants soak bench walks nightly fresh dist clean
+.PHONY: help install run test unit compat-spark compat-hive compat-lakes check lint types sim mutants soak bench walks nightly fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -81,7 +82,11 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 	    tests/integration/test_metastore_without_listener.py $(ARGS) || failed+=" $$version"; \
 	done; [ -z "$$failed" ] || { echo "failed on Hive$$failed" >&2; exit 1; }
 
-nightly: $(STAMP)  ## what takes an hour: every cell, a soak, 10,000 seeds, a new Debian; ARGS="cells sim" some, KEEP=1 records
+# Spark's own Ivy downloads the runtimes that the tests name, once, into .venv/lakes.
+compat-lakes: $(STAMP) .venv/spark-$(LAKE_SPARK)/installed  ## run Iceberg's and Delta's released runtimes in attached drivers (100 MB, once)
+	@PYTHONPATH='$(CURDIR)/.venv/spark-$(LAKE_SPARK)' $(BIN)/python -m pytest tests/lakes --timeout=600 $(ARGS)
+
+nightly: $(STAMP)  ## what takes an hour: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records
 	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)
 
 # It installs nothing here: the new root sets itself up.

@@ -1,6 +1,6 @@
 """Nightly: what takes too long for make test, one step after the other, and the record of it.
 
-    every kind of cell · writers and readers for 60 s · 10,000 simulated seeds · a new Debian
+    every kind of cell · writers and readers for 60 s · 10,000 seeds · table formats · a new Debian
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
 A step that fails does not stop the others. KEEP=1 writes tests/nightly.json, the last record.
@@ -29,6 +29,7 @@ STEPS: Final[Mapping[str, tuple[str, dict[str, str]]]] = {  # the command, and i
     "cells": ("make test ARGS=tests/spark/test_refresh_cells.py", {"CELLS": "all"}),
     "soak": ("make soak", {"SOAK_S": "60"}),
     "sim": ("make sim", {}),
+    "lakes": ("make compat-lakes", {}),
     "fresh": ("make fresh", {}),
 }
 

@@ -16,6 +16,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/bench",
     "tests/cluster",
     "tests/integration",
+    "tests/lakes",
     "tests/mutants",
     "tests/sim",
     "tests/spark",

@@ -10,7 +10,7 @@ once which of them there are. Py4J is imported once there is a session: the Pyth
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -58,6 +58,7 @@ class Catalyst:
     def __init__(self, registry: Any, jvm: Any, *, state: Any, qualified: Any) -> None:
         self.registry = registry  # a Consumer of Java's, too: of sessions that execute
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
+        self.has_iceberg = False  # whether sessions may have catalogs of Iceberg, at the last look
         self._jvm = jvm
         self._state_field = state
         self._qualified = qualified
@@ -109,6 +110,9 @@ class Catalyst:
         before, self._looks = self._looks, {}
         for line in self.registry.look().splitlines():
             session, _, text = line.partition(" ")
+            if session == "+":
+                self.has_iceberg = True
+                continue
             if session == "!":
                 session, table, why = text.split(" ", 2)
                 order = Order(session=session, table=table, existing=Existing.NEVER)
@@ -163,6 +167,13 @@ class Catalyst:
         """
         self.renew(session, table, existing=existing)
         self.registry.recache(session, table, f"{CATALOG}.{_quoted(table)}")
+
+    def reload(self, names: Iterable[str]) -> None:
+        """Let Iceberg's catalogs load tables anew, later: what they cache may be out of date.
+
+        ``names`` are of tables, of databases for all in them, or ``*``.
+        """
+        self.registry.reload("\n".join(names))
 
     @property
     def has_paths(self) -> bool:

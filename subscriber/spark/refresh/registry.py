@@ -40,10 +40,13 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
+import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
@@ -52,6 +55,7 @@ public final class TopicastSessions extends AbstractFunction1
     private static final Class[] NONE = new Class[0];
     private static final Object[] NOTHING = new Object[0];
     private static final String PARTITIONS = "spark.sql.hive.manageFilesourcePartitions";
+    private static final String ICEBERG = "org.apache.iceberg.";
 
     private final Field state;
     private final Field relations;
@@ -64,6 +68,7 @@ public final class TopicastSessions extends AbstractFunction1
     private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
     private final ThreadPoolExecutor pool;
     private volatile boolean renews;
+    private volatile boolean hasIceberg;  // its classes are there, for the newest session
 
     public TopicastSessions(Field state, Field relations, Integer threads) {
         this.state = state;
@@ -110,7 +115,8 @@ public final class TopicastSessions extends AbstractFunction1
 
     // A line for each session that has not ended: its id, whether Spark asks the metastore for
     // partitions ("true"), and the tables that it has relations of.
-    // Then a line for each failure since the last look: "!", session, table, and why.
+    // Then a line for each failure since the last look: "!", session, table, and why. Last of all
+    // "+" if there may be catalogs of Iceberg.
     public String look() {
         StringBuilder found = new StringBuilder();
         for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
@@ -135,6 +141,7 @@ public final class TopicastSessions extends AbstractFunction1
         for (Object one = failures.poll(); one != null; one = failures.poll()) {
             found.append("! ").append(one).append((char) 10);
         }
+        if (hasIceberg) found.append("+").append((char) 10);
         return found.toString();
     }
 
@@ -175,6 +182,26 @@ public final class TopicastSessions extends AbstractFunction1
             Object lister = one.lister.get();
             if (lister != null && (location.isEmpty() || one.touches(location))) {
                 relist(id, table, lister, always || one.ofView);
+            }
+        }
+    }
+
+    // Let Iceberg's catalogs of all sessions load tables anew. A line for each: a table's name, a
+    // database's for all in it, or "*".
+    public void reload(String names) throws Exception {
+        String[] all = names.split(String.valueOf((char) 10));
+        for (Iterator ids = sessions.keySet().iterator(); ids.hasNext();) {
+            final String id = (String) ids.next();
+            Object session = session(id);
+            final SessionState made = session == null ? null : (SessionState) state.get(session);
+            if (made == null || !hasIceberg(made)) continue;
+            for (int at = 0; at < all.length; at++) {
+                final String name = all[at];
+                later("reload " + id + " " + name, id, name, new Callable() {
+                    public Object call() {
+                        return SQLConf.withExistingConf(made.conf(), new Reload(made, name));
+                    }
+                });
             }
         }
     }
@@ -234,6 +261,62 @@ public final class TopicastSessions extends AbstractFunction1
         if (inView) known.ofView = true;
     }
 
+    private boolean hasIceberg(SessionState made) {
+        scala.collection.Iterator all = made.conf().getAllConfs().iterator();
+        while (all.hasNext()) {
+            scala.Tuple2 one = (scala.Tuple2) all.next();
+            if (isIceberg((String) one._1(), (String) one._2())) return true;
+        }
+        return false;
+    }
+
+    private static boolean isIceberg(String key, String value) {
+        return key.startsWith("spark.sql.catalog.") && value.startsWith(ICEBERG);
+    }
+
+    // In the catalogs that the session has loaded; Spark looks at the conf of the thread for them.
+    private static void reload(SessionState made, String name) throws Exception {
+        CatalogManager manager = made.catalogManager();
+        scala.collection.Iterator all = manager.listCatalogs(scala.Option.empty()).iterator();
+        while (all.hasNext()) {
+            String catalog = (String) all.next();
+            String key = "spark.sql.catalog." + catalog;
+            if (!isIceberg(key, made.conf().getConfString(key, ""))) continue;
+            Object plugin = manager.catalog(catalog);
+            Method inner = plugin.getClass().getMethod("icebergCatalog", NONE);
+            reload(inner.invoke(plugin, NOTHING), name);
+        }
+    }
+
+    private static void reload(Object catalog, String name) throws Exception {
+        ClassLoader loader = catalog.getClass().getClassLoader();
+        Class named = loader.loadClass(ICEBERG + "catalog.TableIdentifier");
+        Class kind = loader.loadClass(ICEBERG + "catalog.Catalog");
+        Method invalidate = kind.getMethod("invalidateTable", new Class[] {named});
+        if (name.indexOf(46) > 0) {  // a dot: this waits for a load that is under way, no key yet
+            Method of = named.getMethod("of", new Class[] {String[].class});
+            Object table = of.invoke(null, new Object[] {name.split("[.]")});
+            invalidate.invoke(catalog, new Object[] {table});
+        }
+        Object[] keys = cachedIn(catalog);
+        for (int at = 0; at < keys.length; at++) {
+            String key = keys[at].toString().toLowerCase();
+            if (name.equals("*") || key.equals(name) || key.startsWith(name + ".")) {
+                invalidate.invoke(catalog, new Object[] {keys[at]});
+            }
+        }
+    }
+
+    private static Object[] cachedIn(Object catalog) throws Exception {
+        if (!catalog.getClass().getName().equals(ICEBERG + "CachingCatalog")) return NOTHING;
+        Field field = catalog.getClass().getDeclaredField("tableCache");
+        field.setAccessible(true);
+        Object cache = field.get(catalog);
+        Method all = cache.getClass().getMethod("asMap", NONE);
+        all.setAccessible(true);
+        return ((Map) all.invoke(cache, NOTHING)).keySet().toArray();
+    }
+
     private void sweep() {
         for (Iterator all = paths.values().iterator(); all.hasNext();) {
             if (((Paths) all.next()).lister.get() == null) all.remove();
@@ -246,6 +329,10 @@ public final class TopicastSessions extends AbstractFunction1
         if (sessions.containsKey(id)) return false;
         for (Iterator all = sessions.values().iterator(); all.hasNext();) {
             if (((WeakReference) all.next()).get() == null) all.remove();
+        }
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
+        if (!hasIceberg && loader != null) {
+            hasIceberg = loader.getResource("org/apache/iceberg/spark/SparkCatalog.class") != null;
         }
         return sessions.put(id, new WeakReference(session)) == null;
     }
@@ -312,6 +399,25 @@ public final class TopicastSessions extends AbstractFunction1
                 start(next);
             }
             busy.notifyAll();
+        }
+    }
+
+    private static final class Reload extends AbstractFunction0 {
+        private final SessionState made;
+        private final String name;
+
+        Reload(SessionState made, String name) {
+            this.made = made;
+            this.name = name;
+        }
+
+        public Object apply() {
+            try {
+                TopicastSessions.reload(made, name);
+            } catch (Exception failed) {
+                throw new RuntimeException(failed);
+            }
+            return BoxedUnit.UNIT;
         }
     }
 

@@ -11,7 +11,7 @@ While there is no hub the driver is plain Spark.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
@@ -33,6 +33,7 @@ FOLLOW_S: Final = 20.0  # for every topic to be followed
 FOLLOW_TURN_S: Final = 0.1
 IDLE_S: Final = 0.1  # between two looks at the operators' rules, new sessions and callers
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
+RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load anew; beyond, all are
 RETRY_S: Final = 1.0  # doubled up to
 RETRY_S_MAX: Final = 30.0
 STOP_S: Final = 5.0
@@ -52,6 +53,8 @@ class Times:
 class Caches(Protocol):
     """Spark's caches of relations, of sessions by their ids."""
 
+    has_iceberg: bool  # whether there may be catalogs of Iceberg, at the last look
+
     def look(self) -> Mapping[str, Looked]:
         """Return what is to be seen of each session."""
 
@@ -66,6 +69,9 @@ class Caches(Protocol):
 
     def recache(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate it, and make cached data anew."""
+
+    def reload(self, names: Iterable[str]) -> None:
+        """Let Iceberg's catalogs load tables anew: these, those of databases, or all (``*``)."""
 
     def failures(self) -> list[tuple[Order, str]]:
         """Return which renewals had failed at the last look, and why."""
@@ -133,6 +139,7 @@ class Worker:
         self._times = times
         self._stopping = threading.Event()
         self._callers: list[threading.Event] = []  # of caught_up, each set after a turn
+        self._reloads: set[str] = set()  # names for Iceberg's catalogs, at the next turn
         self._turned_at = self._started_at = 0.0
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
 
@@ -198,7 +205,7 @@ class Worker:
         late = now > self._started_at + self._times.connect_s
         self._caches.renew_late(renew=self._control.state == ON)
         self._refresher.renew_all(now=now, late=late)
-        self._renew_paths(None, subscriber)
+        self._renew_others(None, subscriber)
         self._turn()
         self.state = LIVE
         self.connected.set()
@@ -224,6 +231,7 @@ class Worker:
         if state != self._refresher.control:
             self._refresher.switch(state, now=time.monotonic())
             self._caches.renew_late(renew=state == ON)
+            self._renew_others(None, subscriber)
             log.info("driver switched: control=%s", state)
 
     def _rest(self, watch: Watch) -> None:
@@ -240,17 +248,20 @@ class Worker:
             changes = watch.all_within(wait_s)
         except StaleMetadata:
             self._refresher.renew_all(now=time.monotonic(), late=True)
-            self._renew_paths(None, subscriber)
+            self._renew_others(None, subscriber)
             return
         now = time.monotonic()
         for change in changes:
             self._refresher.changed(change, now=now)
-        self._renew_paths(changes, subscriber)
+        self._renew_others(changes, subscriber)
 
-    def _renew_paths(self, changes: Sequence[Change] | None, subscriber: Subscriber) -> None:
-        """Refresh relations over paths of tables that have changed; None: any may have."""
+    def _renew_others(self, changes: Sequence[Change] | None, subscriber: Subscriber) -> None:
+        """Refresh what tables that have changed have beside relations; None: any may have."""
         if self._control.state != ON:
             return
+        self._reloads |= {"*"} if changes is None else {one.object for one in changes if one.files}
+        if len(self._reloads) > RELOADS_MAX:
+            self._reloads = {"*"}
         try:
             if changes is None:
                 self._paths.changed_all()
@@ -269,6 +280,10 @@ class Worker:
             return
         for order, why in self._caches.failures():
             self._failed(order, why)
+        with self._guard("let Iceberg load tables anew"):
+            if self._reloads and self._caches.has_iceberg and self._control.state == ON:
+                self._caches.reload(sorted(self._reloads))
+            self._reloads.clear()
         self._refresher.begin_turn(looked, now=self._turned_at)
         for session, one in looked.items():
             for order in self._refresher.look(session, one, self._caches.held(session)):

@@ -1,5 +1,7 @@
 """Sessions as Spark has them, without Spark: each has relations, and may have ended."""
 
+from collections.abc import Iterable
+
 from topicast.subscriber.spark.refresh.refresher import Existing, Looked, Order
 
 
@@ -28,8 +30,13 @@ class Stub:
         self.renews_late: list[bool] = []
         self.discarded = False
         self.broken = False
+        self.has_iceberg = False
+        self.reloaded: list[str] = []
         self.has_paths = False
         self.renewed_paths: list[tuple[str, str, bool]] = []
+
+    def reload(self, names: Iterable[str]) -> None:
+        self.reloaded += names
 
     def renew_paths(self, table: str, location: str, *, always: bool) -> None:
         self.renewed_paths.append((table, location, always))

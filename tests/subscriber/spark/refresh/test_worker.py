@@ -125,6 +125,26 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served
     assert (found.guard.errors, health(found.worker.subscriber)) == (0, (inf, ""))
 
 
+def test_tables_that_changed_are_loaded_anew_where_iceberg_is(running: Served) -> None:
+    """After it was off, all of them."""
+    with attached(running, Session("s")) as found:
+        widen(running)
+        found.is_refreshed()
+        assert found.spark.reloaded == [], "there is no Iceberg"
+        found.spark.has_iceberg = True
+        widen(running)
+        found.is_refreshed()
+        assert found.spark.reloaded == [ORDERS]
+        found.control.application = OFF
+        until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
+        widen(running)
+        found.is_refreshed()
+        assert found.spark.reloaded == [ORDERS]
+        found.control.application = ON
+        until(lambda: found.spark.reloaded == [ORDERS, "*"], timeout_s=WAIT_S)
+    assert found.guard.errors == 0
+
+
 def test_change_is_refreshed_where_only_dataframes_hold_the_table(running: Served) -> None:
     session = Session("s")
     with attached(running, session) as found:
