@@ -21,6 +21,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.objects.names import TableId, table_name
+from ..topics.objects.values import COMPLETE
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
@@ -28,7 +29,7 @@ from . import status
 from .ingest.actions import dirty_objects
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.name_check import NameCheck
+from .ingest.name_check import BLOCKS_COMPARED_MAX, Name, NameCheck
 from .ingest.poller import (
     REFUSED,
     EventWindow,
@@ -282,6 +283,7 @@ class Catalog:
         self._error = ""  # of the last read or listing that failed; "" after a listing
         self._list_at = 0.0 if window is None else None  # when names are due; None: not needed
         self._listing = False  # names are being read
+        self._to_compare: Iterator[TableId] = self._known_tables()  # whose partitions come next
         self._listed: NamesListed | None = None  # names that are to be compared with those held
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
@@ -618,19 +620,49 @@ class Catalog:
         self._listed = None
         found = self._differences(fact)
         seq = self.poller.next_seq() if found else 0
-        self.loader.mark_dirty([DirtyDatabase(db=db) for db, table in found if not table], seq=seq)
-        self.loader.resync([name for name in found if name[1]], seq=seq)
+        parts: dict[TableId, list[str]] = {}
+        for db, table, part in found:
+            if part:
+                parts.setdefault((db, table), []).append(part)
+            elif not table:
+                self.loader.mark_dirty([DirtyDatabase(db=db)], seq=seq)
+        for (db, table), names in parts.items():
+            dirty = DirtyPartitions(db=db, table=table, names=tuple(names))
+            self.loader.mark_dirty([dirty], seq=seq)
+        self.loader.resync([(db, t) for db, t, part in found if t and not part], seq=seq)
         self.name_check.on_listed(fact, found, seq=seq, now=now)
 
-    def _differences(self, fact: NamesListed) -> dict[TableId, bool]:
-        """Return which names differ, a database's with no table: whether each is listed."""
+    def _differences(self, fact: NamesListed) -> dict[Name, bool]:
+        """Return which names differ, and whether each is listed."""
         known, listed = set(self.namespace.databases()), set(filter(self.follows, fact.databases))
-        found = {(db, ""): db in listed for db in sorted(known ^ listed)}
+        found = {(db, "", ""): db in listed for db in sorted(known ^ listed)}
         for db, names in fact.tables.items():
             if self.follows(db):
                 held = {record.name for record in self.namespace.tables(db)}
-                found |= {(db, name): name not in held for name in sorted(held ^ set(names))}
+                found |= {(db, name, ""): name not in held for name in sorted(held ^ set(names))}
+        for (db, table), names in fact.partitions.items():
+            if self._is_compared((db, table)):
+                held = self.tables.partition_names((db, table))
+                found |= {(db, table, name): name not in held for name in sorted(held ^ set(names))}
         return found
+
+    def _next_compared(self) -> TableId | None:
+        """Return the next table whose partitions are compared; None: the next begin anew."""
+        left = CHECKED_PER_TURN
+        for table in islice(self._to_compare, CHECKED_PER_TURN):
+            if self._is_compared(table):
+                return table
+            left -= 1
+        if left:
+            self._to_compare = self._known_tables()
+        return None
+
+    def _is_compared(self, table: TableId) -> bool:
+        """Return whether the partitions of ``table`` are held, all of them, and are not many."""
+        held = self.tables.value(table)
+        if held is None or held.partitions != COMPLETE or not self.tables.partition_columns(table):
+            return False
+        return len(self.tables.bounds(table)) <= BLOCKS_COMPARED_MAX
 
     @property
     def _compares_names(self) -> bool:
@@ -640,10 +672,12 @@ class Catalog:
     def _judge_names(self, now: float) -> None:
         """Note the names that have changed without an event."""
 
-        def exists(name: TableId) -> bool:
-            db, table = name
-            return (
-                self.namespace.find(name) is not None if table else self.namespace.has_database(db)
+        def exists(name: Name) -> bool:
+            db, table, part = name
+            if part:
+                return self.tables.has_partition((db, table), part)
+            return bool(
+                self.namespace.find((db, table)) if table else self.namespace.has_database(db)
             )
 
         unpublished = self._oldest_unpublished()
@@ -686,7 +720,7 @@ class Catalog:
             self._list_at, self._listing = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
-        listing = self.name_check.begin(now) if self._compares_names else None
+        listing = self.name_check.begin(now, self._next_compared) if self._compares_names else None
         effects += [] if listing is None else [listing]
         if self.serving:
             self._check_some()

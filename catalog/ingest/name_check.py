@@ -6,25 +6,37 @@
 
 A metastore may say that it records events, or say nothing, and record none: one of several servers
 lacks the listener, or the listener is of another kind. What was missed stays until events come.
+With the names of databases and tables go those of the partitions of one table after the other.
 Invariant: a name that differed because its event was late, or not read yet, is never missed.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, assert_never
 
 from ...topics.objects.names import TableId, table_name
-from ..metastore.port import LISTED_DATABASES_MAX, Dirty, ListNames, NamesListed
+from ..metastore.port import (
+    LISTED_DATABASES_MAX,
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    ListNames,
+    NamesListed,
+)
 from .poller import LISTENER_SETTING, WINDOW_S
 
 NAMES_S: Final = 30.0  # between two listings: at most 3.4 calls/s; 1,000 databases in 5 minutes
+BLOCKS_COMPARED_MAX: Final = 32  # 1,024 partitions of one table in a listing: some ms; none of more
 RETRY_S: Final = 1.0  # after a listing that failed
 OVER_S: Final = 600.0  # since names were missed: where one server of several records, events come
 SUSPECTS_MAX: Final = 1_000  # all that differs is read, one is enough to know
 
-Differences = Mapping[TableId, bool]
-"""By table, or database (with an empty name of a table): whether the metastore lists it."""
+Name = tuple[str, str, str]
+"""Of a partition: database, table, its name; of a table or database with the rest empty."""
+Differences = Mapping[Name, bool]
+"""By name: whether the metastore lists it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class NameCheck:
         self._after = ""  # the databases up to this one are compared in the running round
         self._due_at: float | None = None  # of the next listing; None: nobody asked yet
         self._awaited = 0  # the round that a request waits for
-        self._suspects: dict[TableId, _Suspect] = {}  # SUSPECTS_MAX at most
+        self._suspects: dict[Name, _Suspect] = {}  # SUSPECTS_MAX at most
         self._polled_at = -inf  # when the newest poll began that brought everything
         self._over_at = 0.0  # an event from then on shows that events come, or
         self._connection = 0  # one over another connection than this
@@ -68,15 +80,18 @@ class NameCheck:
         self._due_at = now
         return self._awaited
 
-    def begin(self, now: float) -> ListNames | None:
-        """Return the listing that is due; None if none is."""
+    def begin(self, now: float, table: Callable[[], TableId | None]) -> ListNames | None:
+        """Return the listing that is due; None if none is.
+
+        ``table`` returns one whose partitions are to be compared, another one each time.
+        """
         if self._due_at is None:
             self._due_at = now + NAMES_S
         if self._listing or now < self._due_at:
             return None
         self._listing = True
         self._rounds_begun += not self._after
-        return ListNames(after=self._after)
+        return ListNames(after=self._after, table=table())
 
     def on_failed(self, now: float) -> None:
         """Note that the listing failed: list again."""
@@ -97,8 +112,18 @@ class NameCheck:
 
     def on_event(self, objects: tuple[Dirty, ...]) -> None:
         """Clear what an event has reported."""
-        for one in objects:
-            self._suspects.pop((one.db, getattr(one, "table", "")), None)
+        for one in objects if self._suspects else ():
+            match one:
+                case DirtyPartitions(db=db, table=table, names=names):
+                    for name in names:
+                        self._suspects.pop((db, table, name), None)
+                case DirtyTable(db=db, table=table):
+                    for known in [known for known in self._suspects if known[:2] == (db, table)]:
+                        del self._suspects[known]
+                case DirtyDatabase(db=db):
+                    self._suspects.pop((db, "", ""), None)
+                case _:
+                    assert_never(one)
 
     def on_polled(self, *, began_at: float, events: bool, connection: int, now: float) -> None:
         """Note a poll that brought everything; new ``events`` may show that they come again."""
@@ -111,12 +136,12 @@ class NameCheck:
         """Suspect nothing: events are missing for another reason."""
         self._suspects.clear()
 
-    def judge(self, *, unpublished: int, exists: Callable[[TableId], bool], now: float) -> str:
+    def judge(self, *, unpublished: int, exists: Callable[[Name], bool], now: float) -> str:
         """Return what was found to be missed now; empty: nothing more than before.
 
         Args:
             unpublished: The arrival number of the oldest change that is not published.
-            exists: Whether a table, or a database, is held.
+            exists: Whether what has a name is held.
             now: When this is.
         """
         judged = {
@@ -132,8 +157,9 @@ class NameCheck:
         self._over_at = now + OVER_S
         if self.missed:
             return ""
-        (db, table), verb = told[0], "is there" if judged[told[0]].listed else "is gone"
+        (db, table, part), verb = told[0], "is there" if judged[told[0]].listed else "is gone"
         what = f"table {table_name(db, table)}" if table else f"database {db}"
+        what = f"partition {part} of {what}" if part else what
         self.missed = (
             f"{what} {verb}, and no event reported it: the metastore, or one of its servers, does "
             f"not record every change: {LISTENER_SETTING}; then everything is read again"

@@ -340,6 +340,15 @@ class Tables:
         version, value = leaves.read(lower)
         return name in decode_block(value, version).names
 
+    def partition_names(self, table: TableId) -> set[str]:
+        """Return the names of the partitions of ``table`` that are held. Cost: O(partitions)."""
+        leaves = self._of(table)
+        names: set[str] = set()
+        for lower in leaves.bounds:
+            version, value = leaves.read(lower)
+            names.update(decode_block(value, version).names)
+        return names
+
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""
         begin = db.encode() + b"\0"
@@ -498,7 +507,7 @@ class Tables:
                     entries.append(prefix_tombstone(table_key(*table), version))
                 self._leaves.pop(table, None)
             elif whole:
-                changes |= dict.fromkeys(self._names(table).difference(changes))
+                changes |= dict.fromkeys(self.partition_names(table).difference(changes))
             blocks, templates = self._blocks(table, value, changes, version=version, empty=anew)
             own = replace(value, templates=templates)
             return [*entries, *self._own(table, own, version, data=data, anew=anew), *blocks]
@@ -555,14 +564,6 @@ class Tables:
             entry_of(block_key(*table, lower), version, block) for lower, block in edited.blocks
         ]
         return entries, edited.templates
-
-    def _names(self, table: TableId) -> set[str]:
-        leaves = self._of(table)
-        names: set[str] = set()
-        for lower in leaves.bounds:
-            version, value = leaves.read(lower)
-            names.update(decode_block(value, version).names)
-        return names
 
     def _of(self, table: TableId) -> GroupLeaves:
         leaves = self._leaves.get(table)

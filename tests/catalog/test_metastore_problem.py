@@ -4,7 +4,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.core import Noted
-from topicast.catalog.ingest.name_check import NAMES_S, OVER_S
+from topicast.catalog.ingest.name_check import BLOCKS_COMPARED_MAX, NAMES_S, OVER_S
 from topicast.catalog.ingest.poller import (
     CHECK_S,
     EVENTS_OFF,
@@ -156,6 +156,51 @@ def test_names_that_change_without_an_event_are_read_and_said_though_the_listene
     assert [one.text for one in core.effects if isinstance(one, Noted)] == [problem]
     answer = core.answer_to(Sync(request=9), Refused, turns=4)
     assert (answer.code, answer.message) == ("NO_EVENTS", problem)
+
+
+def test_partitions_that_change_without_an_event_are_read_and_said_one_table_after_another() -> (
+    None
+):
+    """Given two tables, then those of the second are compared at the second listing."""
+    core = loaded("t", "u")
+    core.create("d", "flat")
+    core.wait(3)
+    core.metastore.logs = False
+    core.add(core.metastore.get_table("d", "u"), "3")
+    core.metastore.drop_partition("d", "u", ["1"], False)
+    core.wait(NAMES_S)
+    assert core.partitions("d", "u") == ["ds=1", "ds=2"]
+    core.wait(NAMES_S)
+    assert core.partitions("d", "u") == ["ds=2", "ds=3"]
+    core.wait(WINDOW_S + 2)
+    assert told(core).startswith("partition ds=1 of table d.u is gone, and no event reported it: ")
+
+
+@pytest.mark.parametrize("change", ["add", "drop", "table"])
+def test_partition_whose_event_is_late_is_read_and_nothing_is_said(
+    core: Alone, change: str
+) -> None:
+    core.catalogd.hold(Poll)
+    if change == "table":
+        core.metastore.drop_table("d", "t", True)
+    elif change == "drop":
+        core.metastore.drop_partition("d", "t", ["1"], False)
+    else:
+        core.add(core.metastore.get_table("d", "t"), "3")
+    core.wait(NAMES_S + 1)
+    core.catalogd.resume()
+    core.wait(3 * WINDOW_S)
+    expected = {"table": [], "drop": ["ds=2"], "add": ["ds=1", "ds=2", "ds=3"]}
+    assert (core.partitions(), told(core)) == (expected[change], "")
+
+
+def test_large_table_is_not_compared() -> None:
+    core = loaded()
+    values = [f"{number:04d}" for number in range(33 * BLOCKS_COMPARED_MAX)]
+    core.add(core.metastore.get_table("d", "t"), *values)
+    core.wait(NAMES_S + 5)
+    listings = [one for one in core.effects if isinstance(one, ListNames)]
+    assert [one.table for one in listings] == [None]
 
 
 @pytest.mark.parametrize("late_s", [0.0, 2.0])
