@@ -299,19 +299,21 @@ class Catalogd:
         self._read_threads.start()
 
     def _maintain(self, now: float, now_us: int) -> None:
-        """Delete old tombstones and renew the status, now and then."""
+        """Make a slice of the next status; unless more are to follow, delete old tombstones."""
+        if self._slices is None and now >= self._status_at:
+            self._status_at = now + STATUS_S
+            self._slices = self._catalog.status_in_slices()
+        if self._slices is not None:
+            status = next(self._slices)
+            if status is None:
+                return
+            self._slices = None
+            self._renew_status(status)
         if now >= self._floors_at:
             self._floors_at = now + FLOORS_S
             self._floors_of = self._floors_of or list(self._published.topics)
         if self._floors_of:
             self._raise_floor(self._floors_of.pop(), now=now, now_us=now_us)
-        if self._slices is None and now >= self._status_at:
-            self._status_at = now + STATUS_S
-            self._slices = self._catalog.status_in_slices()
-        status = next(self._slices) if self._slices is not None else None
-        if status is not None:
-            self._slices = None
-            self._renew_status(status)
 
     def _raise_floor(self, topic: int, *, now: float, now_us: int) -> None:
         """Delete some tombstones of ``topic``; as long as there were any, it has another turn."""

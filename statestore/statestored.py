@@ -1,12 +1,14 @@
 """Statestored: the shell around the hub: sockets, the clock, the turn.
 
-A turn: take what arrived, puts on the hot path; let the hub decide; send some chunks, for at most
-2 ms; then the heartbeat and what the turn collected; at times a slice of a status.
+A turn takes 2 ms of CPU at most: take some of what arrived, puts on the hot path; let the hub
+decide; send some chunks; then the heartbeat and what the turn collected; at times a slice of a
+status.
 """
 
 import logging
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -23,7 +25,8 @@ from .status import HubStatus
 REQUESTS: Final = "requests"  # the ROUTER
 DATA: Final = "data"  # the XPUB
 TURN_BYTES: Final = 512 << 10  # of chunks at a time: two large ones
-TURN_S: Final = 0.002  # of chunks in a turn: what a small delta waits at most
+TAKE_S: Final = 0.0005  # of a turn, for what arrived
+TURN_S: Final = 0.0005  # of a turn, for chunks: what a small delta waits at most, but for one chunk
 STATUS_S: Final = 0.5  # between two pictures
 TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
 
@@ -46,6 +49,7 @@ class Statestored:
         self._link = link
         self._clock = clock
         self._wall_us = wall_us
+        self._received: deque[Received] = deque()  # by the last poll, and not taken yet
         self._stopping = False
         self._status_at = 0.0  # when the next status is begun
         self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
@@ -69,9 +73,11 @@ class Statestored:
 
     def run_once(self) -> None:
         """One turn."""
-        self._take(self._link.poll(self._timeout_s()))
+        if not self._received:
+            self._received.extend(self._link.poll(self._timeout_s()))
+        self._take()
         self._send_chunks()
-        self._tick()
+        self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
         self._renew_status(now)
 
@@ -84,27 +90,26 @@ class Statestored:
             return 0.0
         return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
 
-    def _take(self, received: Iterable[Received]) -> None:
+    def _take(self) -> None:
         """Take what arrived in its order; deltas that follow each other go out in one go.
 
-        A heartbeat that is due meanwhile does not wait for the rest: readers would take the hub
-        for silent while it answers hundreds that join.
+        What takes longer is left to the next turns: readers would take a hub for silent whose
+        heartbeats wait until it has answered hundreds that join.
         """
         hub, clock = self._hub, self._clock
+        until = clock() + TAKE_S
         ready: list[bytes] = []
-        for name, peer, frame in received:
+        while self._received:
+            name, peer, frame = self._received.popleft()
             if name == REQUESTS and frame[4:5] == _DELTA:
                 ready += hub.put(peer, frame, now=clock())
-                continue
-            self._link.send_all(DATA, ready)
-            ready = []
-            self._perform(hub.handle(_fact(name, peer, frame=frame), now=clock()))
-            if clock() >= hub.deadline:
-                self._tick()
+            else:
+                self._link.send_all(DATA, ready)
+                ready = []
+                self._perform(hub.handle(_fact(name, peer, frame=frame), now=clock()))
+            if clock() >= until:
+                break
         self._link.send_all(DATA, ready)
-
-    def _tick(self) -> None:
-        self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
 
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S

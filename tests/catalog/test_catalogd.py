@@ -207,7 +207,7 @@ def test_old_tombstones_are_forgotten_by_store_and_topics(
         found.turn()
     assert found.published.topics[0].floor == 0
     found.turn(passed_s=2 * TOMBSTONES_AGE_MAX_US / 1e6)
-    for _ in range(2 * len(TOPICS)):
+    for _ in range(4 * len(TOPICS)):
         found.turn(passed_s=1.0)
     assert found.published.topics[0].floor == 2
     assert found.catalogd.status.topics[0].floor == 2

@@ -1,0 +1,208 @@
+"""The longest turn of each loop, in CPU time of its thread: what all others there wait for.
+
+catalogd    holds 100,000 tables and a million partitions; drivers report writes
+hub         holds the same, and has 900 members that report how far they are, each every second
+subscriber  holds the same in full
+
+All are real, in threads of one process, on real sockets; the metastore is away. CPU time, because
+on a busy machine a thread waits for a core. It holds the passes of the garbage collector over the
+objects of all three; each process alone has fewer.
+Run: make bench ARGS=tests/bench/bench_turns.py
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Protocol
+
+from topicast.catalog.assembly import build as build_catalogd
+from topicast.catalog.config import CatalogdConfig
+from topicast.cli.daemons import collect_old_rarely
+from topicast.statestore.config import StatestoredConfig
+from topicast.statestore.statestored import build as build_statestored
+from topicast.subscriber.config import Settings
+from topicast.subscriber.engine.core import Core
+from topicast.subscriber.engine.loop import EngineLoop
+from topicast.tests.bench.report import quantile, say, target
+from topicast.tests.bench.stores import fill_store, table_of
+from topicast.tests.waiting import until
+from topicast.topics.link import Link
+from topicast.topics.topic import FULL
+from topicast.topics.wire import encode
+from topicast.topics.wire.header import FEATURES, PROTOCOL
+from topicast.topics.wire.messages import (
+    CONTROL_CHANNEL,
+    READER,
+    WRITTEN,
+    Hello,
+    Position,
+    Report,
+    Status,
+    Write,
+)
+
+TABLES: Final = 100_000
+PARTITIONED: Final = 100  # tables that share the partitions
+PARTITIONS: Final = 1_000_000
+MEMBERS: Final = 900  # ZeroMQ allows a process about 1,000 sockets
+WRITES: Final = 20  # a second
+MEASURED_S: Final = 20
+BUDGET_BYTES: Final = 4 << 30
+METASTORE: Final = "thrift://127.0.0.1:9"  # the discard port: nobody listens
+TIMEOUT_S: Final = 300.0
+TURN_MS_MAX: Final = 2.0
+
+
+class Loop(Protocol):
+    """A loop of one of the processes."""
+
+    def run_once(self) -> None:
+        """Take one turn."""
+
+    def close(self) -> None:
+        """Let the sockets go."""
+
+
+class Turns:
+    """A thread that makes a loop and takes its turns, and the CPU seconds of each."""
+
+    def __init__(self, make: Callable[[], tuple[Loop, str]]) -> None:
+        self.took_s: list[float] = []
+        self.address = ""  # of the loop, once it is made
+        self._make = make
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        _wait(lambda: bool(self.took_s), "the first turn")
+
+    def close(self) -> None:
+        self._stopping = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        loop, self.address = self._make()  # here: SQLite belongs to the thread that opens it
+        with closing(loop):
+            while not self._stopping:
+                began = time.thread_time()
+                loop.run_once()
+                self.took_s.append(time.thread_time() - began)
+
+
+class Engine:
+    """The loop of a subscriber; it closes its link."""
+
+    def __init__(self, core: Core) -> None:
+        self._link = Link()
+        self._loop = EngineLoop(core, self._link, clock=time.monotonic)
+
+    def run_once(self) -> None:
+        self._loop.run_once()
+
+    def close(self) -> None:
+        self._link.close()
+
+
+class Crowd:
+    """Members of the hub that hold nothing, and one driver that reports writes."""
+
+    def __init__(self, hub: str, catalogd: str) -> None:
+        self._link = Link()
+        self._second = 0
+        self._driver = secrets.token_bytes(16)
+        self._names = [f"member-{number}" for number in range(MEMBERS)]
+        for name in self._names:
+            self._link.connect_dealer(name, hub)
+            self._link.send(name, encode(_hello(name)))
+        self._link.connect_dealer("service", catalogd)
+
+    def pass_second(self) -> None:
+        """Let each member report, and the driver write, spread over a second."""
+        self._second += 1
+        share, due_at = len(self._names) // WRITES, time.monotonic()
+        for number in range(WRITES):
+            for name in self._names[number * share :][:share]:
+                self._link.send(name, encode(_status(self._second)))
+            self._write(self._second * WRITES + number)
+            due_at += 1 / WRITES
+            while time.monotonic() < due_at:
+                self._link.poll(due_at - time.monotonic())
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _write(self, number: int) -> None:
+        table = ".".join(table_of(number % TABLES, TABLES))
+        write = Write(number=number, state=WRITTEN, object=table)
+        report = Report(
+            request=number, driver=self._driver, metastore=METASTORE, settled=0, writes=(write,)
+        )
+        self._link.send("service", encode(report))
+
+
+def _hello(name: str) -> Hello:
+    return Hello(
+        role=READER,
+        channel=CONTROL_CHANNEL,
+        name=name,
+        registration=secrets.token_bytes(16),
+        protocol_min=PROTOCOL,
+        protocol_max=PROTOCOL,
+        features=FEATURES,
+    )
+
+
+def _status(version: int) -> Status:
+    """Return the position of as many topics as change in a second."""
+    topics = range(version % 10, version % 10 + 10 * WRITES, 10)
+    positions = tuple(Position(topic=one, level=FULL, epoch=1, version=version) for one in topics)
+    return Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=1)
+
+
+def measure(stack: ExitStack, folder: Path) -> None:
+    fill_store(folder, tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
+    collect_old_rarely()
+    hub = Turns(lambda: build_statestored(StatestoredConfig(state_store_port=0)))
+    stack.enter_context(closing(hub))
+    config = CatalogdConfig(
+        hive_metastore_uris=METASTORE,
+        statestores=hub.address,
+        state_dir=folder,
+        catalog_service_port=0,
+    )
+    catalogd = stack.enter_context(closing(Turns(lambda: build_catalogd(config, name="bench"))))
+    settings = Settings(
+        statestores=(hub.address,), budget_bytes=BUDGET_BYTES, name="bench", automatic=False
+    )
+    core = Core(settings, new_id=lambda: secrets.token_bytes(16))
+    subscriber = stack.enter_context(closing(Turns(lambda: (Engine(core), ""))))
+    turns = {"catalogd": catalogd, "hub": hub, "subscriber": subscriber}
+    crowd = stack.enter_context(closing(Crowd(hub.address, catalogd.address)))
+    _wait(core.subscriptions.ready, "the subscriber to hold everything")
+    for _ in range(3):
+        crowd.pass_second()
+    for one in turns.values():
+        one.took_s.clear()
+    for _ in range(MEASURED_S):
+        crowd.pass_second()
+    facts = {"tables": TABLES, "partitions": PARTITIONS, "members": MEMBERS, "writes_per_s": WRITES}
+    for name, one in turns.items():
+        ms = [took_s * 1000 for took_s in one.took_s]
+        longest = {"turns": len(ms), "p99_ms": quantile(ms, 0.99), "longest_ms": max(ms)}
+        say("turns", name, **facts, **longest, **target(max(ms), at_most=TURN_MS_MAX))
+
+
+def _wait(test: Callable[[], bool], what: str) -> None:
+    until(test, timeout_s=TIMEOUT_S, what=what, interval_s=0.1)
+
+
+def main() -> None:
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        measure(stack, Path(name))
+
+
+if __name__ == "__main__":
+    main()
