@@ -19,6 +19,9 @@ from .memory_limit import usable_bytes
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use
 ALL_FULL: Final = "full"  # everything that fits, from the start
+INBOX_SHARE: Final = 1 / 16  # of the budget, for what arrives while the engine is busy
+INBOX_BYTES_MIN: Final = 1 << 20  # eight of the largest frames, which every subscriber may receive
+INBOX_BYTES_MAX: Final = 64 << 20  # two seconds of what an engine reads
 TIMEOUT_S: Final = 10.0
 TIMEOUT_S_MAX: Final = 86_400.0
 TEXTS_MAX: Final = {"name": TEXT_MAX, "metastore": TEXT_MAX}  # which messages carry
@@ -32,8 +35,9 @@ class Settings:
     """What a subscriber needs to know; ``max_staleness_s`` None: memory is never too old."""
 
     statestores: tuple[str, ...]  # addresses of hubs, the preferred first
-    budget_bytes: int  # what may be held
+    budget_bytes: int  # what may be held, and wait in the inbox
     name: str  # under which operators see the subscriber
+    inbox_bytes: int = 0  # of the budget: for frames that have arrived and are not read yet
     timeout_s: float = TIMEOUT_S
     max_staleness_s: float | None = None  # catalogd's silence after which memory is too old
     automatic: bool = True  # levels are chosen by use; else all that fits is followed in full
@@ -89,9 +93,11 @@ def settings_of(
     ):
         allowed = "above 0, at most a year; or None"
         raise ConfigError("max_staleness_s", _shown(max_staleness_s), allowed)
+    budget_bytes = _bytes(size, memory_bytes)
     return Settings(
         statestores=tuple(map(str, parse_addresses(hubs, setting="statestores"))),
-        budget_bytes=_bytes(size, memory_bytes),
+        budget_bytes=budget_bytes,
+        inbox_bytes=inbox_within(budget_bytes),
         timeout_s=timeout_s,
         name=name or environ.get("TOPICAST_NAME") or default_name,
         max_staleness_s=max_staleness_s,
@@ -100,6 +106,12 @@ def settings_of(
         never=_patterns("never", never, environ),
         metastore=environ.get("TOPICAST_METASTORE", "") if metastore is None else metastore,
     )
+
+
+def inbox_within(budget_bytes: int) -> int:
+    """Return the bytes of a budget that are for the inbox; 0: the least stands beside it."""
+    share = min(int(INBOX_SHARE * budget_bytes), INBOX_BYTES_MAX)
+    return share if share >= INBOX_BYTES_MIN else 0
 
 
 def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -348,7 +348,8 @@ class Subscriber:
         """
         if self._loop is not None or self._closed:
             raise UsageError("a subscriber is opened once: make another one")
-        loop = EngineLoop(self._core, Link(), clock=time.monotonic)
+        bound = self._settings.inbox_bytes
+        loop = EngineLoop(self._core, Link(), clock=time.monotonic, inbox_bytes=bound)
         self._loop = self._reader.engine = loop
         self._finalizer = weakref.finalize(self, loop.stop)  # also when the interpreter exits
         loop.start()

@@ -82,7 +82,7 @@ class Core:
         new_id: Callable[[], bytes],
         outbox: Outbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
-        new_budget: Callable[[int], Budget] = Budget,
+        new_budget: Callable[[int, int], Budget] = Budget,
         new_planner: Callable[[int, LatencyEstimate], Planner] = Planner,
     ) -> None:
         """Begin without a connection; the first Tick orders one.
@@ -92,7 +92,8 @@ class Core:
             new_id: Gives 16 random bytes, never the same.
             outbox: The writes to be reported; None: there are none.
             driver_facts: Returns what operators see of the application; None: nothing.
-            new_budget: Makes the account of the budget's bytes; a test may check each change.
+            new_budget: Makes the account of the bytes that may be held, with those of the inbox; a
+                test may check each change.
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
         registration = new_id()
@@ -130,6 +131,8 @@ class Core:
     def _build(self, registration: bytes) -> None:
         """Make all parts that a restart makes anew."""
         settings, automatic = self._settings, self._settings.automatic
+        inbox_bytes = settings.inbox_bytes
+        budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
         self._pending = PendingRequests()
         self._priorities = priorities = Priorities(self._rules, self.view, automatic=automatic)
         session = HubSession(
@@ -140,7 +143,7 @@ class Core:
             new_nonce=self._new_id,
         )
         self._replicas = replicas = TopicReplicas(
-            ResidentSet(self.view, self._new_budget(settings.budget_bytes), priorities),
+            ResidentSet(self.view, budget, priorities),
             session=session,
             read_floor=self._read_floor,
             next_id=self._next_id,
@@ -371,7 +374,7 @@ class Core:
         pins, outbox = self._priorities.pins, self.outbox
         alive_at = subscriptions.catalog_alive_at
         return Stats(
-            budget_bytes=budget.limit_bytes,
+            budget_bytes=budget.total_bytes,
             held_bytes=budget.held_bytes,
             hits=self.view.hits_all,
             misses=self._misses,

@@ -19,6 +19,7 @@ from typing import Final, TypeVar, assert_never
 from ...topics.errors import LinkError, NotReady, UsageError, WireError
 from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
+from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.wire import decode, encode
 from ..protocol.shell import (
     Channel,
@@ -58,7 +59,7 @@ REST_S: Final = 0.01  # under a flood, in which deltas gather
 TOGETHER: Final = 20  # facts that are settled at once; their effects wait for the last
 RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once is no accident
 RESTARTS_S: Final = 60.0
-FEW: Final = 50  # frames at once; of more, handling takes the time, not waking up
+FEW: Final = 50  # frames at once; of more, handling takes the time, or they fill the inbox
 
 CLOSED: Final = "the subscriber is closed, or was never opened"
 
@@ -70,8 +71,18 @@ log = logging.getLogger(__name__)
 class EngineLoop:
     """Runs ``core`` on ``link``; ``call`` and ``watch`` are for any thread."""
 
-    def __init__(self, core: Core, link: Link, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        link: Link,
+        *,
+        clock: Callable[[], float],
+        inbox_bytes: int = READ_BYTES_MAX,
+    ) -> None:
+        """``inbox_bytes``: of the hub's frames that have arrived while the engine is busy."""
         self.core = core
+        self._inbox_bytes = inbox_bytes
+        self._few = min(FEW, read_max(inbox_bytes) // 2)
         self._link = link
         self._clock = clock
         self._pid = os.getpid()
@@ -185,7 +196,7 @@ class EngineLoop:
             self._polls = 0
         if not batch or batch[-1].name != Channel.DATA:
             return
-        again = now < self._delta_at + FLOOD_S and len(batch) <= FEW
+        again = now < self._delta_at + FLOOD_S and len(batch) <= self._few
         self._polls = self._polls + 1 if again else 0
         self._delta_at = now
 
@@ -291,11 +302,12 @@ class EngineLoop:
                 self._connected.discard(channel)
             if not address:
                 continue
-            connect = self._link.connect_dealer
-            if channel is Channel.DATA:
-                connect = self._link.connect_subscriber
             try:
-                connect(channel, address)
+                if channel is Channel.DATA:
+                    bound = self._inbox_bytes
+                    self._link.connect_subscriber(channel, address, inbox_bytes=bound)
+                else:
+                    self._link.connect_dealer(channel, address)
             except LinkError as error:
                 log.warning("address refused: socket=%s error=%s", channel.value, error)
             else:

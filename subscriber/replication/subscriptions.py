@@ -407,7 +407,7 @@ class Subscriptions:
             positions=moved,
             lag_us=int(self.replicas.lag_max_s(now=now) * 1_000_000),
             held_bytes=budget.held_bytes,
-            budget_bytes=budget.limit_bytes,
+            budget_bytes=budget.total_bytes,
         )
         held = before.held_bytes, before.budget_bytes
         same = held == (status.held_bytes, status.budget_bytes)

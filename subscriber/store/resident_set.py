@@ -74,12 +74,18 @@ class Budget:
     reservation (deltas) is checked before it is installed.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, inbox_bytes: int = 0) -> None:
         self.limit_bytes = limit_bytes
+        self.inbox_bytes = inbox_bytes  # in addition: for frames that have arrived, and wait
         self.held_bytes = 0  # sum of ``_held``
         self._committed = 0  # bytes; sum over accounts of the larger of held and reserved
         self._held: dict[Account, int] = {}
         self._reserved: dict[Account, int] = {}
+
+    @property
+    def total_bytes(self) -> int:
+        """What an operator has allowed."""
+        return self.limit_bytes + self.inbox_bytes
 
     @property
     def free_bytes(self) -> int:

@@ -79,7 +79,7 @@ class ReaderProcess:
             new_id=lambda: world.rng.randbytes(16),
             outbox=outbox,
             driver_facts=setup.driver_facts,
-            new_budget=lambda _: self.budget,
+            new_budget=lambda _limit, _inbox: self.budget,
             new_planner=partial(CheckedPlanner, counts=world.counts),
         )
         self.dropped: dict[int, None] = {}  # topics, by hand

@@ -12,6 +12,19 @@ def _settings(**given: object) -> Settings:
     return settings_of(**arguments)  # type: ignore[arg-type]  # each test names its own
 
 
+@pytest.mark.parametrize(
+    ("budget", "inbox_bytes"),
+    [
+        pytest.param("256MB", 16 << 20, id="a sixteenth"),
+        pytest.param("100GB", 64 << 20, id="at most 64 MB"),
+        pytest.param("16MB", 1 << 20, id="the least"),
+        pytest.param("15MB", 0, id="the least is no part of so small a budget"),
+    ],
+)
+def test_inbox_has_a_share_of_the_budget(budget: str, inbox_bytes: int) -> None:
+    assert _settings(budget=budget).inbox_bytes == inbox_bytes
+
+
 def test_arguments_stand_and_the_rest_has_defaults() -> None:
     settings = _settings()
     assert settings.statestores == (HUB,)

@@ -6,9 +6,10 @@
                      └─ wake, from any thread: an Inbox does, for what it hands to the link's thread
 
 Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` messages of each
-socket, so a flood on one delays what waits on another by one batch. A message of another shape
-than its socket's is dropped and counted: ROUTER peer and frame, others one frame, a PUBLISHER only
-subscriptions. Without keys a stranger's garbage may arrive as a frame: its reader checks it.
+socket, of ``BATCH_BYTES_MAX``, so a flood on one delays what waits on another by one batch. A
+message of another shape than its socket's is dropped and counted: ROUTER peer and frame, others one
+frame, a PUBLISHER only subscriptions. Without keys a stranger's garbage may arrive as a frame: its
+reader checks it.
 """
 
 import math
@@ -24,9 +25,10 @@ import zmq
 
 from ..errors import NotReady, UsageError
 from .endpoints import checked, for_bind, is_ipv6, refusal
-from .sockets import OPTIONS, SENT_BYTES_MAX, Role
+from .sockets import OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, Role, read_max
 
 BATCH_MAX: Final = 200  # messages of one socket a turn: under 2 ms of reading at 1 KB
+BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last one
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
 WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
 
@@ -129,12 +131,15 @@ class Link:
         """
         self._connect(name, Role.DEALER, address)
 
-    def connect_subscriber(self, name: str, address: str) -> None:
+    def connect_subscriber(
+        self, name: str, address: str, *, inbox_bytes: int = READ_BYTES_MAX
+    ) -> None:
         """Connect a SUBSCRIBER; else as ``connect_dealer``.
 
-        Subscriptions outlive reconnections: ``poll`` sends them again, so keep polling.
+        Subscriptions outlive reconnections: ``poll`` sends them again, so keep polling. While as
+        many frames have arrived as fit ``inbox_bytes`` (``read_max``), the other end is held back.
         """
-        self._connect(name, Role.SUBSCRIBER, address)
+        self._connect(name, Role.SUBSCRIBER, address, frames_max=read_max(inbox_bytes))
 
     def disconnect(self, name: str) -> None:
         """Close the socket ``name``, bound or connected; what it had queued is gone.
@@ -170,8 +175,8 @@ class Link:
         """Wait until something arrives, ``wake`` is called or ``timeout_s`` is over.
 
         Returns:
-            What arrived, in order for each peer; at most ``BATCH_MAX`` of each socket, the rest at
-            the next call. Empty after a timeout or a wake.
+            What arrived, in order for each peer; at most ``BATCH_MAX`` of each socket, of
+            ``BATCH_BYTES_MAX``, the rest at the next call. Empty after a timeout or a wake.
         """
         self._check_usable()
         timeout_ms = math.ceil(min(max(timeout_s, 0.0), POLL_S_MAX) * 1000)
@@ -268,9 +273,11 @@ class Link:
         self._poller.register(monitor, zmq.POLLIN)
         return bound.rstrip("\0")
 
-    def _connect(self, name: str, role: Role, address: str) -> None:
+    def _connect(self, name: str, role: Role, address: str, *, frames_max: int = 0) -> None:
         endpoint = checked(address)
         made = self._open(name, role, endpoint)
+        if frames_max:
+            made.setsockopt(zmq.RCVHWM, frames_max)
         try:
             made.connect(endpoint)
         except zmq.ZMQError as exc:
@@ -314,7 +321,10 @@ class Link:
         return True
 
     def _drain(self, port: _Port, into: list[Received]) -> None:
+        size = 0
         for _ in range(BATCH_MAX):
+            if size >= BATCH_BYTES_MAX:
+                return
             try:
                 message = _take(port)
             except zmq.Again:
@@ -325,6 +335,7 @@ class Link:
                 self.counts.dropped += 1
             else:
                 into.append(message)
+                size += len(message.frame)
 
     def _count_strangers(self, monitor: zmq.Socket[bytes]) -> None:
         for _ in range(BATCH_MAX):

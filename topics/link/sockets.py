@@ -11,6 +11,12 @@ that nobody chooses a name), XPUB_NODROP (one stopped reader would stop all the 
 how much of a queue is left. So each role bounds the frame as well, and a queue holds at most
 mark x frame: 64 MiB for a reader that stopped, when frames are at most 64 KiB as the wire says.
 What is larger, 256 KiB chunks on a ROUTER, is bounded above by the credit that its reader gave.
+What a SUBSCRIBER receives is bounded by the bytes that its process allows for it: beyond, TCP
+holds the publisher back, which drops.
+
+**Who pings.** The publisher: a reader that froze is cut off, and its queue there is freed. The
+reader must not: libzmq 4.3.5 ends a process (stream_engine_base.cpp: !_io_error) that pings over a
+connection that died while what it received filled a queue, and a reader's queue fills by a stall.
 One thing no option bounds: a peer that ends no message (MORE without end). Only authentication
 keeps such a peer out, so without keys only loopback is bound.
 """
@@ -25,7 +31,9 @@ FRAME_BYTES_MAX: Final = 1024 * 1024 + 256  # the wire's largest frame, and room
 SUBSCRIPTION_BYTES_MAX: Final = 256  # a prefix is 4 bytes, a barrier's nonce 20
 
 PUBLISHED_MAX: Final = 1000  # x 64 KiB: a stopped reader costs 64 MiB; at 1 KB, 30 ms of full speed
-READ_MAX: Final = 10_000  # a reader that decodes for 300 ms at full speed loses nothing
+SUBSCRIPTIONS_MAX: Final = 20_000  # twice what a reader sends that follows all of 4,096 topics
+READ_BYTES_MAX: Final = 64 << 20  # received and not read, unless a reader says otherwise
+READ_MIN: Final = 8  # frames; with fewer ZeroMQ's thread stops for each
 SENT_MAX: Final = 1000  # of 64 KiB, and of chunks as many as there is credit for
 QUEUED_MAX: Final = 256  # of at most 1 MiB, then TCP holds the sender back: nothing is lost
 
@@ -37,8 +45,8 @@ SILENT_S: Final = 2  # of a connection, until the kernel probes the other end
 PROBE_S: Final = 1
 PROBES: Final = 2  # without an answer: a black hole is seen within 4 s; a hung application is not
 UNACKNOWLEDGED_MS: Final = 4000  # the same for a connection with bytes under way
-PING_MS: Final = 1000  # a reader's sign of life, to the publisher alone
-PING_TTL_MS: Final = 3000  # without one: a process that froze is cut off, and its queue is freed
+PING_MS: Final = 1000  # of a publisher to each reader, whose library answers
+PONG_MS: Final = 3000  # without an answer: the process froze, or does not read
 BACKLOG: Final = 1024  # connections that arrive in one storm
 
 
@@ -84,7 +92,9 @@ OPTIONS: Final = {
     Role.PUBLISHER: _BOUND
     | {
         zmq.SNDHWM: PUBLISHED_MAX,
-        zmq.RCVHWM: READ_MAX,  # subscriptions: each reader of 256 topics sends 257 at once
+        zmq.RCVHWM: SUBSCRIPTIONS_MAX,
+        zmq.HEARTBEAT_IVL: PING_MS,
+        zmq.HEARTBEAT_TIMEOUT: PONG_MS,
         zmq.MAXMSGSIZE: SUBSCRIPTION_BYTES_MAX,
         # Every subscription is reported, also the second of a prefix: so is each reader's barrier.
         # Of unsubscriptions only the last of a prefix is reported: then nobody listens any more.
@@ -92,10 +102,8 @@ OPTIONS: Final = {
     },
     Role.SUBSCRIBER: _CONNECTED
     | {
-        zmq.SNDHWM: READ_MAX,  # subscriptions
-        zmq.RCVHWM: READ_MAX,
-        zmq.HEARTBEAT_IVL: PING_MS,
-        zmq.HEARTBEAT_TTL: PING_TTL_MS,
+        zmq.SNDHWM: SUBSCRIPTIONS_MAX,
+        zmq.RCVHWM: READ_BYTES_MAX // PUBLISHED_BYTES_MAX,
         zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX,
     },
     Role.ROUTER: _BOUND
@@ -113,3 +121,8 @@ OPTIONS: Final = {
         zmq.MAXMSGSIZE: FRAME_BYTES_MAX,
     },
 }
+
+
+def read_max(inbox_bytes: int) -> int:
+    """Return how many frames a SUBSCRIBER may have received whose inbox has ``inbox_bytes``."""
+    return max(inbox_bytes // PUBLISHED_BYTES_MAX, READ_MIN)

@@ -31,6 +31,11 @@ def at(topic: int) -> Account:
     return topic, FULL
 
 
+def test_inbox_is_of_what_the_operator_allows_and_not_free() -> None:
+    budget = Budget(1000, 200)
+    assert (budget.total_bytes, budget.limit_bytes, budget.free_bytes) == (1200, 1000, 1000)
+
+
 def test_reservation_counts_until_it_is_filled_and_never_twice() -> None:
     budget = Budget(1000)
     budget.reserve(at(1), 400)

@@ -10,7 +10,9 @@ import sys
 import pytest
 import zmq
 
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
+from topicast.topics.link import Link
 from topicast.topics.link.sockets import (
     FRAME_BYTES_MAX,
     OPTIONS,
@@ -174,6 +176,7 @@ def test_stopped_reader_costs_64_mib_at_most_and_the_others_nothing():
 STOPPED = """
 import psutil
 from topicast.tests.topics.link.stopping import reader_that_stops
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
 from topicast.topics.link import Link
 from topicast.topics.link.sockets import PUBLISHED_MAX
@@ -186,15 +189,66 @@ seen = []
 with reader_that_stops(address):
     until(lambda: seen.extend(hub.poll(0.02)) or len(seen) == 2, timeout_s=20)
     before = psutil.Process().memory_info().rss
+    peak = 0  # in the end the one that stopped is cut off, and its queue is freed
     for _ in range(4 * PUBLISHED_MAX // 10):  # 250 MiB, few of them under way
         assert all(hub.send("publisher", frame) for _ in range(10))
         got = []
         until(lambda: got.extend(reader.poll(0.02)) or len(got) == 10, timeout_s=20)
         assert {one.frame for one in got} == {frame}
-    grown = psutil.Process().memory_info().rss - before
-print(hub.counts.sent, reader.counts.received, grown)
+        peak = max(peak, psutil.Process().memory_info().rss)
+print(hub.counts.sent, reader.counts.received, peak - before)
 hub.close(), reader.close()
 """
+
+
+FLOODED = """
+import psutil, sys, time
+from topicast.tests.waiting import until
+from topicast.topics.link import Link
+
+reader = Link()
+reader.connect_subscriber("data", sys.argv[1], inbox_bytes=int(sys.argv[2]))
+reader.subscribe("data", b"a")
+until(lambda: reader.poll(0.02))
+before = psutil.Process().memory_info().rss
+began = time.monotonic()
+until(lambda: time.monotonic() > began + 6.0)  # it reads nothing, and nobody pings for it
+grown = psutil.Process().memory_info().rss - before
+got = []
+until(lambda: got.extend(reader.poll(0.02)) or any(b"last" in one.frame for one in got))
+print(grown)
+reader.close()
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("killed", [False, True], ids=["hub stays", "hub dies"])
+def test_reader_that_reads_nothing_holds_its_inbox_at_most_and_goes_on(killed):
+    """Given 250 MB for it, also if the hub dies meanwhile: ZeroMQ ended the process then."""
+    address = f"tcp://127.0.0.1:{steady_port()}"
+    run = [sys.executable, "-c", FLOODED, address, str(4 * MIB)]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    hub, frame = Link(), b"a" * 64 * 1024
+    hub.bind_publisher("publisher", address)
+    with subprocess.Popen(run, env=path, stdout=subprocess.PIPE, text=True) as reader:
+        try:
+            until(lambda: hub.poll(0.02))
+            hub.send("publisher", frame)
+            for _ in range(400):
+                hub.send_all("publisher", [frame] * 10)
+                hub.rest(0.005)
+            if killed:
+                hub.close()
+                hub = Link()
+                hub.bind_publisher("publisher", address)
+            while reader.poll() is None:
+                hub.poll(0.1)
+                hub.send("publisher", b"a last")
+            assert reader.returncode == 0
+            assert int(reader.stdout.read()) < 4 * MIB + 2 * MIB
+        finally:
+            reader.kill()
+            hub.close()
 
 
 READER = """
@@ -227,6 +281,7 @@ def test_process_that_froze_is_cut_off_and_comes_back_when_it_thaws(hub, frames)
 
 STALLED = """
 import time
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
 from topicast.topics.link import Link
 
