@@ -11,8 +11,9 @@ entry of it that has a lower version.
       └─ rows in order of their last change        prefix: the last PREFIX tombstone
 
 Invariant: both orders ascend by version, so that what changed since a version is at the ends of
-the dicts, and dropping a table of a million partitions replaces one group. Dicts keep that order by
-themselves: moving a key to the end of one takes 1 µs, of a SortedDict by version 9 µs.
+the dicts, and dropping a table replaces one group: what remains is to free its entries, 2 to 10 ms
+for a million partitions (tests/bench/bench_topic.py). Dicts keep that order by themselves: moving a
+key to the end of one takes 1 µs, of a SortedDict by version 9 µs.
 """
 
 from collections import deque
@@ -263,7 +264,7 @@ class Topic:
 
         Nothing may be filed below what was filed before it, unless it is held already: the
         orders are by version. Tombstones at or below the floor delete and leave no trace.
-        Cost: O(1) an entry, also for a PREFIX.
+        Cost: O(1) an entry; a PREFIX frees what it deletes, 0.1 to 0.3 µs for each block.
         """
         for entry in entries:
             if entry.version <= self.floor and entry.kind in (TOMBSTONE, PREFIX):

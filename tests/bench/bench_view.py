@@ -4,6 +4,7 @@ memory           bytes per cached partition, everything counted: 100,000 of 20 c
 entry            bytes per entry beside key and value, for ENTRY_OVERHEAD_BYTES
 table_first      table() after a change, table_again the second time, through Subscriber's own path
 change_1e6       one partition's block is applied to a table of that size
+drop_1e6         a table of that size is dropped, and freed, for no reader holds it
 partitions_1     one partition of 100,000 by filter, partitions_all every one of them built
 Run: make bench ARGS=tests/bench/bench_view.py
 """
@@ -23,7 +24,7 @@ from topicast.tests.bench.bench_representation import (
     structs,
     thrift_object,
 )
-from topicast.tests.bench.report import beside, best_s, best_us, say, target
+from topicast.tests.bench.report import RUNS, beside, best_s, best_us, say, target, timed_s
 from topicast.tests.bench.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.bulk import chunks
@@ -31,7 +32,13 @@ from topicast.topics.objects.names import block_key, parse_table_name, table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Partition
 from topicast.topics.objects.values import COMPLETE, TableValue, edit_partitions, encode_table_value
-from topicast.topics.topic import ENTRY_OVERHEAD_BYTES, FULL, Entry, accounted_bytes
+from topicast.topics.topic import (
+    ENTRY_OVERHEAD_BYTES,
+    FULL,
+    Entry,
+    accounted_bytes,
+    prefix_tombstone,
+)
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Chunk, Wanted
 
@@ -39,6 +46,7 @@ SEED = 5
 PARTITIONS = 100_000
 FEW = 5_000  # as hmsclient's objects
 BYTES_MAX, AGAIN_US_MAX = 50.0, 10.0
+DROP_US_MAX = 20_000.0  # in one turn, for the largest table
 COLUMNS = tuple(f"column_{number:02}" for number in range(20))
 NAME = "db.events"
 
@@ -158,6 +166,20 @@ def bench_change(view: View) -> None:
     say("view", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small))
 
 
+def drop_us(view: View, blocks: int) -> float:
+    """Return the microseconds in which a table of so many blocks is dropped and freed."""
+    group = b"db\0gone%d\0" % blocks
+    keys = [group + b"\x01%08d" % number for number in range(blocks)]
+    apply(view, 0, tuple([Entry(key, 1, 1, 1, 550, bytes(550)) for key in keys]))
+    return timed_s(lambda: apply(view, 0, (prefix_tombstone(group, 2),))) * 1e6
+
+
+def bench_drop(view: View) -> None:
+    small, large = (min(drop_us(view, blocks) for _ in range(RUNS)) for blocks in (4, 31_250))
+    reached = target(large, at_most=DROP_US_MAX)
+    say("view", "drop_1e6", us=large, **beside("a table of 1e2", ours=large, its=small), **reached)
+
+
 def bench_partitions(view: View) -> None:
     """Measure partitions(): what a filter costs, and building every object."""
     content = view.partitions("db", "events")
@@ -179,4 +201,5 @@ if __name__ == "__main__":
     view = bench_memory(travelled)
     bench_table(view)
     bench_change(view)
+    bench_drop(view)
     bench_partitions(view)
