@@ -106,6 +106,7 @@ class SimMetastore:
         self.away = False
         self.connections = 1
         self.known_as = ""  # its UUID
+        self.logs = True  # whether it records events
         self.life = 0  # grows whenever another metastore takes its place
         self._copy: Copy | None = None
         self.race: Callable[[], None] = lambda: None
@@ -325,6 +326,8 @@ class SimMetastore:
             )
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
+        if not self.logs:
+            return
         if not self.last_id or self.rng.random() >= 0.15:  # else two writers got one id
             self.last_id += 1
         message = json.dumps({"db": db, "table": name, "moment": self.moment, **body})

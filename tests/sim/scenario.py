@@ -112,6 +112,15 @@ class Script:
         """Discard every event, and end the connections."""
         self.world.metastore.clean_log()
 
+    def silent(self, _who: str) -> None:
+        """Record no event of what changes from now on."""
+        self.world.metastore.logs = False
+
+    def heard(self, _who: str) -> None:
+        """Record events again, and end the connections."""
+        self.world.metastore.logs = True
+        self.world.metastore.connections += 1
+
     # -- catalogd and hubs
 
     def crash(self, who: str) -> None:
@@ -139,6 +148,12 @@ class Script:
         assert catalog is not None
         self._say(f"catalogd: {catalog.status().metastore_found}")
         self._say(f"epochs begun anew: {self.world.counts['begun anew']}")
+
+    def problem(self, _who: str) -> None:
+        """Say why changes of the metastore do not arrive."""
+        catalog = self.world.catalogd.catalog
+        assert catalog is not None
+        self._say(f"problem: {catalog.namespace.metastore_problem().partition(':')[0]}")
 
     def save(self, who: str) -> None:
         """Keep a copy of the store, or of the metastore's database."""
