@@ -123,10 +123,6 @@ class Catalogd:
         while not self._stopping:
             self.run_once()
 
-    def is_loaded(self, db: str, table: str) -> bool:
-        """Return whether a table is held with all of its partitions."""
-        return self._catalog.tables.loaded((db, table))
-
     def stop(self) -> None:
         """Make ``run`` return; from any thread or a signal handler."""
         self._stopping = True

@@ -1,40 +1,79 @@
-"""Small changes while a table of 500,000 partitions is loaded, published and joined.
+"""Small changes while a table of 50,000 partitions is loaded, published and joined.
 
 loading_other, loading_same   catalogd loads it, a reader that holds everything takes it in
 joining_other, joining_same   a second reader drops and joins it, again and again
 
 Of each: a table of another topic, and one of the same; committed in the metastore -> read in the
-process of the first reader, beside the same while nothing is loaded. The metastore is in
-memory, in catalogd's process; all else is real. It is polled every 0.05 s.
+process of the first reader, beside the same while nothing is loaded. Everything is real. The
+metastore is polled without a pause, so no wait for a poll hides what a change waits for the table.
+``call_p99_ms`` is how long the metastore takes for the commit itself, ``idle_call_p99_ms``
+while nothing is loaded: what the metastore is slower is in the delays, too.
 Run: make bench ARGS=tests/bench/bench_head_of_line.py
 """
 
+import multiprocessing
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.report import beside, percentiles, say, target
-from topicast.tests.bench.served import DB, LARGE, NEAR, NUM_TOPICS, OTHER, SPAWN, Served, served
-from topicast.tests.bench.served import topic_of as topic
-from topicast.tests.cli.processes import statestored
+from topicast.tests.bench.metastores import add_partitions, create_large
+from topicast.tests.bench.report import beside, percentiles, quantile, say, target
+from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.cluster.fake_metastore import make_table
+from topicast.tests.integration.tables import connect
+from topicast.topics.errors import SourceError
+from topicast.topics.settings import parse_addresses
+from topicast.topics.topic import table_topic
 
 SEED: Final = 9
-PARTITIONS: Final = 500_000
+PARTITIONS: Final = 50_000
 IDLE_CHANGES: Final = 400
 JOINS: Final = 20
 EVERY_S: Final = 0.03  # on average
+POLL_S: Final = 0.001
 SLOWER_MAX: Final = 2.0
 BUDGET: Final = "1GB"
-TIMEOUT_S: Final = 120.0
+TIMEOUT_S: Final = 240.0
+DB: Final = "bench"
+LARGE: Final = "large"
+NUM_TOPICS: Final = 16
+NUMBERS: Final = range(1000)
+SPAWN: Final = multiprocessing.get_context("spawn")
 
-Committed = dict[tuple[str, int], float]
+
+def topic(table: str) -> int:
+    return table_topic(DB, table, NUM_TOPICS)
+
+
+OTHER: Final = next(f"other{n}" for n in NUMBERS if topic(f"other{n}") != topic(LARGE))
+NEAR: Final = next(f"near{n}" for n in NUMBERS if topic(f"near{n}") == topic(LARGE))
+"""The small tables: in another topic than the large one, and in the same."""
+
+
+@dataclass
+class Committed:
+    """Changes of the small tables: when each was, by table and revision; ms of each call."""
+
+    at: dict[tuple[str, int], float] = field(default_factory=dict)
+    calls_ms: list[float] = field(default_factory=list)
+
+    def add(self, other: "Committed") -> None:
+        self.at |= other.at
+        self.calls_ms += other.calls_ms
 
 
 class Reader:
@@ -66,10 +105,10 @@ class Reader:
             self.seen.append(self._told.recv())
         seen = [(revision, at) for name, revision, at in self.seen if name == table]
         delays = []
-        for (name, revision), begin in committed.items():
+        for (name, revision), begin in committed.at.items():
             if name == table:
                 delays.append(min(at for found, at in seen if found >= revision) - begin)
-        return [delay * 1000 for delay in delays]
+        return [max(delay, 0.0) * 1000 for delay in delays]
 
     def end(self) -> None:
         self._process.kill()
@@ -99,25 +138,31 @@ def _obey(catalog: Subscriber, orders: Connection) -> None:
         elif what == "join":
             catalog.join(topic(LARGE))
         else:
-            assert len(catalog.partition_names(f"{DB}.{LARGE}")) == PARTITIONS
+            while len(catalog.partition_names(f"{DB}.{LARGE}")) != PARTITIONS:
+                threading.Event().wait(0.1)
         orders.send(time.monotonic() - begin)
 
 
 class Changes:
     """Commits to the small tables, in turn, at random moments."""
 
-    def __init__(self, catalogd: Served) -> None:
-        self._catalogd = catalogd
+    def __init__(self, client: HMSClient) -> None:
+        self._client = client
+        self._tables = {name: client.get_table(DB, name) for name in (OTHER, NEAR)}
         self._rng = random.Random(SEED)
         self._revision = 0
 
     def commit(self, until: Callable[[], bool]) -> Committed:
         """Commit until ``until``; return when each was committed."""
-        committed: Committed = {}
+        committed = Committed()
         while not until():
             self._revision += 1
-            table = (OTHER, NEAR)[self._revision % 2]
-            committed[table, self._revision] = self._catalogd.change(table, self._revision)
+            name = (OTHER, NEAR)[self._revision % 2]
+            table, begin = self._tables[name], time.monotonic()
+            table.parameters["rev"] = str(self._revision)
+            self._client.alter_table(DB, name, table)
+            committed.at[name, self._revision] = end = time.monotonic()
+            committed.calls_ms.append((end - begin) * 1000)
             threading.Event().wait(self._rng.uniform(0.2, 1.8) * EVERY_S)
         threading.Event().wait(1.0)  # the last ones arrive
         return committed
@@ -129,6 +174,8 @@ def counted(count: int) -> Callable[[], bool]:
 
 
 def report(what: str, reader: Reader, idle: Committed, busy: Committed, **facts: object) -> None:
+    calls = {"call_p99_ms": quantile(busy.calls_ms, 0.99)}
+    calls["idle_call_p99_ms"] = quantile(idle.calls_ms, 0.99)
     for name, table in (("other", OTHER), ("same", NEAR)):
         calm, found = (percentiles(reader.delays_ms(table, of)) for of in (idle, busy))
         p99, idle_p99 = float(str(found["p99_ms"])), float(str(calm["p99_ms"]))
@@ -138,31 +185,40 @@ def report(what: str, reader: Reader, idle: Committed, busy: Committed, **facts:
             partitions=PARTITIONS,
             **facts,
             **found,
+            **calls,
             idle_p50_ms=calm["p50_ms"],
             **beside("idle p99_ms", ours=p99, its=idle_p99),
             **target(p99, at_most=SLOWER_MAX * idle_p99),
         )
 
 
-def measure(catalogd: Served, holder: Reader, joiner: Reader) -> None:
-    changes = Changes(catalogd)
+def measure(client: HMSClient, load: Callable[[], object], holder: Reader, joiner: Reader) -> None:
+    changes = Changes(client)
     idle = changes.commit(counted(IDLE_CHANGES))
-    begin = time.monotonic()
-    catalogd.create_large()
-    loading = changes.commit(catalogd.is_loaded)
+    begin, loader = time.monotonic(), threading.Thread(target=load)  # which waits for it
+    loader.start()
+    holder.order("count")
+    loading = changes.commit(lambda: holder.answered)
     facts = {"load_s": time.monotonic() - begin - 1.0}
-    for reader in (holder, joiner):
-        reader.order("count")
-        reader.wait()
+    holder.wait()
+    loader.join()
+    joiner.order("count")
+    joiner.wait()
     report("loading", holder, idle, loading, **facts)
     took, joining = [], Committed()
     for _ in range(JOINS):
         joiner.order("drop")
         joiner.wait()
         joiner.order("join")
-        joining |= changes.commit(lambda: joiner.answered)
+        joining.add(changes.commit(lambda: joiner.answered))
         took.append(joiner.wait())
     report("joining", holder, idle, joining, join_s=sum(took) / JOINS)
+
+
+def load_large(hub: str) -> None:
+    """Have catalogd read the large table; the reader says when it has it."""
+    with Operator(parse_addresses(hub), timeout_s=TIMEOUT_S) as visit, suppress(SourceError):
+        visit.order("refresh", (f"{DB}.{LARGE}",), sender="bench")
 
 
 def end(readers: Iterable[Reader]) -> None:
@@ -170,17 +226,37 @@ def end(readers: Iterable[Reader]) -> None:
         reader.end()
 
 
+@contextmanager
+def stack(folder: Path) -> Iterator[tuple[HMSClient, str]]:
+    """Run a metastore with all tables, and hub and catalogd, which know one partition of LARGE."""
+    with ExitStack() as started:
+        hive = started.enter_context(
+            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
+        )
+        client = started.enter_context(connect(hive.uri))
+        client.create_database(Database(DB, "", f"file:{folder}", {}))
+        for name in (OTHER, NEAR):
+            client.create_table(make_table(DB, name, location=f"file:{folder}/{name}"))
+        create_large(hive, client, (DB, LARGE), partitions=1)
+        address = started.enter_context(statestored(folder)).ready["address"]
+        flags = (f"--hms_event_polling_interval_s={POLL_S}", f"--num_topics={NUM_TOPICS}")
+        started.enter_context(catalogd(folder, *flags, hive=hive.uri, statestores=address))
+        with Subscriber(address, budget=BUDGET, timeout_s=TIMEOUT_S) as catalog:
+            catalog.sync(TIMEOUT_S)
+            assert len(catalog.partitions(f"{DB}.{LARGE}")) == 1
+        add_partitions(hive, LARGE, held=1, partitions=PARTITIONS)  # by SQL: no event tells of it
+        yield client, address
+
+
 def main() -> None:
-    with TemporaryDirectory() as temporary, ExitStack() as stack:
-        folder = Path(temporary)
-        hub = stack.enter_context(statestored(folder))
-        address = hub.ready["address"]
-        state = folder / "state"
-        state.mkdir()
-        catalogd = stack.enter_context(served(address, state, partitions=PARTITIONS))
-        readers = [Reader(address), Reader(address, quiet=True)]
-        stack.callback(end, readers)
-        measure(catalogd, *readers)
+    with (
+        TemporaryDirectory() as temporary,
+        stack(Path(temporary)) as (client, hub),
+        ExitStack() as started,
+    ):
+        readers = [Reader(hub), Reader(hub, quiet=True)]
+        started.callback(end, readers)
+        measure(client, partial(load_large, hub), *readers)
 
 
 if __name__ == "__main__":

@@ -50,9 +50,13 @@ def create_large(
     table = make_table(*name, location=f"{hive.warehouse}/{name[1]}", keys=[KEY])
     client.create_table(table)
     client.add_partitions([make_partition(table, ["00000000"])])
-    held = 1
+    add_partitions(hive, name[1], held=1, partitions=partitions)
+
+
+def add_partitions(hive: EmbeddedMetastore, table: str, *, held: int, partitions: int) -> None:
+    """Add partitions to a ``table`` of ``create_large``, which has ``held``; no event tells it."""
     while held < partitions:
-        for statement in _round(name[1], held, end=min(2 * held, partitions)):
+        for statement in _round(table, held, end=min(2 * held, partitions)):
             hive.sql(statement)
         held = min(2 * held, partitions)
 
