@@ -71,7 +71,10 @@ def used(pid: int) -> Used:
     """Return what a process has used until now."""
     own_s, zmq_s, wakes = 0.0, 0.0, 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        cpu_s = int((task / "schedstat").read_text().split()[0]) / NS
+        try:
+            cpu_s = int((task / "schedstat").read_text().split()[0]) / NS
+        except FileNotFoundError:
+            continue  # it has ended
         if (task / "comm").read_text().startswith(ZMQ):
             zmq_s += cpu_s
         else:

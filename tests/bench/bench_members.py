@@ -1,0 +1,326 @@
+"""What many drivers do to one hub: all join at once, all see a change, the hub dies and is back.
+
+join     from the word, which all get at once, until the last one is ready
+change   small changes, each committed -> notified to every driver's watches
+restart  the hub is killed and started again: until every topic of every driver is current
+
+A real statestored and real cores of subscribers on real sockets, all topics followed, 200 cores in
+a thread: what a driver does beside its core (threads, Spark) is that of its own machine. A
+broadcast is decoded once in a thread. Targets are for two cores, which hub and drivers share.
+Run: make bench ARGS=tests/bench/bench_members.py
+"""
+
+import os
+import secrets
+import signal
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from operator import eq
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from topicast.subscriber.config import Settings
+from topicast.subscriber.engine.core import Core
+from topicast.subscriber.protocol.shell import (
+    Channel,
+    ConnectCatalog,
+    ConnectData,
+    ConnectHub,
+    Effect,
+    Notify,
+    Received,
+    Send,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+    Watching,
+)
+from topicast.tests.bench.bench_idle import Used, used
+from topicast.tests.bench.catalogd import DB, SPAWN, BenchCatalogd
+from topicast.tests.bench.report import percentiles, say, target
+from topicast.tests.bench.source import Catalog
+from topicast.tests.cli.processes import statestored, steady_port
+from topicast.topics.link import Link
+from topicast.topics.topic import NUM_TOPICS_DEFAULT
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages import Heartbeat, Message
+
+MEMBERS: Final = 200  # each join takes 45 ms of the two cores, hub and driver together
+OF_A_PROCESS: Final = 200  # five sockets each: ZeroMQ allows a process about 1,000
+TABLES: Final = 100
+TABLE: Final = "t0"
+BUDGET_BYTES: Final = 16_000_000
+CHANGES: Final = 10
+EVERY_S: Final = 1.0
+TURN_S: Final = 0.05
+CHUNKS: Final = 4  # of a member in a turn: heartbeats wait for no more
+ORDERS_S: Final = 0.02  # between two looks at what the bench orders
+TIMEOUT_S: Final = 120.0
+
+JOIN_S_MAX: Final = 60.0
+CHANGE_MS_MAX: Final = 1000.0
+RESTART_S_MAX: Final = 5.0
+
+
+@lru_cache(maxsize=8)
+def decoded(frame: bytes) -> Message:
+    """Decode a broadcast, which all members of a thread receive."""
+    return decode(frame)
+
+
+class Members:
+    """The cores of some drivers, and the shell that they share."""
+
+    def __init__(self, hub: str, count: int) -> None:
+        self.seen: list[tuple[int, float]] = []  # versions of changes, and when
+        self.hubs = [0] * count  # by driver: the id in the last heartbeat
+        self._link = Link()
+        self._cores = [_core(hub, f"driver-{number}") for number in range(count)]
+        self._due_at = [0.0] * count  # each core's deadline
+        self._chunks: dict[int, deque[bytes]] = {}  # by number: frames that wait for their turn
+        self._connected: set[str] = set()
+
+    def watch(self) -> None:
+        """Let every driver collect changes from now on."""
+        for number, core in enumerate(self._cores):
+            self._perform(number, core.handle(Watching(on=True), now=time.monotonic()))
+
+    def ready(self) -> bool:
+        """Return whether every driver is ready."""
+        return all(core.subscriptions.ready() for core in self._cores)
+
+    def current(self, since: float, old: Iterable[int]) -> bool:
+        """Return whether each topic of every driver was current after ``since``, at no old hub."""
+        if any(map(eq, self.hubs, old)):
+            return False
+        now = time.monotonic()
+        replicas = (core.subscriptions.replicas for core in self._cores)
+        return all(one.lag_max_s(now=now) < now - since for one in replicas)
+
+    def turn(self, timeout_s: float) -> None:
+        """Let the cores handle what has arrived, or is due."""
+        wait_s = min(timeout_s, max(min(self._due_at) - time.monotonic(), 0.0))
+        facts: dict[int, list[Received | Tick]] = {}
+        for name, _, frame in self._link.poll(0.0 if self._chunks else wait_s):
+            channel, _, digits = name.partition(" ")
+            number = int(digits)
+            if channel == Channel.BULK:
+                self._chunks.setdefault(number, deque()).append(frame)
+                continue
+            message = decoded(frame) if channel == Channel.DATA else decode(frame)
+            if isinstance(message, Heartbeat):
+                self.hubs[number] = message.hub
+            facts.setdefault(number, []).append(Received(Channel(channel), message))
+        for number, chunks in list(self._chunks.items()):
+            frames = [chunks.popleft() for _ in range(min(CHUNKS, len(chunks)))]
+            news = facts.setdefault(number, [])
+            news += [Received(Channel.BULK, decode(frame)) for frame in frames]
+            if not chunks:
+                del self._chunks[number]
+        now = time.monotonic()
+        for number, due_at in enumerate(self._due_at):
+            if now >= due_at:
+                facts.setdefault(number, []).append(Tick())
+        for number, some in facts.items():
+            self._handle(number, some)
+
+    def _handle(self, number: int, facts: Sequence[Received | Tick]) -> None:
+        core = self._cores[number]
+        self._perform(number, core.handle_all(facts, now=time.monotonic()))
+        self._due_at[number] = core.deadline
+
+    def _perform(self, number: int, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(channel=channel, message=message):
+                    if f"{channel} {number}" in self._connected:
+                        self._link.send(f"{channel} {number}", encode(message))
+                case Subscribe(prefix=prefix):
+                    self._link.subscribe(f"{Channel.DATA} {number}", prefix)
+                case Unsubscribe(prefix=prefix):
+                    self._link.unsubscribe(f"{Channel.DATA} {number}", prefix)
+                case ConnectHub(address=address):
+                    self._connect(number, address, Channel.CONTROL, Channel.BULK)
+                case ConnectData(address=address):
+                    self._connect(number, address, Channel.DATA)
+                case ConnectCatalog(address=address):
+                    self._connect(number, address, Channel.SERVICE, Channel.PULLS)
+                case Notify(changes=changes):
+                    now = time.monotonic()
+                    self.seen += [
+                        (one.version, now) for one in changes if one.object == f"{DB}.{TABLE}"
+                    ]
+                case _:
+                    raise AssertionError(effect)
+
+    def _connect(self, number: int, address: str, *channels: Channel) -> None:
+        for channel in channels:
+            name = f"{channel} {number}"
+            if name in self._connected:
+                self._link.disconnect(name)
+            self._connected.add(name)
+            connect = self._link.connect_dealer
+            if channel is Channel.DATA:
+                connect = self._link.connect_subscriber
+            connect(name, address)
+
+
+def _core(hub: str, name: str) -> Core:
+    settings = Settings(statestores=(hub,), budget_bytes=BUDGET_BYTES, name=name, automatic=False)
+    return Core(settings, new_id=lambda: secrets.token_bytes(16))
+
+
+def _crowd(hub: str, count: int, pipe: Connection) -> None:
+    members = Members(hub, count)
+    pipe.send("made")
+    assert pipe.recv() == ("join",)
+    members.watch()
+    waiting: Any = ("join",)
+    old: tuple[int, ...] = ()
+    look_at = 0.0
+    while True:
+        members.turn(TURN_S)
+        if time.monotonic() < look_at:
+            continue
+        look_at = time.monotonic() + ORDERS_S
+        waiting = pipe.recv() if pipe.poll() else waiting
+        match waiting:
+            case ("join",) if members.ready():
+                pipe.send(time.monotonic())
+            case ("seen", changes) if len(members.seen) >= changes * count:
+                pipe.send(members.seen)
+            case ("hubs",):
+                old = tuple(members.hubs)
+                pipe.send("noted")
+            case ("current", since) if members.current(since, old):
+                pipe.send(time.monotonic())
+            case _:
+                continue
+        waiting = None
+
+
+class Crowd:
+    """A process with ``count`` drivers; ``ask`` lets it do something."""
+
+    def __init__(self, hub: str, count: int) -> None:
+        self._pipe, theirs = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=_crowd, args=(hub, count, theirs), daemon=True)
+        self._process.start()
+        self.count = count
+
+    @property
+    def used(self) -> Used:
+        assert self._process.pid is not None
+        return used(self._process.pid)
+
+    @property
+    def answered(self) -> bool:
+        return self._pipe.poll()
+
+    def ask(self, *words: object) -> None:
+        self._pipe.send(words)
+
+    def answer(self) -> Any:
+        return self._pipe.recv()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+class Stand:
+    """The hub, catalogd and the crowds."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._folder = Path(stack.enter_context(TemporaryDirectory()))
+        self._port = steady_port()
+        self.hub = self._start_hub()
+        self.catalog = Catalog(NUM_TOPICS_DEFAULT)
+        self.catalog.create_database(DB)
+        for number in range(TABLES):
+            self.catalog.create_table(DB, f"t{number}")
+        address = self.hub.ready["address"]
+        self.catalogd = stack.enter_context(closing(BenchCatalogd(self.catalog, address)))
+        self.catalogd.settle()
+        self.crowds = [Crowd(address, OF_A_PROCESS) for _ in range(MEMBERS // OF_A_PROCESS)]
+        for crowd in self.crowds:
+            stack.callback(crowd.end)
+        self.answers()
+
+    def ask(self, *words: object) -> list[Any]:
+        """Let all crowds do something, and turn until all have answered."""
+        for crowd in self.crowds:
+            crowd.ask(*words)
+        return self.answers()
+
+    def answers(self) -> list[Any]:
+        """Turn until all crowds have answered."""
+        until = time.monotonic() + TIMEOUT_S
+        while not all(crowd.answered for crowd in self.crowds):
+            self.catalogd.turn(TURN_S / 10)
+            assert time.monotonic() < until, "the drivers do not settle, or have missed a change"
+        return [crowd.answer() for crowd in self.crowds]
+
+    @property
+    def used_s(self) -> dict[str, float]:
+        """CPU seconds so far: of the hub's threads, and of all drivers."""
+        hub, crowds = used(self.hub.process.pid), [crowd.used for crowd in self.crowds]
+        drivers_s = sum(one.own_s + one.zmq_s for one in crowds)
+        return {"hub_s": hub.own_s, "hub_zmq_s": hub.zmq_s, "drivers_s": drivers_s}
+
+    def kill_hub(self) -> None:
+        """Kill the hub and start it again at its port."""
+        self.hub.end(signal.SIGKILL)
+        self.hub = self._start_hub()
+
+    def delays_ms(self) -> Iterator[float]:
+        """Yield how long each driver waits for each of some changes."""
+        topic = self.catalog.topic(DB, TABLE)
+        for number in range(CHANGES):
+            columns = (f"c{number}",)
+            self.catalogd.commit(self.catalog.put_table(DB, TABLE, columns=columns))
+            self.catalogd.turn(EVERY_S)
+        for seen in self.ask("seen", CHANGES):
+            yield from ((at - self.catalogd.at[topic, version]) * 1000 for version, at in seen)
+
+    def _start_hub(self) -> Any:
+        flags = (f"--state_store_port={self._port}",)
+        return self._stack.enter_context(statestored(self._folder, *flags))
+
+
+def measure(stand: Stand) -> None:
+    facts = {"members": MEMBERS, "topics": NUM_TOPICS_DEFAULT, "cores": os.cpu_count()}
+    before, began = stand.used_s, time.monotonic()
+    joined_s = max(stand.ask("join")) - began
+    spent = {name: at - before[name] for name, at in stand.used_s.items()}
+    reached = target(joined_s, at_most=JOIN_S_MAX)
+    say("members", "join", **facts, took_s=joined_s, **spent, **reached)
+
+    delays = percentiles(stand.delays_ms())
+    reached = target(float(str(delays["p99_ms"])), at_most=CHANGE_MS_MAX)
+    say("members", "change", **facts, **delays, **reached)
+
+    stand.ask("hubs")
+    killed_at = time.monotonic()
+    drivers_s = stand.used_s["drivers_s"]
+    stand.kill_hub()
+    restarted_s = max(stand.ask("current", killed_at)) - killed_at
+    after = stand.used_s
+    after["drivers_s"] -= drivers_s
+    reached = target(restarted_s, at_most=RESTART_S_MAX)
+    say("members", "restart", **facts, all_current_s=restarted_s, **after, **reached)
+
+
+def main() -> None:
+    with ExitStack() as stack:
+        measure(Stand(stack))
+
+
+if __name__ == "__main__":
+    main()
