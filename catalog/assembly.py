@@ -13,7 +13,7 @@ from ..topics.link import Link
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig
-from .core import Catalog
+from .core import Catalog, Settings
 from .ingest.poller import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
 from .metastore.addresses import Addresses
@@ -25,7 +25,6 @@ from .storage.store import Store
 
 CATALOG_NAME = "hive"  # the only catalog of most Hive metastores
 REMEDY = "remove the state folder and start anew"
-HMS_TIMEOUT_S = 60.0  # a read of 1,000 partitions takes 0.2 s; a call that hangs must end
 
 
 def build(
@@ -40,7 +39,8 @@ def build(
         StoreError: the state folder cannot be used.
         LinkError: the port is taken.
     """
-    addresses = Addresses(config.hive_metastore_uris)
+    client = config.metastore_client()
+    addresses = Addresses(client.uris, tls=client.tls)
     with ExitStack() as failing:
         store = Store.open(
             Path(config.state_dir),
@@ -55,7 +55,8 @@ def build(
         failing.callback(link.close)
         address = link.bind_router(SERVICE, str(config.service_address()))
         topics = load_topics(store, topic_ids(config.num_topics))
-        catalog = _catalog(topics, store=store, config=config)
+        settings = config.core(client.uris)
+        catalog = _catalog(topics, store=store, settings=settings)
         policy = _policy(store)
         published = PublishedState(
             topics=topics,
@@ -65,7 +66,7 @@ def build(
             mode=policy.mode,
         )
         catalog.backfill.change(config.mode(policy.mode))
-        opened = open_metastore or partial(Hms, addresses, timeout_s=HMS_TIMEOUT_S)
+        opened = open_metastore or partial(Hms, addresses, timeout_s=client.timeout_s)
         registration = secrets.token_bytes(16)
         hubs = [
             HubConnection(
@@ -78,7 +79,7 @@ def build(
             catalog,
             store,
             link,
-            renew=lambda topics, why: _catalog(topics, store=store, config=config, finding=why),
+            renew=lambda topics, why: _catalog(topics, store=store, settings=settings, finding=why),
             published=published,
             hubs=hubs,
             make_read_threads=lambda deliver: ReadThreads(
@@ -90,13 +91,13 @@ def build(
 
 
 def _catalog(
-    topics: dict[int, Topic], *, store: Store, config: CatalogdConfig, finding: str = ""
+    topics: dict[int, Topic], *, store: Store, settings: Settings, finding: str = ""
 ) -> Catalog:
     return Catalog(
         topics,
         starts=store.starts,
         window=_window(store),
-        settings=config.core(),
+        settings=settings,
         policy=_policy(store),
         writes=store.load_writes(),
         finding=finding,

@@ -9,6 +9,7 @@ from ..topics.settings import Address, listen_address, parse_addresses
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
+from .metastore.hive_site import MetastoreClient, metastore_client
 from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 
@@ -29,7 +30,11 @@ class CatalogdConfig:
         ConfigError: a value is not allowed; names it, and the allowed ones.
     """
 
-    hive_metastore_uris: str = "thrift://127.0.0.1:9083"
+    hive_metastore_uris: str | None = None
+    hive_site: Path | None = None
+    hive_metastore_use_ssl: bool | None = None
+    hive_metastore_truststore: Path | None = None
+    hive_metastore_truststore_password_file: Path | None = None
     statestores: str = "tcp://127.0.0.1:24000"
     catalog_service_host: str = "127.0.0.1"
     catalog_service_port: int = PORT_DEFAULT
@@ -88,13 +93,23 @@ class CatalogdConfig:
             overrides_text(stored) if overrides is None else overrides,
         )
 
-    def core(self) -> Settings:
-        """Return the settings of the core."""
+    def metastore_client(self) -> MetastoreClient:
+        """Return how to connect to the metastore; reads the files that are named."""
+        return metastore_client(
+            uris=self.hive_metastore_uris,
+            hive_site=self.hive_site,
+            use_ssl=self.hive_metastore_use_ssl,
+            truststore=self.hive_metastore_truststore,
+            truststore_password_file=self.hive_metastore_truststore_password_file,
+        )
+
+    def core(self, metastore: str) -> Settings:
+        """Return the settings of the core; ``metastore`` is what operators know it by."""
         blacklisted = (db.strip().lower() for db in self.blacklisted_dbs.split(","))
         return Settings(
             polling_interval_s=self.hms_event_polling_interval_s,
             load_in_background=self.load_catalog_in_background,
             reads_max=self.num_metadata_loading_threads,
             blacklisted_dbs=tuple(db for db in blacklisted if db),
-            metastore=self.hive_metastore_uris,
+            metastore=metastore,
         )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ..catalog.config import CatalogdConfig
+from ..catalog.metastore.hive_site import URIS_DEFAULT
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
 from ..topics.settings import state_folder
@@ -42,6 +43,10 @@ STATESTORED_FLAGS: Final = {
 }
 CATALOGD_FLAGS: Final = {
     "hive_metastore_uris": "Metastores as in Hive, separated by commas: thrift://host:port,…",
+    "hive_site": "Hive's own settings of the metastore's clients, hive-site.xml; flags come first.",
+    "hive_metastore_use_ssl": "Connect to the metastore by TLS.",
+    "hive_metastore_truststore": "Certificates that are trusted: PEM, PKCS 12 or JKS.",
+    "hive_metastore_truststore_password_file": "File with the password of the truststore.",
     "statestores": "Every statestored to publish to, separated by commas: tcp://host:port,…",
     "catalog_service_host": "Address to serve pulls and syncs on; without keys a loopback one.",
     "catalog_service_port": "Port to serve pulls and syncs on. 0 takes any free one.",
@@ -100,6 +105,9 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     meanings=CATALOGD_FLAGS,
     defaults={
         "state_dir": (state_folder("catalogd", os.environ), "~/.local/state/topicast/catalogd"),
+        "hive_metastore_uris": (None, f"those of --hive_site, else {URIS_DEFAULT}"),
+        "hive_metastore_use_ssl": (None, "as --hive_site says, else false"),
+        "hive_metastore_truststore": (None, "that of --hive_site, else those of the system"),
         "catalog_topic_mode": (None, "the stored one, at first mixed"),
         "catalog_topic_mode_overrides": (None, "the stored ones, at first none"),
     },

@@ -125,11 +125,11 @@ def _default(field: "Field[Any]") -> Any:
 
 def _how(hint: Any, default: Any) -> dict[str, Any]:
     """Return the keywords of click's option for a value of the type ``hint``."""
-    if hint is bool:
+    if hint in (bool, bool | None):
         # As gflags has it: --flag, --flag=true, --flag=false.
         return {"type": bool, "is_flag": False, "flag_value": "true", "default": default}
     if hint == str | None:
         return {"type": str, "default": default}
-    if hint is Path:
+    if hint in (Path, Path | None):
         return {"type": click.Path(path_type=Path), "default": default}
     return {"type": hint, "default": default}

@@ -30,6 +30,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "sortedcontainers": ("topics/*", "catalog/*", "subscriber/*"),
     "hmsclient": ("catalog/metastore/*",),
     "thrift": ("catalog/metastore/*",),
+    "cryptography": ("catalog/metastore/truststore.py",),
     "py4j": (
         "catalog/metastore/embedded/server.py",
         "subscriber/spark/refresh/catalyst.py",

@@ -7,6 +7,7 @@ A metastore that hangs accepts connections and requests, and never answers. A lo
 same from its own connection, so a short call on a connection of its own tells them apart.
 """
 
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +27,11 @@ class AddressDied(Exception):
 class Address:
     """One address of the metastore; any thread may use it."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> None:
+        """``tls``: None where connections are plain."""
         self.host = host
         self.port = port
+        self.tls = tls
         self.failed_at = 0.0  # the last failure, on the monotonic clock; 0: there was none
         self.deaths = 0  # how often it was found dead; connections of before are of no use
         self._answered_at = 0.0  # the last byte or answer on any connection, on the same clock
@@ -79,13 +82,13 @@ class Address:
 class Addresses:
     """Every address of one metastore."""
 
-    def __init__(self, uris: str) -> None:
-        """Read a comma list of ``thrift://host:port``.
+    def __init__(self, uris: str, *, tls: ssl.SSLContext | None = None) -> None:
+        """Read a comma list of ``thrift://host:port``; connections are plain without ``tls``.
 
         Raises:
             ConfigError: one of them is something else, or there is none.
         """
-        self.all = tuple(Address(host, port) for host, port in parse_uris(uris))
+        self.all = tuple(Address(host, port, tls=tls) for host, port in parse_uris(uris))
 
     def in_turn(self) -> tuple[Address, ...]:
         """Return them in the order given, but last those that failed, the latest at the end."""

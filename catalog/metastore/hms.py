@@ -15,6 +15,7 @@ columns (4.5 MB): 12 ms, against 170 ms for decoding, and every field survives, 
 import getpass
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import suppress
@@ -325,7 +326,7 @@ class _Connection:
     def __init__(self, address: Address, *, timeout_s: float) -> None:
         self.address = address
         self._born = address.deaths
-        self.capture = Capture(address.host, address.port, timeout_s=timeout_s)
+        self.capture = Capture(address.host, address.port, tls=address.tls, timeout_s=timeout_s)
         protocol = self._protocol = accelerated(self.capture)
         self.client = HMSClient(iprot=protocol)
         self.slicer = Slicer(protocol)
@@ -536,11 +537,14 @@ def _batches(names: Sequence[str], size_max: int) -> Iterator[list[str]]:
 class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thrift is untyped
     """A socket as a Thrift transport, which records every byte since ``begin_reply``."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
+    def __init__(
+        self, host: str, port: int, *, timeout_s: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         """Connect; ``timeout_s`` limits each wait for bytes, and may be changed.
 
         Raises:
-            OSError: nobody listens there, or not within CONNECT_S_MAX.
+            OSError: nobody listens there, or not within CONNECT_S_MAX; or ``tls`` does not trust
+                the server, or the server has none.
         """
         self.timeout_s = timeout_s
         self._received: Callable[[], None] = lambda: None
@@ -548,6 +552,8 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         self._socket = socket.create_connection((host, port), min(timeout_s, CONNECT_S_MAX))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if tls is not None:
+            self._socket = _encrypted(self._socket, host, tls)
         self._request: list[bytes] = []
         self.begin_reply()
 
@@ -626,6 +632,18 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+
+def _encrypted(plain: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    try:
+        return tls.wrap_socket(plain, server_hostname=host)
+    except OSError as exc:
+        plain.close()
+        if isinstance(exc, ssl.SSLCertVerificationError):
+            why = f"its certificate is not accepted: {exc.verify_message}"
+        else:
+            why = f"no TLS there ({exc}): is hive.metastore.use.SSL set at it?"
+        raise ConnectionRefusedError(why) from exc
 
 
 def accelerated(transport: Capture) -> Any:

@@ -191,7 +191,7 @@ def test_core_gets_what_it_needs() -> None:
         num_metadata_loading_threads=9,
         blacklisted_dbs=" Sys ,, tmp",
     )
-    settings = config.core()
+    settings = config.core("thrift://hms:1")
     assert settings.polling_interval_s == 0.0
     assert not settings.load_in_background
     assert settings.reads_max == 9

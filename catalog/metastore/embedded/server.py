@@ -44,7 +44,8 @@ class EmbeddedMetastore:
 
     ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
     for speed later on, as a metastore of weeks has it; ``events=False`` leaves out the listener
-    that records events, as Hive does by default. ``progress`` is called with a line before
+    that records events, as Hive does by default. ``keystore``: a PKCS 12 file with a key, and its
+    password; the metastore speaks TLS then. ``progress`` is called with a line before
     each step that takes long.
     """
 
@@ -57,6 +58,7 @@ class EmbeddedMetastore:
         durable: bool,
         optimized: bool = False,
         events: bool = True,
+        keystore: tuple[Path, str] | None = None,
         progress: Callable[[str], None] = lambda _text: None,
         cache: Path | None = None,
     ) -> None:
@@ -65,6 +67,7 @@ class EmbeddedMetastore:
         self._java_named = java
         self._options = (*(() if optimized else QUICK), *(() if durable else NOT_DURABLE))
         self._events = events
+        self._keystore = keystore
         self._progress = progress
         self._cache = cache or cache_folder()
         self._server: _Server | None = None
@@ -90,7 +93,7 @@ class EmbeddedMetastore:
         try:
             if fresh:
                 self._server.sql(site.MOVE_DEFAULT_DATABASE, site.warehouse(self._folder))
-            got = self._server.serve(self._port)
+            got = self._server.serve(self._port, self._keystore)
         except BaseException:
             self.stop()
             raise
@@ -229,16 +232,16 @@ class _Server:
         except Py4JError as exc:
             raise SourceError(f"metastore in {self._folder}: {_reason(exc)}") from exc
 
-    def serve(self, port: int) -> int:
+    def serve(self, port: int, keystore: tuple[Path, str] | None = None) -> int:
         """Answer on ``port``, or on another where that is taken; return which."""
         try:
             self._connected().close()
-            return self._serve(port)
+            return self._serve(port, keystore)
         except Py4JError as exc:
             log = self._folder / "metastore.log"
             raise SourceError(f"the metastore did not start: {_reason(exc)}; see {log}") from exc
 
-    def _serve(self, port: int) -> int:
+    def _serve(self, port: int, keystore: tuple[Path, str] | None) -> int:
         jvm = self._jvm.view
         named = jvm.java.lang.Class.forName
         metastore = jvm.org.apache.hadoop.hive.metastore
@@ -249,7 +252,7 @@ class _Server:
             conf.set(name, value)
         handler = metastore.HiveMetaStore.HMSHandler("topicast", conf, False)  # noqa: FBT003  Java
         proxy = metastore.RetryingHMSHandler.getProxy(conf, handler, False)  # noqa: FBT003  Java
-        socket = self._listen(port)
+        socket = self._listen(port) if keystore is None else self._listen_encrypted(port, *keystore)
         thrift = jvm.org.apache.thrift
         transport = jvm.org.apache.hadoop.hive.thrift.TUGIContainingTransport.Factory()
         args = (
@@ -272,6 +275,15 @@ class _Server:
             if not port:
                 raise
             return listen(address(HOST, 0))
+
+    def _listen_encrypted(self, port: int, keystore: Path, password: str) -> Any:
+        """Listen as Hive does with ``hive.metastore.use.SSL``."""
+        jvm = self._jvm.view
+        tls = jvm.org.apache.thrift.transport.TSSLTransportFactory
+        parameters = tls.TSSLTransportParameters()
+        parameters.setKeyStore(str(keystore), password, None, "PKCS12")
+        host = jvm.java.net.InetAddress.getByName(HOST)
+        return tls.getServerSocket(port, 0, host, parameters)
 
     def _run_in_java(self, target: Any, method: str) -> None:
         """Call ``target.method()`` on a thread of the JVM's own, so that none of ours waits."""
