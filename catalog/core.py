@@ -32,6 +32,7 @@ from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Resul
 from .ingest.name_check import BLOCKS_COMPARED_MAX, Name, NameCheck
 from .ingest.poller import (
     REFUSED,
+    UNPROVEN,
     EventWindow,
     Gap,
     Poll,
@@ -496,7 +497,7 @@ class Catalog:
         )
         return Status(
             problem=problem,
-            warning=warning,
+            warning=warning or (UNPROVEN if self.poller.unproven and not problem else ""),
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,

@@ -54,6 +54,10 @@ NO_LISTENER: Final = (
     "the metastore records no events, and its changes never arrive: "
     f"{LISTENER_SETTING}; then everything is read again"
 )
+UNPROVEN: Final = (
+    "the metastore does not say whether it records events, and none has come since it was "
+    "connected: until one comes, only names are compared with it, and a sync compares them all"
+)
 REFUSED: Final = "the metastore refuses to tell its events: "
 
 _IDS: Final = Struct(">qq")

@@ -12,6 +12,7 @@ from topicast.catalog.ingest.poller import (
     NO_LISTENER,
     REFUSED,
     REFUSED_S,
+    UNPROVEN,
     WINDOW_S,
     Poll,
 )
@@ -103,11 +104,17 @@ def test_listener_that_was_missing_is_not_forgotten_over_refusals(core: Alone) -
     assert (told(core), core.tables()) == ("", ["t", "u"])
 
 
-def test_metastore_that_does_not_say_whether_it_records_is_believed(core: Alone) -> None:
+def test_metastore_that_does_not_say_whether_it_records_is_a_warning_until_an_event_comes(
+    core: Alone,
+) -> None:
     core.metastore.records = None
+    core.metastore.connections += 1
     core.wait(CHECK_S + 1)
-    assert told(core) == ""
-    core.answer_to(Sync(request=9), Synced, turns=4)
+    assert (told(core), core.catalog.status().warning) == ("", UNPROVEN)
+    core.answer_to(Sync(request=9), Synced, turns=8)
+    core.create("d", "u")
+    core.wait(1)
+    assert (core.catalog.status().problem, core.catalog.status().warning) == ("", "")
 
 
 def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> None:
