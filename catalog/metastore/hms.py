@@ -17,11 +17,10 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from io import BytesIO
-from itertools import islice
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -75,6 +74,7 @@ SLICE_S: Final = 0.5  # of a wait for an answer; between two the address may be 
 SLICE_S_MIN: Final = 0.001  # the last one; 0 would not wait at all
 RECV_BYTES: Final = 256 << 10
 REPLY_BYTES_MAX: Final = 1 << 30  # one ADD_PARTITION message of 100,000 partitions is 230 MB
+OBJECTS_REPLY_BYTES_MAX: Final = 128 << 20  # one struct takes 100 MB; of several, fewer are read
 STRING_BYTES_MAX: Final = REPLY_BYTES_MAX  # Thrift's own default, 16 MB, is less than one message
 ITEMS_MAX: Final = 1 << 26  # of one list or map: more do not fit into REPLY_BYTES_MAX
 
@@ -109,6 +109,8 @@ class Hms:
         self._addresses = Addresses(uris) if isinstance(uris, str) else uris
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
+        self._tables_batch = _Batch(TABLES_PER_CALL_MAX)
+        self._partitions_batch = _Batch(PARTITIONS_PER_CALL_MAX)
         self.connections = 0  # that were made
 
     def uuid(self) -> str:
@@ -158,11 +160,12 @@ class Hms:
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""
-        found: dict[str, bytes] = {}
-        for batch in _batches(names, TABLES_PER_CALL_MAX):
-            what = f"read {len(batch)} tables of {db}"
-            found.update(self._call(what, partial(_Connection.tables, db=db, names=batch)))
-        return found
+
+        def read(some: list[str]) -> dict[str, bytes]:
+            what = f"read {len(some)} tables of {db}"
+            return self._call(what, partial(_Connection.tables, db=db, names=some))
+
+        return self._in_batches(names, self._tables_batch, read)
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
         """Return the names of all partitions."""
@@ -175,11 +178,32 @@ class Hms:
 
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Partition`` structs of those of ``names`` that exist."""
+
+        def read(some: list[str]) -> dict[str, bytes]:
+            call = partial(_Connection.partitions, db=db, table=table, names=some)
+            return self._call_of_table(f"read {len(some)} partitions", call, db=db, table=table)
+
+        return self._in_batches(names, self._partitions_batch, read)
+
+    def _in_batches(
+        self, names: Sequence[str], batch: "_Batch", read: Callable[[list[str]], dict[str, bytes]]
+    ) -> dict[str, bytes]:
+        """Return what ``read`` returns for ``names``, fewer at once while replies are too long."""
         found: dict[str, bytes] = {}
-        for batch in _batches(names, PARTITIONS_PER_CALL_MAX):
-            read = partial(_Connection.partitions, db=db, table=table, names=batch)
-            what = f"read {len(batch)} partitions"
-            found.update(self._call_of_table(what, read, db=db, table=table))
+        rest = list(names)
+        while rest:
+            some = rest[: batch.size]
+            try:
+                found.update(read(some))
+            except _TooLong:
+                if len(some) == 1:
+                    raise
+                batch.size = len(some) // 2
+                continue
+            rest = rest[len(some) :]
+            received_bytes = self._connection.capture.received_bytes if self._connection else 0
+            if received_bytes < OBJECTS_REPLY_BYTES_MAX // 4:
+                batch.size = min(2 * batch.size, batch.size_max)
         return found
 
     def _setting(self, name: str) -> str | None:
@@ -232,6 +256,7 @@ class Hms:
     def _once(self, what: str, call: "Callable[[_Connection], T]", *, timeout_s: float) -> T:
         connection = self._connected()
         connection.capture.timeout_s = timeout_s
+        connection.capture.reply_bytes_max = REPLY_BYTES_MAX
         connection.capture.begin_reply()
         failed = f"cannot {what} at {connection.address}"
         try:
@@ -243,6 +268,9 @@ class Hms:
         except AddressDied as exc:
             self.close()
             raise _Lost(f"{failed}: timed out", server_died=True) from exc
+        except _ReplyTooLong as exc:  # the rest of it is still under way
+            self.close()
+            raise _TooLong(f"{failed}: {exc}") from exc
         except Exception as exc:  # malformed bytes make Thrift's C decoder raise anything
             if isinstance(exc, TException) and hasattr(exc, "thrift_spec"):
                 raise SourceRefused(f"{failed}: {_reason(exc)}") from exc
@@ -273,6 +301,22 @@ class Hms:
             else:
                 return self._connection
         raise SourceError(f"no metastore reached: {', '.join(refusals)}")
+
+
+class _Batch:
+    """How many objects one call reads: ``size``, which is less while they are large."""
+
+    def __init__(self, size_max: int) -> None:
+        self.size_max = size_max
+        self.size = size_max
+
+
+class _ReplyTooLong(OverflowError):
+    """A reply has more bytes than its request allows."""
+
+
+class _TooLong(SourceError):
+    """A reply was too long: a request for less may be answered."""
 
 
 class _Lost(SourceError):
@@ -415,6 +459,7 @@ class _Connection:
 
     def tables(self, db: str, names: list[str]) -> dict[str, bytes]:
         """Read tables by the first way that this server has."""
+        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
         while True:
             try:
                 return dict(self._table_readers[0](db, names))
@@ -448,6 +493,7 @@ class _Connection:
         return list(found.items())
 
     def partitions(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
+        self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
         self.client.send_get_partitions_by_names(db, table, names)
         slices = self.slicer.read(ThriftHiveMetastore.get_partitions_by_names_result, VALUES_ONLY)
         keys = partition_keys(names[0])
@@ -528,12 +574,6 @@ def _reason(exc: BaseException) -> str:
     return str(text).strip().splitlines()[0]
 
 
-def _batches(names: Sequence[str], size_max: int) -> Iterator[list[str]]:
-    rest = iter(names)
-    while batch := list(islice(rest, size_max)):
-        yield batch
-
-
 class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thrift is untyped
     """A socket as a Thrift transport, which records every byte since ``begin_reply``."""
 
@@ -547,6 +587,7 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
                 the server, or the server has none.
         """
         self.timeout_s = timeout_s
+        self.reply_bytes_max = REPLY_BYTES_MAX  # of the next replies
         self._received: Callable[[], None] = lambda: None
         self._waiting: Callable[[], None] = lambda: None
         self._socket = socket.create_connection((host, port), min(timeout_s, CONNECT_S_MAX))
@@ -604,8 +645,8 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
             if not chunk:
                 raise EOFError("the metastore closed the connection")
             self.received_bytes += len(chunk)
-            if self.received_bytes > REPLY_BYTES_MAX:
-                raise OverflowError(f"reply of more than {REPLY_BYTES_MAX} bytes")
+            if self.received_bytes > self.reply_bytes_max:
+                raise _ReplyTooLong(f"reply of more than {self.reply_bytes_max} bytes")
             self._chunks.append(chunk)
             parts.append(chunk)
             held += len(chunk)

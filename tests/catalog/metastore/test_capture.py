@@ -15,7 +15,6 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException, TType
 
-from topicast.catalog.metastore import hms
 from topicast.catalog.metastore.hms import (
     NAME_ONLY,
     VALUES_ONLY,
@@ -154,8 +153,8 @@ def test_reply_that_ends_early_is_an_end_of_file(wire: Wire) -> None:
         wire.slicer.read(result, VALUES_ONLY)
 
 
-def test_reply_larger_than_allowed_is_refused(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hms, "REPLY_BYTES_MAX", 10_000)
+def test_reply_larger_than_allowed_is_refused(wire: Wire) -> None:
+    wire.reads.reply_bytes_max = 10_000
     result = calls.get_partitions_by_names_result
     wire.sends(replying(result(success=PARTITIONS)))
     with pytest.raises(OverflowError, match="10000 bytes"):

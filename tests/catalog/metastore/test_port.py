@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
+from topicast.catalog.metastore import hms
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sample import Sample
 from topicast.tests.cluster.fake_metastore import Place, from_thrift, make_partition, make_table
@@ -158,6 +159,40 @@ def test_events_have_a_format_and_differ_by_digest_however_large(place: Place) -
     (large,) = place.reads.events_after(events[-1].id, events_max=100)
     least = 100_000 if format_ == "json-0.2" else len(events[0].message)
     assert (large.type, len(large.message) > least) == ("ADD_PARTITION", True)
+
+
+def test_objects_whose_reply_is_too_long_are_read_in_smaller_parts(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on the fake, which has no replies: all that is asked for is returned."""
+    table = place.table("t", "p")
+    others = [place.table(f"u{number}", "p").tableName for number in range(20)]
+    place.writes.add_partitions([make_partition(table, [str(n)]) for n in range(200)])
+    names = place.reads.partition_names(place.db, "t")
+    before = place.reads.partitions(place.db, "t", names)
+    tables = place.reads.tables(place.db, others)
+    assert (len(before), len(tables)) == (200, 20)
+    size = len(next(iter(before.values())))
+    monkeypatch.setattr(hms, "OBJECTS_REPLY_BYTES_MAX", 20 * size)
+    for _ in range(2):
+        assert place.reads.partitions(place.db, "t", names) == before
+        assert place.reads.tables(place.db, others) == tables
+
+
+def test_object_alone_whose_reply_is_too_long_is_an_error(
+    hive: RealMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sample(hive.uri, "long", location=f"file:{tmp_path}/long").fill(tables=1, days=2)
+    metastore = Hms(hive.uri, timeout_s=30)
+    try:
+        names = metastore.partition_names("long", "events_01")
+        monkeypatch.setattr(hms, "OBJECTS_REPLY_BYTES_MAX", 100)
+        with pytest.raises(SourceError, match="reply of more than 100 bytes"):
+            metastore.partitions("long", "events_01", names)
+        monkeypatch.undo()
+        assert len(metastore.partitions("long", "events_01", names)) == 2, "it goes on"
+    finally:
+        metastore.close()
 
 
 def test_sample_is_made_made_anew_and_grows(hive: RealMetastore, tmp_path: Path) -> None:
