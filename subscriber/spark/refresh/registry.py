@@ -23,10 +23,12 @@ _SOURCE: Final = """
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -65,6 +67,7 @@ public final class TopicastSessions extends AbstractFunction1
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
     private final Map extended = Collections.synchronizedMap(new WeakHashMap());
     private final Map busy = new HashMap();  // task -> the one that waits behind it, or null
+    private final ConcurrentHashMap reloads = new ConcurrentHashMap();  // names, by session
     private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
     private final ThreadPoolExecutor pool;
     private volatile boolean renews;
@@ -124,6 +127,7 @@ public final class TopicastSessions extends AbstractFunction1
             Object session = ((WeakReference) one.getValue()).get();
             if (session == null || ((SparkSession) session).sparkContext().isStopped()) {
                 all.remove();
+                reloads.remove(one.getKey());
                 continue;
             }
             String tables = "true ";
@@ -187,7 +191,8 @@ public final class TopicastSessions extends AbstractFunction1
     }
 
     // Let Iceberg's catalogs of all sessions load tables anew. A line for each: a table's name, a
-    // database's for all in it, or "*".
+    // database's for all in it, or "*". One thread for a session: it may wait until a catalog or a
+    // table has been loaded.
     public void reload(String names) throws Exception {
         String[] all = names.split(String.valueOf((char) 10));
         for (Iterator ids = sessions.keySet().iterator(); ids.hasNext();) {
@@ -195,14 +200,14 @@ public final class TopicastSessions extends AbstractFunction1
             Object session = session(id);
             final SessionState made = session == null ? null : (SessionState) state.get(session);
             if (made == null || !hasIceberg(made)) continue;
-            for (int at = 0; at < all.length; at++) {
-                final String name = all[at];
-                later("reload " + id + " " + name, id, name, new Callable() {
-                    public Object call() {
-                        return SQLConf.withExistingConf(made.conf(), new Reload(made, name));
-                    }
-                });
-            }
+            reloads.putIfAbsent(id, ConcurrentHashMap.newKeySet());
+            final Set waiting = (Set) reloads.get(id);
+            waiting.addAll(Arrays.asList(all));
+            later("reload " + id, id, "*", new Callable() {
+                public Object call() {
+                    return SQLConf.withExistingConf(made.conf(), new Reload(made, waiting));
+                }
+            });
         }
     }
 
@@ -275,7 +280,7 @@ public final class TopicastSessions extends AbstractFunction1
     }
 
     // In the catalogs that the session has loaded; Spark looks at the conf of the thread for them.
-    private static void reload(SessionState made, String name) throws Exception {
+    private static void reload(SessionState made, Object[] names) throws Exception {
         CatalogManager manager = made.catalogManager();
         scala.collection.Iterator all = manager.listCatalogs(scala.Option.empty()).iterator();
         while (all.hasNext()) {
@@ -284,7 +289,8 @@ public final class TopicastSessions extends AbstractFunction1
             if (!isIceberg(key, made.conf().getConfString(key, ""))) continue;
             Object plugin = manager.catalog(catalog);
             Method inner = plugin.getClass().getMethod("icebergCatalog", NONE);
-            reload(inner.invoke(plugin, NOTHING), name);
+            Object of = inner.invoke(plugin, NOTHING);
+            for (int at = 0; at < names.length; at++) reload(of, (String) names[at]);
         }
     }
 
@@ -404,16 +410,18 @@ public final class TopicastSessions extends AbstractFunction1
 
     private static final class Reload extends AbstractFunction0 {
         private final SessionState made;
-        private final String name;
+        private final Set names;  // which grows
 
-        Reload(SessionState made, String name) {
+        Reload(SessionState made, Set names) {
             this.made = made;
-            this.name = name;
+            this.names = names;
         }
 
         public Object apply() {
             try {
-                TopicastSessions.reload(made, name);
+                Object[] now = names.toArray();
+                names.removeAll(Arrays.asList(now));  // what is added later has a task of its own
+                TopicastSessions.reload(made, now);
             } catch (Exception failed) {
                 throw new RuntimeException(failed);
             }
