@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from ..topics.errors import ConfigError, StoreError, WireError
+from ..topics.keys.clients import Clients
+from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
@@ -28,19 +30,24 @@ REMEDY = "remove the state folder and start anew"
 
 
 def build(
-    config: CatalogdConfig, *, name: str, open_metastore: Callable[[], Metastore] | None = None
+    config: CatalogdConfig,
+    *,
+    name: str,
+    keys: DaemonKeys,
+    open_metastore: Callable[[], Metastore] | None = None,
 ) -> tuple[Catalogd, str]:
     """Return a catalogd that is ready to ``run``, and the address of its service.
 
     ``open_metastore`` opens a connection to the metastore; None: to that of ``config``.
 
     Raises:
-        ConfigError: a metastore URI is malformed.
+        ConfigError: a metastore URI is malformed, or the keys cannot be used.
         StoreError: the state folder cannot be used.
         LinkError: the port is taken.
     """
     client = config.metastore_client()
     addresses = Addresses(client.uris, tls=client.tls)
+    clients = keys.folder.changed() or Clients()
     with ExitStack() as failing:
         store = Store.open(
             Path(config.state_dir),
@@ -51,7 +58,7 @@ def build(
             history_age_max_us=int(config.change_history_hours * HOUR_US),
         )
         failing.callback(store.close)
-        link = Link()
+        link = Link(keys.credential.pair)
         failing.callback(link.close)
         address = link.bind_router(SERVICE, str(config.service_address()))
         topics = load_topics(store, topic_ids(config.num_topics))
@@ -71,6 +78,7 @@ def build(
         hubs = [
             HubConnection(
                 str(hub),
+                keys.credential.hub_key(str(hub)),
                 Publisher(published, name=name, registration=registration, rng=random.Random()),
             )
             for hub in config.hubs()
@@ -85,7 +93,9 @@ def build(
             make_read_threads=lambda deliver: ReadThreads(
                 opened, threads=config.num_metadata_loading_threads, deliver=deliver
             ),
+            changed_clients=keys.folder.changed,
         )
+        daemon.admit(clients)
         failing.pop_all()
     return daemon, address
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from ..topics.bulk import Send
-from ..topics.errors import WireError
+from ..topics.errors import ConfigError, WireError
+from ..topics.keys.clients import Clients
 from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
@@ -45,6 +46,7 @@ from .storage.store import Store
 SERVICE: Final = "service"
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
 STATUS_S: Final = 0.5  # between two statuses
+CLIENTS_S: Final = 0.5  # between two looks at the list of clients
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 
 log = logging.getLogger(__name__)
@@ -52,9 +54,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HubConnection:
-    """One hub: its address, and the publisher that serves it."""
+    """One hub: its address, its public key, and the publisher that serves it."""
 
     address: str
+    server: str
     publisher: Publisher
 
     def socket(self, channel: int) -> str:
@@ -75,12 +78,14 @@ class Catalogd:
         published: PublishedState,
         hubs: Iterable[HubConnection],
         make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
+        changed_clients: Callable[[], Clients | None],
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         """Own ``store`` and ``link``, on which the service's ROUTER is bound as ``SERVICE``.
 
         ``renew`` returns a core over the store, which holds these topics, for this reason.
+        ``changed_clients`` returns the list of clients if it has changed since its last call.
         """
         self._catalog = catalog
         self._store = store
@@ -94,6 +99,9 @@ class Catalogd:
         self._clock = clock
         self._wall_us = wall_us
         self._renew = renew
+        self._changed_clients = changed_clients
+        self._clients_at = 0.0  # when the list of clients is looked at next
+        self._clients = Clients()
         self._make_read_threads = make_read_threads
         self._inbox, self._read_threads = self._new_read_threads()
         self._histories: Inbox[HistoryRead] = Inbox(link.wake)
@@ -144,6 +152,12 @@ class Catalogd:
                 self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
         self._maintain(now, now_us)
 
+    def admit(self, clients: Clients) -> None:
+        """Admit ``clients`` to the service, and nobody else."""
+        self._clients = clients
+        self._link.admit(SERVICE, clients.keys())
+        log.info("clients admitted: count=%d", len(clients))
+
     def close(self) -> None:
         """Send Bye to the hubs, end the threads, close the store."""
         for hub in self._hubs:
@@ -175,7 +189,9 @@ class Catalogd:
             self._on_undecodable(one, exc, now=now, now_us=now_us)
             return
         if one.name == SERVICE:
-            requests.append(Requested(peer=one.peer, message=message))
+            client = self._clients.with_key(one.public)
+            if client is not None:  # else its key was revoked in this turn
+                requests.append(Requested(peer=one.peer, message=message, client=client))
             return
         hub, channel = self._sockets[one.name]
         self._drive(hub, publisher.Received(channel, message), now=now, now_us=now_us)
@@ -261,7 +277,7 @@ class Catalogd:
             socket = hub.socket(channel)
             if socket in self._connected:
                 self._link.disconnect(socket)
-            self._link.connect_dealer(socket, hub.address)
+            self._link.connect_dealer(socket, hub.address, hub.server)
             self._connected.add(socket)
 
     def _mint(self, at_least: int, *, now: float, now_us: int) -> None:
@@ -310,6 +326,18 @@ class Catalogd:
             self._floors_of = self._floors_of or list(self._published.topics)
         if self._floors_of:
             self._raise_floor(self._floors_of.pop(), now=now, now_us=now_us)
+        if now >= self._clients_at:
+            self._clients_at = now + CLIENTS_S
+            self._admit_changed()
+
+    def _admit_changed(self) -> None:
+        try:
+            clients = self._changed_clients()
+        except (ConfigError, OSError) as error:
+            log.error("clients not read, those before stay admitted: error=%s", error)
+            return
+        if clients is not None:
+            self.admit(clients)
 
     def _raise_floor(self, topic: int, *, now: float, now_us: int) -> None:
         """Delete some tombstones of ``topic``; as long as there were any, it has another turn."""

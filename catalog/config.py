@@ -1,10 +1,13 @@
 """Config: the operator's settings of catalogd, checked before anything starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ..topics.errors import ConfigError
+from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
+from ..topics.link import new_pair
 from ..topics.settings import Address, listen_address, parse_addresses
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
@@ -48,6 +51,7 @@ class CatalogdConfig:
     blacklisted_dbs: str = "sys,information_schema"
     change_history_mb: int = HISTORY_MB_DEFAULT
     change_history_hours: float = HISTORY_HOURS_DEFAULT
+    keys_dir: str | None = None
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
@@ -80,6 +84,13 @@ class CatalogdConfig:
         """Return where to serve pulls and syncs."""
         host, port = self.catalog_service_host, self.catalog_service_port
         return listen_address(host, port, setting="catalog_service_host")
+
+    def keys(self, environ: Mapping[str, str]) -> DaemonKeys:
+        """Return catalogd's keys; see ``daemon_keys``."""
+        listens = self.service_address()
+        return daemon_keys(
+            CATALOGD, self.keys_dir, listens=listens, new_pair=new_pair, environ=environ
+        )
 
     def hubs(self) -> tuple[Address, ...]:
         """Return the hubs to publish to."""

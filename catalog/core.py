@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Final
 
 from ..topics.bulk import Send
+from ..topics.keys.clients import Client
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.values import COMPLETE
 from ..topics.slices import in_slices
@@ -140,10 +141,11 @@ Effect = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """Fact: a peer of the catalog service sent a message."""
+    """Fact: a peer of the catalog service, with the key of ``client``, sent a message."""
 
     peer: bytes
     message: Message
+    client: Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +358,9 @@ class Catalog:
             case HistoryRead():
                 self.dispatcher.on_history(fact)
             case Requested():
-                self.dispatcher.handle(fact.peer, fact.message, now=now, at_us=now_us)
+                self.dispatcher.handle(
+                    fact.peer, fact.message, client=fact.client, now=now, at_us=now_us
+                )
             case Minted():
                 self._starts, self._mint_above = fact.starts, 0
                 for topic in self.version_log.topics.values():

@@ -36,10 +36,11 @@ CATALOGD_PAGES_PORT: Final = 25020
 PASSES_BEFORE_OLD: Final = 1000  # of the collector: 7 million new objects that live on
 
 STATESTORED_FLAGS: Final = {
-    "state_store_host": "Address to listen on; without keys a loopback one.",
+    "state_store_host": "Address to listen on, a loopback one.",
     "state_store_port": "Port for requests; data goes out on the next one. 0 takes any free ones.",
     "statestore_heartbeat_frequency_ms": "Time between two heartbeats.",
     "statestore_max_missed_heartbeats": "Heartbeat times of silence after which a member is LOST.",
+    "keys_dir": "Folder with statestored.key; the default one is filled at the first start.",
 }
 CATALOGD_FLAGS: Final = {
     "hive_metastore_uris": "Metastores as in Hive, separated by commas: thrift://host:port,…",
@@ -48,7 +49,7 @@ CATALOGD_FLAGS: Final = {
     "hive_metastore_truststore": "Certificates that are trusted: PEM, PKCS 12 or JKS.",
     "hive_metastore_truststore_password_file": "File with the password of the truststore.",
     "statestores": "Every statestored to publish to, separated by commas: tcp://host:port,…",
-    "catalog_service_host": "Address to serve pulls and syncs on; without keys a loopback one.",
+    "catalog_service_host": "Address to serve pulls and syncs on, a loopback one.",
     "catalog_service_port": "Port to serve pulls and syncs on. 0 takes any free one.",
     "state_dir": "Folder of the store, from which a restart continues.",
     "num_topics": "Table topics, a power of two; fixed for the life of the store.",
@@ -60,7 +61,10 @@ CATALOGD_FLAGS: Final = {
     "blacklisted_dbs": "Databases that are left out, separated by commas.",
     "change_history_mb": "Megabytes of former content that are kept for the change history.",
     "change_history_hours": "Hours for which they are kept.",
+    "keys_dir": "Folder with catalogd.key and the list of clients; the default one is filled at "
+    "the first start.",
 }
+KEYS_DIR_DEFAULT: Final = {"keys_dir": (None, "~/.local/state/topicast/keys")}
 
 
 def _web_options(port: int) -> Callable[[F], F]:
@@ -81,7 +85,7 @@ def _web_options(port: int) -> Callable[[F], F]:
 
 
 @click.command("statestored", context_settings=settings(), epilog=EXIT_CODES)
-@flags_of(StatestoredConfig, meanings=STATESTORED_FLAGS)
+@flags_of(StatestoredConfig, meanings=STATESTORED_FLAGS, defaults=KEYS_DIR_DEFAULT)
 @_web_options(STATESTORED_PAGES_PORT)
 @version_option("statestored")
 def statestored_command(webserver_interface: str, webserver_port: int, **given: Any) -> None:
@@ -94,7 +98,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     config = StatestoredConfig(**given)
     log_to_stderr()
     collect_old_rarely()
-    daemon, address = build(config)
+    daemon, address = build(config, keys=config.keys(os.environ))
     sources = sources_of("statestored", daemon, lambda: facts(daemon.status), numbers=STATESTORED)
     _serve(daemon, sources, address, web=(webserver_interface, webserver_port))
 
@@ -104,6 +108,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     CatalogdConfig,
     meanings=CATALOGD_FLAGS,
     defaults={
+        **KEYS_DIR_DEFAULT,
         "state_dir": (state_folder("catalogd", os.environ), "~/.local/state/topicast/catalogd"),
         "hive_metastore_uris": (None, f"those of --hive_site, else {URIS_DEFAULT}"),
         "hive_metastore_use_ssl": (None, "as --hive_site says, else false"),
@@ -124,7 +129,8 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     config = CatalogdConfig(**given)
     log_to_stderr()
     collect_old_rarely()
-    daemon, address = build(config, name=f"catalogd@{socket.gethostname()}")
+    keys = config.keys(os.environ)
+    daemon, address = build(config, name=f"catalogd@{socket.gethostname()}", keys=keys)
     sources = sources_of("catalogd", daemon, lambda: facts(daemon.status), numbers=CATALOGD)
     _serve(daemon, sources, address, web=(webserver_interface, webserver_port))
 

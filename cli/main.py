@@ -7,6 +7,7 @@ import click
 from .commands import admin, local, show, topics
 from .commands.drivers import drivers
 from .commands.hook import hook
+from .commands.keys import keys
 from .commands.run import run as run_application
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
@@ -28,6 +29,7 @@ for command in (
     topics.subscribers,
     drivers,
     hook,
+    keys,
     show.tables,
     show.describe,
     show.partitions,

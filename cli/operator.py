@@ -3,6 +3,7 @@
 Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ──▶ Inspected(rows)
 """
 
+import os
 import secrets
 import socket
 import time
@@ -13,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from ..topics import wire
 from ..topics.errors import (
+    AuthRefused,
     LinkError,
     NoSuchObject,
     NotReady,
@@ -21,7 +23,9 @@ from ..topics.errors import (
     UsageError,
     WireError,
 )
-from ..topics.link import Link
+from ..topics.keys.folder import OPERATOR as OPERATOR_KEY
+from ..topics.keys.folder import find_credential
+from ..topics.link import Handshake, Link
 from ..topics.settings import Address
 from ..topics.wire import header
 from ..topics.wire.messages import (
@@ -38,6 +42,7 @@ from ..topics.wire.messages import (
 
 READERS_MAX: Final = 128  # requests at once: a hub keeps 256 of all operators
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
+ADD: Final = "get a key file where catalogd's keys are: topicast keys add NAME --role ROLE"
 HUB: Final = "hub"
 CATALOG: Final = "catalog"
 
@@ -52,7 +57,8 @@ class Operator:
     def __init__(self, statestores: tuple[Address, ...], *, timeout_s: float = ANSWER_TIMEOUT_S):
         self._statestores = statestores
         self.timeout_s = timeout_s  # how long each answer is waited for
-        self._link = Link()
+        self._credential = find_credential(OPERATOR_KEY, environ=os.environ)
+        self._link = Link(self._credential.pair)
         self._request = 0
 
     def __enter__(self) -> Self:
@@ -60,6 +66,7 @@ class Operator:
 
         Raises:
             LinkError: none did.
+            AuthRefused: one does not admit this process's key.
         """
         try:
             self.address, self.welcome = self._greet_one()
@@ -124,7 +131,7 @@ class Operator:
                 f"the statestored at {self.address} has no catalogd: start one with "
                 f"catalogd --statestores={self.address}"
             )
-        self._link.connect_dealer(CATALOG, where)
+        self._link.connect_dealer(CATALOG, where, self._credential.catalogd)
         try:
             yield where
         finally:
@@ -132,7 +139,8 @@ class Operator:
 
     def _greet_one(self) -> tuple[Address, Welcome]:
         for address in self._statestores:
-            self._link.connect_dealer(HUB, str(address))
+            server = self._credential.hub_key(str(address))
+            self._link.connect_dealer(HUB, str(address), server)
             self._send(HUB, _hello())
             try:
                 return address, self._receive(HUB, Welcome, f"statestored at {address}")
@@ -185,6 +193,10 @@ class Operator:
                     raise _error(message, where)
                 if isinstance(message, kind):
                     return message
+            if self._link.handshake(name) is Handshake.REFUSED:
+                raise AuthRefused(f"{where} does not admit {self._credential.name}: {ADD}")
+        if self._link.handshake(name) is Handshake.FAILED:
+            raise AuthRefused(f"{where} has another key than {self._credential.name} knows: {ADD}")
         raise NotReady(f"{where} did not answer within {self.timeout_s:g} s")
 
 

@@ -1,10 +1,13 @@
 """Config: the operator's settings of statestored, checked before anything starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
-from ..topics.settings import listen_address
+from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
+from ..topics.link import new_pair
+from ..topics.settings import Address, listen_address
 from .hub import HEARTBEAT_MS, MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
@@ -30,6 +33,7 @@ class StatestoredConfig:
     state_store_port: int = PORT_DEFAULT
     statestore_heartbeat_frequency_ms: int = HEARTBEAT_MS
     statestore_max_missed_heartbeats: int = MISSED_MAX
+    keys_dir: str | None = None
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
@@ -42,12 +46,19 @@ class StatestoredConfig:
     @property
     def request_address(self) -> str:
         """The address of the ROUTER."""
-        return self._address(self.state_store_port)
+        return str(self._address(self.state_store_port))
 
     @property
     def data_address(self) -> str:
         """The address of the XPUB: the next port, any if the first may be any."""
-        return self._address(self.state_store_port + 1 if self.state_store_port else 0)
+        return str(self._address(self.state_store_port + 1 if self.state_store_port else 0))
 
-    def _address(self, port: int) -> str:
-        return str(listen_address(self.state_store_host, port, setting="state_store_host"))
+    def keys(self, environ: Mapping[str, str]) -> DaemonKeys:
+        """Return this hub's keys; see ``daemon_keys``."""
+        listens = self._address(self.state_store_port)
+        return daemon_keys(
+            STATESTORED, self.keys_dir, listens=listens, new_pair=new_pair, environ=environ
+        )
+
+    def _address(self, port: int) -> Address:
+        return listen_address(self.state_store_host, port, setting="state_store_host")

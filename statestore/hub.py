@@ -13,6 +13,7 @@ from typing import Final
 
 from ..topics.bulk import Send, Sender
 from ..topics.errors import WireError
+from ..topics.keys.clients import Client, Clients
 from ..topics.liveness import SUSPECT_S
 from ..topics.slices import in_slices
 from ..topics.wire.codec import encode
@@ -40,7 +41,7 @@ from ..topics.wire.messages import (
     Status,
     Welcome,
 )
-from ..topics.wire.refusal import Refusal, refuse, refuse_frame
+from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
 from .heartbeat_timer import HeartbeatTimer
 from .ingest import Broadcast, Ingest, Output
 from .introspection import Introspection
@@ -56,7 +57,7 @@ from .status import (
     topic_status,
 )
 from .subscriptions import Subscriptions
-from .validation import RefusalLimiter, hello_fault, request_id, role_fault
+from .validation import RefusalLimiter, client_fault, hello_fault, role_fault
 
 HEARTBEAT_MS: Final = 250
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
@@ -68,10 +69,14 @@ NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be
 
 @dataclass(frozen=True, slots=True)
 class MessageReceived:
-    """``peer``, a connection to the ROUTER, sent ``message``, which is no delta: see ``put``."""
+    """``peer``, a connection to the ROUTER with the key of ``client``, sent ``message``.
+
+    catalogd's deltas are no such fact: see ``put``.
+    """
 
     peer: bytes
     message: Message
+    client: Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +159,8 @@ class Hub:
         """Apply ``fact`` and return what is to be sent."""
         self._now = now
         match fact:
-            case MessageReceived(peer=peer, message=message):
-                return self._on_message(peer, message)
+            case MessageReceived(peer=peer, message=message, client=client):
+                return self._on_message(peer, message, client)
             case Subscription(frame=frame):
                 self._heartbeat_timer.on_subscription(frame, now=now)
                 barrier = self._subscriptions.take(frame)
@@ -190,6 +195,12 @@ class Hub:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
         self.counts.unreachable += 1
         self._sender.remove_peer(peer)
+
+    def admit(self, clients: Clients) -> None:
+        """Remove the members whose client is not in the list, or has another role by now."""
+        for member in tuple(self._membership):
+            if clients.with_key(member.client.public) != member.client:
+                self._on_bye(member)
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
         """Return about ``bytes_max`` bytes of the readers' catch-ups, of each reader in turn."""
@@ -256,20 +267,25 @@ class Hub:
             subscribers=members,
         )
 
-    def _on_message(self, peer: bytes, message: Message) -> tuple[Effect, ...]:
+    def _on_message(self, peer: bytes, message: Message, client: Client) -> tuple[Effect, ...]:
         if isinstance(message, Hello):
-            return self._on_hello(peer, message)
-        sender = self._member_or_fault(peer, type(message))
+            return self._on_hello(peer, message, client)
+        sender = self._member_or_fault(peer, type(message), client=client)
         if isinstance(sender, Member):
             return self._obey(sender, peer, message)
         if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
             return ()
         return self._refuse(peer, sender, of=message)
 
-    def _member_or_fault(self, peer: bytes, kind: type[Message]) -> Member | Refused:
-        """Return the member that sent a message of ``kind``, or why it may not on ``peer``."""
+    def _member_or_fault(
+        self, peer: bytes, kind: type[Message], *, client: Client | None = None
+    ) -> Member | Refused:
+        """Return the member that sent a message of ``kind``, or why it may not on ``peer``.
+
+        ``client``: whose key the connection has; None: the caller has looked at it.
+        """
         found = self._membership.find(peer)
-        if found is None:
+        if found is None or client not in (None, found[0].client):
             text = "this hub does not know the connection: say hello first"
             return refuse(Refusal.HELLO, text)
         member, channel = found
@@ -303,12 +319,12 @@ class Hub:
                 assert isinstance(message, Bye)
                 return self._on_bye(member)
 
-    def _on_hello(self, peer: bytes, hello: Hello) -> tuple[Effect, ...]:
-        fault = hello_fault(hello)
+    def _on_hello(self, peer: bytes, hello: Hello, client: Client) -> tuple[Effect, ...]:
+        fault = hello_fault(hello) or client_fault(client, hello)
         if fault is not None:
             return self._refuse(peer, fault, of=hello)
         known = self._membership.find(peer)
-        member = self._membership.register(peer, hello, now=self._now)
+        member = self._membership.register(peer, hello, client=client, now=self._now)
         if member is None:
             text = f"{len(self._membership)} members are here, and no more may come"
             return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..topics.keys.clients import Client
 from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
 from ..topics.topic import NONE
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
@@ -25,6 +26,7 @@ class Member:
     """One registered peer."""
 
     registration: bytes
+    client: Client  # whose key its connections have
     role: Role
     name: str
     liveness: Liveness
@@ -70,18 +72,18 @@ class Membership:
         """Return how many members that are not LOST follow ``topic`` at ``level``."""
         return self._followers[topic, level]
 
-    def register(self, peer: bytes, hello: Hello, *, now: float) -> Member | None:
+    def register(self, peer: bytes, hello: Hello, *, client: Client, now: float) -> Member | None:
         """Return the member of ``hello``; a repeated Hello changes nothing. None: no room.
 
         A connection that had another registration leaves it; a member with a new connection for a
-        channel loses the old one; in another role it is another member.
+        channel loses the old one; in another role, or with another key, it is another member.
         """
         role, channel = Role(hello.role), Channel(hello.channel)
         member = self._members.get(hello.registration)
-        if member is not None and member.role != role:
+        if member is not None and (member.role, member.client) != (role, client):
             self.remove(member)
             member = None
-        member = member or self._admit(hello, role, now=now)
+        member = member or self._admit(hello, role, client=client, now=now)
         if member is None:
             return None
         if self._connections.get(peer) != (member, channel):
@@ -175,7 +177,7 @@ class Membership:
             for position in member.joined.values()
         )
 
-    def _admit(self, hello: Hello, role: Role, *, now: float) -> Member | None:
+    def _admit(self, hello: Hello, role: Role, *, client: Client, now: float) -> Member | None:
         if len(self._members) >= self._members_max:
             lost = [member for member in self._members.values() if member.state == LOST]
             if not lost:
@@ -183,6 +185,7 @@ class Membership:
             self.remove(min(lost, key=lambda member: member.seen_at))
         member = Member(
             registration=hello.registration,
+            client=client,
             role=role,
             name=hello.name,
             liveness=Liveness(now, self._suspect_s, self._lost_s),

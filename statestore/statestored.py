@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ..topics.bulk import Send
-from ..topics.errors import WireError
+from ..topics.errors import ConfigError, WireError
+from ..topics.keys.clients import Client, ClientRole, Clients
+from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
@@ -27,6 +29,7 @@ DATA: Final = "data"  # the XPUB
 TURN_BYTES: Final = 512 << 10  # of chunks at a time: two large ones
 TAKE_S: Final = 0.0005  # of a turn, for what arrived
 TURN_S: Final = 0.0005  # of a turn, for chunks: what a small delta waits at most, but for one chunk
+CLIENTS_S: Final = 0.5  # between two looks at the list of clients
 STATUS_S: Final = 0.5  # between two pictures
 TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
 
@@ -43,10 +46,17 @@ class Statestored:
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        changed_clients: Callable[[], Clients | None],
     ) -> None:
-        """Take what was built; ``link`` has REQUESTS and DATA bound."""
+        """Take what was built; ``link`` has REQUESTS and DATA bound.
+
+        ``changed_clients`` returns the list of clients if it has changed since its last call.
+        """
         self._hub = hub
         self._link = link
+        self._changed_clients = changed_clients
+        self._clients_at = 0.0  # when the list of clients is looked at next
+        self._clients = Clients()
         self._clock = clock
         self._wall_us = wall_us
         self._received: deque[Received] = deque()  # by the last poll, and not taken yet
@@ -80,10 +90,30 @@ class Statestored:
         self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
         self._renew_status(now)
+        if now >= self._clients_at:
+            self._clients_at = now + CLIENTS_S
+            self._admit_changed()
+
+    def admit(self, clients: Clients) -> None:
+        """Admit ``clients``, and nobody else, each to the sockets that its role may use."""
+        self._clients = clients
+        self._hub.admit(clients)
+        self._link.admit(REQUESTS, clients.keys())
+        self._link.admit(DATA, clients.keys(readers=True))
+        log.info("clients admitted: count=%d", len(clients))
 
     def close(self) -> None:
         """Let the sockets go."""
         self._link.close()
+
+    def _admit_changed(self) -> None:
+        try:
+            clients = self._changed_clients()
+        except (ConfigError, OSError) as error:
+            log.error("clients not read, those before stay admitted: error=%s", error)
+            return
+        if clients is not None:
+            self.admit(clients)
 
     def _timeout_s(self) -> float:
         if self._hub.sending or self._slices is not None:
@@ -100,16 +130,28 @@ class Statestored:
         until = clock() + TAKE_S
         ready: list[bytes] = []
         while self._received:
-            name, peer, frame = self._received.popleft()
-            if name == REQUESTS and frame[4:5] == _DELTA:
+            name, peer, frame, public = self._received.popleft()
+            client = self._clients.with_key(public)
+            leads = client is not None and client.role is ClientRole.CATALOGD
+            if leads and frame[4:5] == _DELTA:
                 ready += hub.put(peer, frame, now=clock())
             else:
                 self._link.send_all(DATA, ready)
                 ready = []
-                self._perform(hub.handle(_fact(name, peer, frame=frame), now=clock()))
+                self._perform(self._handle(name, peer, frame, client=client))
             if clock() >= until:
                 break
         self._link.send_all(DATA, ready)
+
+    def _handle(
+        self, name: str, peer: bytes, frame: bytes, *, client: Client | None
+    ) -> tuple[Effect, ...]:
+        """Let the hub decide; of a client whose key was revoked in this turn, nothing."""
+        if name == DATA:
+            return self._hub.handle(Subscription(frame), now=self._clock())
+        if client is None:
+            return ()
+        return self._hub.handle(_fact(peer, frame, client=client), now=self._clock())
 
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S
@@ -141,13 +183,15 @@ class Statestored:
             log.info("serving: problem=%s", status.problem or "none")
 
 
-def build(config: StatestoredConfig) -> tuple[Statestored, str]:
+def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, str]:
     """Return a statestored that is ready to ``run``, and the address of its requests.
 
     Raises:
         LinkError: a port is taken.
+        ConfigError: the keys cannot be used.
     """
-    link = Link()
+    clients = keys.folder.changed() or Clients()
+    link = Link(keys.credential.pair)
     try:
         address = link.bind_router(REQUESTS, config.request_address)
         data_address = link.bind_publisher(DATA, config.data_address)
@@ -160,14 +204,14 @@ def build(config: StatestoredConfig) -> tuple[Statestored, str]:
         heartbeat_ms=config.statestore_heartbeat_frequency_ms,
         missed_max=config.statestore_max_missed_heartbeats,
     )
-    return Statestored(hub, link), address
+    daemon = Statestored(hub, link, changed_clients=keys.folder.changed)
+    daemon.admit(clients)
+    return daemon, address
 
 
-def _fact(name: str, peer: bytes, *, frame: bytes) -> Fact:
-    if name == DATA:
-        return Subscription(frame)
+def _fact(peer: bytes, frame: bytes, *, client: Client) -> Fact:
     try:
-        return MessageReceived(peer, decode(frame))
+        return MessageReceived(peer, decode(frame), client)
     except WireError as error:
         return Undecodable(peer, error)
 

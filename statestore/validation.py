@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
+from ..topics.keys.clients import Client, ClientRole
 from ..topics.topic import FULL
 from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
 from ..topics.wire.messages import (
@@ -12,7 +13,6 @@ from ..topics.wire.messages import (
     CatchUp,
     Channel,
     Chunk,
-    Compare,
     Credit,
     Delta,
     Drop,
@@ -23,14 +23,9 @@ from ..topics.wire.messages import (
     Join,
     KeepAlive,
     Message,
-    Order,
-    Pull,
     Refused,
-    Report,
     Role,
     Status,
-    Sync,
-    Validate,
 )
 from ..topics.wire.refusal import Refusal, refuse
 
@@ -39,6 +34,13 @@ REFUSAL_EVERY_S: Final = 1.0  # one for each peer, of what names no request: gar
 LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
 
 _EVERYWHERE: Final = (Bye, Refused)
+_MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
+    ClientRole.CATALOGD: (Role.PUBLISHER,),
+    ClientRole.DRIVER: (Role.READER, Role.OPERATOR),
+    ClientRole.OPERATOR: (Role.READER, Role.OPERATOR),
+    ClientRole.OBSERVER: (Role.READER, Role.OPERATOR),
+}
+"""What each client may be to a hub; a hub's own role may be nothing."""
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (KeepAlive, Join, Drop, Status, Inspect, Inspected),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
@@ -54,6 +56,15 @@ def role_fault(kind: type[Message], *, role: Role, channel: Channel) -> Refused 
         return None
     sender = f"a {role.name.lower()} on {channel.name.lower()}"
     return refuse(Refusal.ROLE, f"{kind.__name__} is not understood from {sender}")
+
+
+def client_fault(client: Client, hello: Hello) -> Refused | None:
+    """Return why ``client`` may not be what ``hello`` says; None if it may."""
+    if hello.role in _MAY_BE.get(client.role, ()):
+        return None
+    wanted = Role(hello.role).name.lower()
+    text = f"the key {client.name} has role {client.role}, which may not be a {wanted} here"
+    return refuse(Refusal.ROLE, f"{text}: topicast keys add makes another")
 
 
 def hello_fault(hello: Hello) -> Refused | None:
@@ -91,19 +102,6 @@ def chunk_fault(chunk: Chunk) -> Refused | None:
     else:
         return None
     return refuse(Refusal.CHUNK, problem, retry_ms=AGAIN_MS, topic=chunk.topic)
-
-
-def request_id(message: Message | None) -> int:
-    """Return the id of the request or stream that ``message`` opens or serves; 0 if it has none."""
-    match message:
-        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
-            return message.request
-        case Order() | Report():
-            return message.request
-        case CatchUp() | Credit() | Cancel() | Chunk():
-            return message.stream
-        case _:
-            return 0
 
 
 class RefusalLimiter:

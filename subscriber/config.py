@@ -44,6 +44,7 @@ class Settings:
     always: tuple[str, ...] = ()  # patterns of tables that are pinned
     never: tuple[str, ...] = ()  # patterns of tables that are banned; they count first
     metastore: str = ""
+    key_file: str | None = None  # None: as `topics.keys.folder.find_credential` finds it
 
 
 def settings_of(
@@ -57,6 +58,7 @@ def settings_of(
     always: str | None = None,
     never: str | None = None,
     metastore: str | None = None,
+    key_file: str | None = None,
     environ: Mapping[str, str],
     default_name: str,
     memory_bytes: int | None = None,
@@ -75,6 +77,7 @@ def settings_of(
         ("always", always),
         ("never", never),
         ("metastore", metastore),
+        ("key_file", key_file),
     )
     for setting, text in given:
         _check_text(setting, text)
@@ -105,6 +108,7 @@ def settings_of(
         always=_patterns("always", always, environ),
         never=_patterns("never", never, environ),
         metastore=environ.get("TOPICAST_METASTORE", "") if metastore is None else metastore,
+        key_file=key_file,
     )
 
 

@@ -122,6 +122,12 @@ def _shared_folder(config: pytest.Config) -> Path | None:
     return Path(config.option.basetemp).parent if hasattr(config, "workerinput") else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let this process, and those that it starts, keep their keys in a folder of their own."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
 @pytest.fixture(scope="session")
 def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator["RealMetastore"]:
     """A real metastore on loopback: tests share it, so each uses databases of its own."""

@@ -42,6 +42,7 @@ from topicast.subscriber import Subscriber
 from topicast.subscriber.spark import attach
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
+from topicast.tests.keys import user_keys
 from topicast.tests.recorder import Recorder, WakeUp, Walk, unusual, walk_of
 from topicast.tests.spark.applications import quick_environment
 from topicast.tests.waiting import until
@@ -173,7 +174,11 @@ def staged(folder: Path) -> Iterator[Stage]:
         hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
         with recorder.group(HUB):
             _, hub = up.enter_context(
-                running(lambda: build_hub(StatestoredConfig(state_store_port=0)))
+                running(
+                    lambda: build_hub(
+                        StatestoredConfig(state_store_port=0), keys=user_keys("statestored")
+                    )
+                )
             )
         config = CatalogdConfig(
             hive_metastore_uris=hive.uri,
@@ -185,7 +190,9 @@ def staged(folder: Path) -> Iterator[Stage]:
         )
         with recorder.group(CATALOGD):
             catalogd, _ = up.enter_context(
-                running(lambda: build_catalogd(config, name="catalogd@walks"))
+                running(
+                    lambda: build_catalogd(config, name="catalogd@walks", keys=user_keys(CATALOGD))
+                )
             )
             began_at = catalogd.turned_at
             until(lambda: catalogd.turned_at > began_at, what="catalogd")

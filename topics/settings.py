@@ -127,7 +127,7 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
         ConfigError: ``host`` is none of this machine alone.
     """
     if host not in LISTEN_HOSTS:
-        allowed = "without keys only loopback is served: 127.0.0.1, localhost or ::1"
+        allowed = "only loopback is served so far: 127.0.0.1, localhost or ::1"
         raise ConfigError(setting, host, allowed)
     return Address("tcp", host, port)
 

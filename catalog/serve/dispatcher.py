@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from ...topics.bulk import Send
 from ...topics.errors import UsageError, WireError
+from ...topics.keys.clients import Client, ClientRole
 from ...topics.objects.names import TableId
 from ...topics.wire.messages import (
     Bye,
@@ -33,7 +34,7 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import Refusal, request_id
 from ..ingest.loader import Loader
 from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
@@ -76,6 +77,24 @@ COUNTED: Final[Mapping[type[Message], str]] = {
     Order: "orders",
     Report: "reports",
 }
+
+
+ALONE_MAY: Final[Mapping[type[Message], ClientRole]] = {
+    Order: ClientRole.OPERATOR,
+    Report: ClientRole.DRIVER,
+}
+"""What one role alone may send; all others that read may send the rest."""
+
+
+def role_fault(client: Client, kind: type[Message]) -> str:
+    """Return why ``client`` may not send a ``kind``; empty if it may."""
+    its = f"the key {client.name} has role {client.role}"
+    if not client.role.reads:
+        return f"{its}, which may not read: topicast keys add makes another"
+    needed = ALONE_MAY.get(kind, client.role)
+    if needed is client.role:
+        return ""
+    return f"{its}, and {kind.__name__} takes {needed}: topicast keys add makes another"
 
 
 class Dispatcher:
@@ -139,10 +158,15 @@ class Dispatcher:
         peer: bytes,
         message: Message,
         *,
+        client: Client,
         now: float,
         at_us: int,
     ) -> None:
-        """Take a request in; most are refused until the names are known."""
+        """Take a request of ``client`` in; most are refused until the names are known."""
+        fault = role_fault(client, type(message))
+        if fault:
+            self._replies.refuse(peer, request_id(message), Refusal.ROLE, why=fault)
+            return
         if type(message) in COUNTED:
             self.counts[COUNTED[type(message)]] += 1
         match message:

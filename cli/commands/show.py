@@ -1,5 +1,6 @@
 """The commands that show the daemons and the catalog, and change nothing."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +11,7 @@ import click
 
 from ...subscriber import Subscriber
 from ...topics.errors import LinkError, NotReady
+from ...topics.keys.folder import OPERATOR, find_credential
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.topic import offered_names
@@ -27,7 +29,12 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
         LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
     """
     subscriber = Subscriber(  # for one request: nothing is pinned, whatever the environment sets
-        statestores, budget=budget, timeout_s=timeout_s, always="", never=""
+        statestores,
+        budget=budget,
+        timeout_s=timeout_s,
+        always="",
+        never="",
+        credential=find_credential(OPERATOR, environ=os.environ),
     )
     try:
         subscriber.open()

@@ -42,7 +42,8 @@ STATESTORED: Final[Table] = {
     "lost": (COUNTER, "Members that sent nothing for too long"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, or no subscriptions, dropped unread"),
-    "strangers": (COUNTER, "Connections that were not ZeroMQ: garbage, or a probe of the port"),
+    "strangers": (COUNTER, "Handshakes that failed: no key, or one that is not admitted"),
+    "revoked": (COUNTER, "Frames dropped and connections shut of keys that are revoked"),
     "unreachable": (COUNTER, "Messages without a peer, or to a full queue"),
     "subscriptions_odd": (COUNTER, "Subscriptions to topics or levels that do not exist"),
 }
@@ -83,7 +84,8 @@ CATALOGD: Final[Table] = {
     "refused": (COUNTER, "Requests that were refused"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, dropped unread"),
-    "strangers": (COUNTER, "Connections that were not ZeroMQ: garbage, or a probe of the port"),
+    "strangers": (COUNTER, "Handshakes that failed: no key, or one that is not admitted"),
+    "revoked": (COUNTER, "Frames dropped and connections shut of keys that are revoked"),
     "unreachable": (COUNTER, "Answers without a peer, or to a full queue"),
 }
 

@@ -44,6 +44,7 @@ def sources_of(
         of_the_loop = {
             "dropped": counts.dropped,
             "strangers": counts.strangers,
+            "revoked": counts.revoked,
             "loop_silent_s": round(silent_s, 3),
         }
         return {**found, "problem": problem, **of_the_loop}

@@ -14,6 +14,8 @@ from functools import partial
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from ...topics.errors import LinkError, UsageError
+from ...topics.keys.credential import Credential
+from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
 from ...topics.objects.filters import LENGTH_MAX
 from ...topics.objects.names import TableId, table_name
@@ -257,6 +259,8 @@ class Subscriber:
         always: str | None = None,
         never: str | None = None,
         metastore: str | None = None,
+        key_file: str | None = None,
+        credential: Credential | None = None,
         outbox: Outbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
     ) -> None:
@@ -275,14 +279,19 @@ class Subscriber:
                 TOPICAST_ALWAYS.
             never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
             metastore: URIs of the metastore that this process writes to; else TOPICAST_METASTORE.
+            key_file: What it joins with; else TOPICAST_KEY, the content of a key file, else
+                TOPICAST_KEY_FILE, else driver.key of this user's keys.
+            credential: The content of a key file that was read already, instead of one.
             outbox: Writes to be reported that outlive this subscriber; None: its own ones only.
             driver_facts: Returns what ``topicast drivers`` shows of this application, without
                 waiting; None: it is not listed there.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
-            UsageError: ``outbox`` or ``driver_facts`` is of another type.
+            UsageError: ``credential``, ``outbox`` or ``driver_facts`` is of another type.
         """
+        if not isinstance(credential, Credential | None):
+            raise UsageError("credential is no Credential")
         if not isinstance(outbox, Outbox | None):
             raise UsageError("outbox is no Outbox")
         if driver_facts is not None and not callable(driver_facts):
@@ -297,6 +306,7 @@ class Subscriber:
             always=always,
             never=never,
             metastore=metastore,
+            key_file=key_file,
             environ=os.environ,
             default_name=f"{socket.gethostname()}:{os.getpid()}",
         )
@@ -306,7 +316,8 @@ class Subscriber:
             outbox=outbox or Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore),
             driver_facts=driver_facts,
         )
-        self._begin(Reader(core, settings), has_own_outbox=outbox is None)
+        reader = Reader(core, settings)
+        self._begin(reader, has_own_outbox=outbox is None, credential=credential)
 
     @classmethod
     def in_front_of(cls, reader: Reader) -> Self:
@@ -315,12 +326,15 @@ class Subscriber:
         made._begin(reader, has_own_outbox=False)
         return made
 
-    def _begin(self, reader: Reader, *, has_own_outbox: bool) -> None:
+    def _begin(
+        self, reader: Reader, *, has_own_outbox: bool, credential: Credential | None = None
+    ) -> None:
         self._reader = reader
         self._settings = reader.settings
         self._core = reader.core
         self._outbox = reader.core.outbox
         self._has_own_outbox = has_own_outbox  # which ends with this
+        self._credential = credential  # None: it is found when this is opened
         self._pid = os.getpid()
         self._loop: EngineLoop | None = None  # from open on
         self._closed = False
@@ -345,11 +359,19 @@ class Subscriber:
         Raises:
             NotReady: not within ``timeout_s``; says what is missing.
             OverBudget: the namespace does not fit; says the bytes needed.
+            ConfigError: there is no key, or its file cannot be used; says how to mend that.
         """
         if self._loop is not None or self._closed:
             raise UsageError("a subscriber is opened once: make another one")
-        bound = self._settings.inbox_bytes
-        loop = EngineLoop(self._core, Link(), clock=time.monotonic, inbox_bytes=bound)
+        key_file = self._settings.key_file
+        own = self._credential or find_credential(DRIVER, key_file=key_file, environ=os.environ)
+        loop = EngineLoop(
+            self._core,
+            Link(own.pair),
+            credential=own,
+            clock=time.monotonic,
+            inbox_bytes=self._settings.inbox_bytes,
+        )
         self._loop = self._reader.engine = loop
         self._finalizer = weakref.finalize(self, loop.stop)  # also when the interpreter exits
         loop.start()

@@ -16,7 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar, assert_never
 
-from ...topics.errors import LinkError, NotReady, UsageError, WireError
+from ...topics.errors import ConfigError, LinkError, NotReady, UsageError, WireError
+from ...topics.keys.credential import Credential
 from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
@@ -76,14 +77,20 @@ class EngineLoop:
         core: Core,
         link: Link,
         *,
+        credential: Credential,
         clock: Callable[[], float],
         inbox_bytes: int = READ_BYTES_MAX,
     ) -> None:
-        """``inbox_bytes``: of the hub's frames that have arrived while the engine is busy."""
+        """Take a ``link`` with the key pair of ``credential``, which names the servers' keys.
+
+        ``inbox_bytes``: of the hub's frames that have arrived while the engine is busy.
+        """
         self.core = core
         self._inbox_bytes = inbox_bytes
         self._few = min(FEW, read_max(inbox_bytes) // 2)
         self._link = link
+        self._credential = credential
+        self._hub = ""  # the address of the hub that was tried last
         self._clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
@@ -279,6 +286,7 @@ class EngineLoop:
                 log.warning(text, tables, needed, room)
             case ConnectHub(address=address):
                 log.info("statestored tried: address=%s", address)
+                self._hub = address
                 self._reconnect((Channel.DATA,), "")
                 self._reconnect((Channel.CONTROL, Channel.BULK), address)
             case ConnectData(address=address):
@@ -303,15 +311,22 @@ class EngineLoop:
             if not address:
                 continue
             try:
+                server = self._key_of(channel)
                 if channel is Channel.DATA:
                     bound = self._inbox_bytes
-                    self._link.connect_subscriber(channel, address, inbox_bytes=bound)
+                    self._link.connect_subscriber(channel, address, server, inbox_bytes=bound)
                 else:
-                    self._link.connect_dealer(channel, address)
-            except LinkError as error:
+                    self._link.connect_dealer(channel, address, server)
+            except (LinkError, ConfigError) as error:
                 log.warning("address refused: socket=%s error=%s", channel.value, error)
             else:
                 self._connected.add(channel)
+
+    def _key_of(self, channel: Channel) -> str:
+        """Return the public key of the server that ``channel`` leads to."""
+        if channel in (Channel.SERVICE, Channel.PULLS):
+            return self._credential.catalogd
+        return self._credential.hub_key(self._hub)
 
 
 def _read(channel: Channel, frame: bytes) -> Fact:

@@ -400,7 +400,7 @@ class WriteSender:
         report = self._requests.get(refused.request)
         if report is None:
             return
-        if refused.code == Refusal.METASTORE:
+        if refused.code in (Refusal.METASTORE, Refusal.ROLE):
             self._requests.clear()
             if report.metastore == self.outbox.metastore:
                 self.outbox.refuse(refused.message)

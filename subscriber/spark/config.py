@@ -17,6 +17,7 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.refreshExisting": "TOPICAST_REFRESH_EXISTING",
     "spark.topicast.refreshCached": "TOPICAST_REFRESH_CACHED",
     "spark.topicast.metastore": "TOPICAST_METASTORE",
+    "spark.topicast.keyFile": "TOPICAST_KEY_FILE",
 }
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 
@@ -27,7 +28,7 @@ class SparkSettings:
 
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
     the user has cached is made anew, too. ``metastore``: the one that reports name, empty:
-    hive.metastore.uris.
+    hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
     """
 
     statestores: str
@@ -36,6 +37,7 @@ class SparkSettings:
     refresh_existing: bool
     refresh_cached: bool
     metastore: str = ""
+    key_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Arguments:
     refresh_existing: bool | None = None
     refresh_cached: bool | None = None
     metastore: str | None = None
+    key_file: str | None = None
 
 
 def settings_of(
@@ -82,6 +85,7 @@ def settings_of(
             arguments.refresh_cached, configured, key="spark.topicast.refreshCached"
         ),
         metastore=_first(arguments.metastore, configured("spark.topicast.metastore"), ""),
+        key_file=arguments.key_file or conf("spark.topicast.keyFile"),
     )
 
 

@@ -30,8 +30,10 @@ from topicast.tests.bench.report import beside, percentiles, quantile, say, targ
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.bulk import CREDIT_DEFAULT
+from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.settings import parse_addresses
 from topicast.topics.wire import decode, encode
@@ -47,9 +49,10 @@ def ask(address: str, table: str, *, drivers: int) -> float:
     """Have so many drivers pull ``table`` at once; return the ms until all have it."""
     names = {f"driver {number}" for number in range(drivers)}
     pull = Pull(request=1, db="bench", table=table, selector=SELECT_BLOCKS, credit=CREDIT_DEFAULT)
-    with closing(Link()) as link:
+    own = user_keys(DRIVER).credential
+    with closing(Link(own.pair)) as link:
         for name in names:
-            link.connect_dealer(name, address)
+            link.connect_dealer(name, address, own.catalogd)
         begin = time.perf_counter()
         for name in names:
             link.send(name, encode(pull))

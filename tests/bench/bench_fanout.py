@@ -4,9 +4,10 @@
     zmq.proxy  a bare PUB ──▶ XSUB, zmq.proxy in a process of its own, XPUB ──▶ ten SUB
     pub_sub    a bare PUB ──▶ ten SUB
 
-All send the same frames and have the same readers: processes that count and do not decode. In all
-three the sender is at most WINDOW messages ahead of the slowest reader, so nothing is lost, and
-each message counts; the clock stops when every reader has the last one.
+All have keys on every socket, send the same frames and have the same readers: processes that
+count and do not decode. In all three the sender is at most WINDOW messages ahead of the slowest
+reader, so nothing is lost, and each message counts; the clock stops when every reader has the last
+one.
 Only the hub's sender files each delta, notes it as unacknowledged (at most 900 are) and receives
 acknowledgements; only the hub checks the CRC and the rows, files and acknowledges. What encodes
 a delta is not measured: the frames are made before.
@@ -35,7 +36,11 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState, Publisher
 from topicast.tests.bench.report import beside, least, say
 from topicast.tests.cli.processes import Running, statestored
+from topicast.tests.keys import CREDENTIAL, PAIR, user_keys
+from topicast.topics.keys.credential import Credential, KeyPair
+from topicast.topics.keys.folder import CATALOGD, DRIVER
 from topicast.topics.link import Link
+from topicast.topics.link.curve import join, serve
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix, prefix
@@ -54,12 +59,15 @@ SERVER = multiprocessing.get_context("forkserver")  # readers are forked from wh
 WARM = prefix(TOPIC, FULL) + b"warm"
 
 
-def read(address: str, hub: bool, ready: Barrier, *, place: int, counts: Counts) -> None:
+def read(
+    address: str, own: Credential, *, hub: bool, ready: Barrier, place: int, counts: Counts
+) -> None:
     """Count messages, into ``counts`` at ``place``, from the moment that all readers are there."""
     context = zmq.Context()
     socket = context.socket(zmq.SUB)
     socket.set_hwm(0)
     socket.setsockopt(zmq.RCVTIMEO, 10_000)
+    join(socket, own.pair, own.hub_key(address))
     socket.connect(address)
     socket.setsockopt(zmq.SUBSCRIBE, prefix(TOPIC, FULL))
     if hub:
@@ -121,15 +129,28 @@ class Pace:
 
 
 def timed(
-    address: str, send: Callable[[Pace], None], warm: Callable[[], None] | None, *, middle: int
+    address: str,
+    send: Callable[[Pace], None],
+    warm: Callable[[], None] | None,
+    *,
+    own: Credential,
+    middle: int,
 ) -> Found:
-    """Time one way; ``warm`` None: the address is a hub's. ``middle``: its process, 0 for none."""
+    """Time one way; ``warm`` None: the address is a hub's. ``middle``: its process, 0 for none.
+
+    Its readers join with ``own``.
+    """
     ready, pace = SERVER.Barrier(READERS + 1), Pace()
     readers = [
         SERVER.Process(
             target=read,
-            args=(address, warm is None, ready),
-            kwargs={"place": place, "counts": pace.counts},
+            args=(address, own),
+            kwargs={
+                "hub": warm is None,
+                "ready": ready,
+                "place": place,
+                "counts": pace.counts,
+            },
         )
         for place in range(READERS)
     ]
@@ -189,7 +210,8 @@ class Writer:
             topics=self.topics, starts=starts, catalog_address="tcp://x:1", catalog_name="hive"
         )
         self.address = hub.ready["address"]
-        self.link = Link()
+        own = user_keys(CATALOGD).credential
+        self.link, self.server = Link(own.pair), own.hub_key(self.address)
         self.publisher = Publisher(
             published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
@@ -213,7 +235,7 @@ class Writer:
                     self.link.send(SOCKETS[channel], encode(message))
                 case publisher.Reconnect():
                     for name in SOCKETS.values():
-                        self.link.connect_dealer(name, self.address)
+                        self.link.connect_dealer(name, self.address, self.server)
                 case _:
                     pass
 
@@ -240,16 +262,18 @@ def through_hub(deltas: list[Sent]) -> Found:
             status = json.loads(hub.page("/?json"))
         address = status["data_address"]
         send = functools.partial(writer.send, deltas)
-        found = timed(address, send, None, middle=hub.process.pid)
+        own = user_keys(DRIVER).credential
+        found = timed(address, send, None, own=own, middle=hub.process.pid)
         writer.link.close()
         return found
 
 
-def proxy(front: str, back: str) -> None:
+def proxy(front: str, back: str, pair: KeyPair) -> None:
     context = zmq.Context()
     inner, outer = context.socket(zmq.XSUB), context.socket(zmq.XPUB)
     for socket, address in ((inner, front), (outer, back)):
         socket.set_hwm(0)
+        serve(socket, "proxy", pair)
         socket.bind(address)
     zmq.proxy(inner, outer)
 
@@ -259,11 +283,13 @@ def through_zmq(deltas: list[Sent], *, with_proxy: bool) -> Found:
     out = context.socket(zmq.PUB)
     out.set_hwm(0)
     front, back = "tcp://127.0.0.1:39817", "tcp://127.0.0.1:39818"
-    middle = SERVER.Process(target=proxy, args=(front, back), daemon=True)
+    middle = SERVER.Process(target=proxy, args=(front, back, PAIR), daemon=True)
     if with_proxy:
         middle.start()
+        join(out, PAIR, PAIR.public)
         out.connect(front)
     else:
+        serve(out, "pub", PAIR)
         out.bind(back)
 
     def send(pace: Pace) -> None:
@@ -272,7 +298,7 @@ def through_zmq(deltas: list[Sent], *, with_proxy: bool) -> Found:
             out.send(frame)
 
     try:
-        return timed(back, send, lambda: out.send(WARM), middle=middle.pid or 0)
+        return timed(back, send, lambda: out.send(WARM), own=CREDENTIAL, middle=middle.pid or 0)
     finally:
         context.destroy(linger=0)
         if with_proxy:

@@ -45,6 +45,8 @@ from topicast.tests.bench.catalogd import DB, SPAWN, BenchCatalogd
 from topicast.tests.bench.report import percentiles, say, target
 from topicast.tests.bench.source import Catalog
 from topicast.tests.cli.processes import statestored, steady_port
+from topicast.tests.keys import user_keys
+from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 from topicast.topics.wire import decode, encode
@@ -79,7 +81,9 @@ class Members:
     def __init__(self, hub: str, count: int) -> None:
         self.seen: list[tuple[int, float]] = []  # versions of changes, and when
         self.hubs = [0] * count  # by driver: the id in the last heartbeat
-        self._link = Link()
+        self._own = user_keys(DRIVER).credential
+        self._link = Link(self._own.pair)
+        self._hub = hub
         self._cores = [_core(hub, f"driver-{number}") for number in range(count)]
         self._due_at = [0.0] * count  # each core's deadline
         self._chunks: dict[int, deque[bytes]] = {}  # by number: frames that wait for their turn
@@ -167,7 +171,8 @@ class Members:
             connect = self._link.connect_dealer
             if channel is Channel.DATA:
                 connect = self._link.connect_subscriber
-            connect(name, address)
+            is_hub = channel not in (Channel.SERVICE, Channel.PULLS)
+            connect(name, address, self._own.hub_key(self._hub) if is_hub else self._own.catalogd)
 
 
 def _core(hub: str, name: str) -> Core:

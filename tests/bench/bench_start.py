@@ -24,7 +24,9 @@ from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.stores import fill_store, table_of
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.shop import followed
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Sync, Synced
@@ -46,8 +48,9 @@ class Started:
 
 def wait_for_sync(address: str) -> None:
     """Ask catalogd for a sync; return when it is answered."""
-    with closing(Link()) as link:
-        link.connect_dealer("service", address)
+    own = user_keys(DRIVER).credential
+    with closing(Link(own.pair)) as link:
+        link.connect_dealer("service", address, own.catalogd)
         link.send("service", encode(Sync(request=1)))
         while True:
             for one in link.poll(60.0):

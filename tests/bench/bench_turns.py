@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
@@ -29,7 +30,9 @@ from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import EngineLoop
 from topicast.tests.bench.report import quantile, say, target
 from topicast.tests.bench.stores import fill_store, table_of
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.keys.folder import CATALOGD, DRIVER, STATESTORED
 from topicast.topics.link import Link
 from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
@@ -96,8 +99,9 @@ class Engine:
     """The loop of a subscriber; it closes its link."""
 
     def __init__(self, core: Core) -> None:
-        self._link = Link()
-        self._loop = EngineLoop(core, self._link, clock=time.monotonic)
+        own = user_keys(DRIVER).credential
+        self._link = Link(own.pair)
+        self._loop = EngineLoop(core, self._link, credential=own, clock=time.monotonic)
 
     def run_once(self) -> None:
         self._loop.run_once()
@@ -110,14 +114,15 @@ class Crowd:
     """Members of the hub that hold nothing, and one driver that reports writes."""
 
     def __init__(self, hub: str, catalogd: str) -> None:
-        self._link = Link()
+        own = user_keys(DRIVER).credential
+        self._link = Link(own.pair)
         self._second = 0
         self._driver = secrets.token_bytes(16)
         self._names = [f"member-{number}" for number in range(MEMBERS)]
         for name in self._names:
-            self._link.connect_dealer(name, hub)
+            self._link.connect_dealer(name, hub, own.hub_key(hub))
             self._link.send(name, encode(_hello(name)))
-        self._link.connect_dealer("service", catalogd)
+        self._link.connect_dealer("service", catalogd, own.catalogd)
 
     def pass_second(self) -> None:
         """Let each member report, and the driver write, spread over a second."""
@@ -165,7 +170,8 @@ def _status(version: int) -> Status:
 def measure(stack: ExitStack, folder: Path) -> None:
     fill_store(folder, tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
     collect_old_rarely()
-    hub = Turns(lambda: build_statestored(StatestoredConfig(state_store_port=0)))
+    hub_config = StatestoredConfig(state_store_port=0)
+    hub = Turns(lambda: build_statestored(hub_config, keys=user_keys(STATESTORED)))
     stack.enter_context(closing(hub))
     config = CatalogdConfig(
         hive_metastore_uris=METASTORE,
@@ -173,7 +179,8 @@ def measure(stack: ExitStack, folder: Path) -> None:
         state_dir=folder,
         catalog_service_port=0,
     )
-    catalogd = stack.enter_context(closing(Turns(lambda: build_catalogd(config, name="bench"))))
+    made = partial(build_catalogd, config, name="bench", keys=user_keys(CATALOGD))
+    catalogd = stack.enter_context(closing(Turns(made)))
     settings = Settings(
         statestores=(hub.address,), budget_bytes=BUDGET_BYTES, name="bench", automatic=False
     )

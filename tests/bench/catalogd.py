@@ -32,7 +32,9 @@ from topicast.subscriber import Subscriber
 from topicast.tests.bench.source import Catalog
 from topicast.tests.cli.processes import Running, statestored
 from topicast.tests.cluster.shop import Shop, followed
+from topicast.tests.keys import client_for, user_keys
 from topicast.topics.bulk import Send
+from topicast.topics.keys.folder import CATALOGD
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
 from topicast.topics.topic import Entry
@@ -57,7 +59,10 @@ class BenchCatalogd:
         """When each (topic, version) was published."""
         self._hub = hub
         self._is_connected = False  # to the hub, once at least
-        self._link = Link()
+        keys = user_keys(CATALOGD)
+        self._link = Link(keys.credential.pair)
+        self._link.admit(SERVICE, keys.folder.clients().keys())
+        self._server = keys.credential.hub_key(hub)
         versions = (0,) * (catalog.num_topics + 1)
         starts = (StartRecord(start=catalog.start, epoch=catalog.epoch, versions=versions),)
         published = PublishedState(
@@ -112,7 +117,7 @@ class BenchCatalogd:
     def _receive(self, one: Received) -> None:
         message = decode(one.frame)
         if one.name == SERVICE:
-            self._serve(Requested(peer=one.peer, message=message))
+            self._serve(Requested(peer=one.peer, message=message, client=client_for(message)))
             return
         channel = next(c for c, name in CHANNELS.items() if name == one.name)
         self._publish(publisher.Received(channel, message))
@@ -142,7 +147,7 @@ class BenchCatalogd:
                     for name in CHANNELS.values():
                         if self._is_connected:
                             self._link.disconnect(name)
-                        self._link.connect_dealer(name, self._hub)
+                        self._link.connect_dealer(name, self._hub, self._server)
                     self._is_connected = True
                 case _:
                     pass

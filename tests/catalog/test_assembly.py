@@ -12,8 +12,9 @@ from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.publish.modes import unpack_policy
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import commit, transaction, value
+from topicast.tests.keys import own_link, user_keys
 from topicast.topics.errors import ConfigError, LinkError, StoreError
-from topicast.topics.link import Link
+from topicast.topics.keys.folder import CATALOGD
 
 NAME = "catalogd@test"
 
@@ -34,7 +35,7 @@ def store_of(config: CatalogdConfig) -> Store:
 
 
 def test_catalogd_comes_up_with_an_address_of_its_own(config: CatalogdConfig) -> None:
-    daemon, address = build(config, name=NAME)
+    daemon, address = build(config, name=NAME, keys=user_keys(CATALOGD))
     try:
         assert address.startswith("tcp://127.0.0.1:")
         assert not address.endswith(":0")
@@ -52,7 +53,7 @@ def test_what_the_store_holds_is_there_before_anything_is_read(config: CatalogdC
     store.commit((), last_event_id=41, window=pack_state(WindowState(last_id=41, settled=41)))
     epoch = store.epoch
     store.close()
-    daemon, _ = build(config, name=NAME)
+    daemon, _ = build(config, name=NAME, keys=user_keys(CATALOGD))
     status = daemon.status
     daemon.close()
     assert (status.epoch, status.entries, status.topics[0].version) == (epoch, 1, 1)
@@ -62,7 +63,7 @@ def test_what_the_store_holds_is_there_before_anything_is_read(config: CatalogdC
 def test_each_start_has_an_id_of_its_own(config: CatalogdConfig) -> None:
     starts = set()
     for _ in range(2):
-        daemon, _ = build(config, name=NAME)
+        daemon, _ = build(config, name=NAME, keys=user_keys(CATALOGD))
         starts.add(daemon.status.start)
         daemon.close()
     assert len(starts) == 2
@@ -70,15 +71,15 @@ def test_each_start_has_an_id_of_its_own(config: CatalogdConfig) -> None:
 
 def test_malformed_metastore_is_refused_before_anything_is_made(config: CatalogdConfig) -> None:
     with pytest.raises(ConfigError, match="hive_metastore_uris"):
-        build(replace(config, hive_metastore_uris="http://x"), name=NAME)
+        build(replace(config, hive_metastore_uris="http://x"), name=NAME, keys=user_keys(CATALOGD))
     assert not config.state_dir.exists()
 
 
 def test_port_in_use_leaves_the_store_to_others(config: CatalogdConfig) -> None:
-    other = Link()
+    other = own_link()
     port = int(other.bind_router("other", "tcp://127.0.0.1:0").rpartition(":")[2])
     with pytest.raises(LinkError, match=str(port)):
-        build(replace(config, catalog_service_port=port), name=NAME)
+        build(replace(config, catalog_service_port=port), name=NAME, keys=user_keys(CATALOGD))
     other.close()
     store_of(config).close()
 
@@ -91,20 +92,20 @@ def test_damaged_window_is_told_and_leaves_store_and_port_to_others(
     store.close()
     for _ in range(2):
         with pytest.raises(StoreError, match="window"):
-            build(config, name=NAME)
+            build(config, name=NAME, keys=user_keys(CATALOGD))
     store_of(config).close()
 
 
 def test_store_of_another_catalogd_is_not_shared(config: CatalogdConfig) -> None:
-    daemon, _ = build(config, name=NAME)
+    daemon, _ = build(config, name=NAME, keys=user_keys(CATALOGD))
     with pytest.raises(StoreError):
-        build(config, name=NAME)
+        build(config, name=NAME, keys=user_keys(CATALOGD))
     daemon.close()
 
 
 def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
     def started(**flags: str) -> tuple[str, str, int]:
-        daemon, _ = build(replace(config, **flags), name=NAME)
+        daemon, _ = build(replace(config, **flags), name=NAME, keys=user_keys(CATALOGD))
         try:
             daemon.run_once()  # commits what it was told at its start
             return daemon.status.mode, daemon.status.overrides, daemon.status.offers
@@ -128,7 +129,7 @@ def test_damaged_policy_is_told(config: CatalogdConfig, policy: str) -> None:
     store.commit((), last_event_id=None, window=b"", policy=policy)
     store.close()
     with pytest.raises(StoreError, match="start anew"):
-        build(config, name=NAME)
+        build(config, name=NAME, keys=user_keys(CATALOGD))
     store_of(config).close()
 
 

@@ -25,6 +25,7 @@ from topicast.tests.catalog.stores import (
     value,
 )
 from topicast.tests.cluster.fake_metastore import FakeMetastore
+from topicast.tests.keys import PAIR, client, own_link
 from topicast.tests.waiting import until
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import database_key, table_key
@@ -53,7 +54,7 @@ class Shell:
         self.published = PublishedState(
             topics=topics, starts=self.store.starts, catalog_address="c", catalog_name="hms"
         )
-        self.link = Link()
+        self.link = own_link(SERVICE)
         self.address = self.link.bind_router(SERVICE, "tcp://127.0.0.1:0")
         self.publishers = [
             Publisher(self.published, name="c", registration=bytes(16), rng=Random(1)) for _ in hubs
@@ -63,7 +64,11 @@ class Shell:
             self.store,
             self.link,
             published=self.published,
-            hubs=[HubConnection(*pair) for pair in zip(hubs, self.publishers, strict=True)],
+            hubs=[
+                HubConnection(address, PAIR.public, own)
+                for address, own in zip(hubs, self.publishers, strict=True)
+            ],
+            changed_clients=lambda: None,
             renew=self._core,
             make_read_threads=lambda deliver: ReadThreads(
                 FakeMetastore, threads=3, deliver=deliver
@@ -149,7 +154,7 @@ def test_hub_that_does_not_answer_is_connected_to_again(shell: Callable[..., She
 @contextmanager
 def greeted(shell: Callable[..., Shell]) -> Iterator[tuple[Shell, Link, bytes]]:
     """Yield a catalogd, the hub that it has greeted, and its connection there."""
-    hub = Link()
+    hub = own_link("hub")
     found = shell(hub.bind_router("hub", "tcp://127.0.0.1:0"))
 
     def greeting() -> list[Received]:
@@ -177,8 +182,8 @@ def test_hub_hears_that_catalogd_leaves(shell: Callable[..., Shell]) -> None:
 
 
 def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell]) -> None:
-    found, client = shell(), Link()
-    client.connect_dealer("catalogd", found.address)
+    found, client = shell(), own_link()
+    client.connect_dealer("catalogd", found.address, PAIR.public)
     client.send("catalogd", b"garbage of a stranger")
     answers = until(lambda: found.turn() or client.poll(0.01), timeout_s=WAIT_S)
     client.close()
@@ -190,7 +195,9 @@ def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell])
 
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:
     found = shell()
-    found.turn(Requested(peer=b"nobody", message=Inspect(request=1, what="status")))
+    found.turn(
+        Requested(peer=b"nobody", message=Inspect(request=1, what="status"), client=client())
+    )
     found.turn(passed_s=1.0)
     assert found.catalogd.status.counts["unreachable"] == 1
 

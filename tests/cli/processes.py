@@ -113,11 +113,17 @@ def catalogd(
 
 
 @contextmanager
-def running(log: Path, module: str, *arguments: object) -> Iterator[Running]:
-    """Start a daemon and wait for its line; at the end it is gone."""
+def running(
+    log: Path, module: str, *arguments: object, environment: dict[str, str] | None = None
+) -> Iterator[Running]:
+    """Start a daemon and wait for its line; at the end it is gone. ``environment``: else ours."""
     with log.open("a") as errors:
         process = subprocess.Popen(
-            command(module, *arguments), stdout=subprocess.PIPE, stderr=errors, text=True
+            command(module, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
         )
     try:
         assert process.stdout is not None

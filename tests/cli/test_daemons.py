@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,19 @@ from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import Running, command, running, statestored, steady_port
+from topicast.tests.cli.processes import (
+    Running,
+    command,
+    running,
+    statestored,
+    steady_port,
+    topicast,
+)
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.keys.credential import credential_text
+from topicast.topics.keys.folder import KeysFolder
+from topicast.topics.link import new_pair
 
 
 def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -129,7 +141,8 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
         ("catalogd --hive_metastore_uris=nonsense", 2, "thrift://HOST:PORT"),
         ("catalogd --num_topics=3", 2, "num_topics"),
         ("statestored --state_store_host=0.0.0.0", 2, "loopback"),
-        ("statestored --keys_dir=/x", 2, "keys_dir"),
+        ("statestored --keys_dir={0}", 2, "topicast keys add NAME --role hub"),
+        ("catalogd --keys_dir={0}", 2, "topicast keys init --keys_dir={0}"),
         ("catalogd --webserver_port=70000", 2, "webserver_port"),
         ("catalogd --state_dir={0}/file/s", 1, "{0}/file"),
         # not by the rights of a folder: the tests may run as root
@@ -217,3 +230,65 @@ def test_closed_stdout_does_not_end_a_daemon(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", port), timeout=5):
             assert os.waitpid(hub.process.pid, os.WNOHANG) == (0, 0)
         assert hub.end() == 0
+
+
+def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(tmp_path: Path) -> None:
+    """Given a user without keys, when both daemons have started, then all admit each other."""
+    user = {"XDG_STATE_HOME": str(tmp_path / "home")}
+    home = {**os.environ, **user}
+    keys = tmp_path / "home" / "topicast" / "keys"
+    port = steady_port()
+    hub_flags = (f"--state_store_port={port}", "--webserver_port=0")
+    flags = (
+        *("--catalog_service_port=0", "--webserver_port=0", f"--state_dir={tmp_path / 's'}"),
+        *(f"--statestores=tcp://127.0.0.1:{port}", "--hive_metastore_uris=thrift://127.0.0.1:1"),
+    )
+    log = tmp_path / "log"
+    made = set()
+    for _ in range(2):
+        with (
+            running(log, "daemons", "statestored", *hub_flags, environment=home),
+            running(log, "daemons", "catalogd", *flags, environment=home),
+        ):
+            done = topicast(
+                "status",
+                f"--statestores=tcp://127.0.0.1:{port}",
+                XDG_STATE_HOME=str(keys.parents[1]),
+            )
+            assert "catalogd" in done.stdout, done.stderr
+            made.add((keys / "catalogd.key").read_text())
+    assert len(made) == 1
+    assert (keys / "operator.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_command_of_another_user_is_refused_with_what_to_do(served: Served, tmp_path: Path) -> None:
+    stranger = {"XDG_STATE_HOME": str(tmp_path)}
+    done = topicast("status", f"--statestores={served.statestores}", **stranger)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "operator.key" in done.stderr
+    KeysFolder(tmp_path / "topicast" / "keys").make(new_pair)
+    done = topicast("status", f"--statestores={served.statestores}", **stranger)
+    assert done.returncode == 3
+    assert "another key than operator knows: get a key file" in done.stderr
+
+
+def test_key_that_is_not_admitted_is_refused_with_what_to_do(
+    served: Served, tmp_path: Path
+) -> None:
+    own = user_keys("operator").credential
+    stranger = replace(own, pair=new_pair())
+    done = topicast(
+        "status", f"--statestores={served.statestores}", TOPICAST_KEY=credential_text(stranger)
+    )
+    assert done.returncode == 3
+    assert "does not admit operator: get a key file" in done.stderr
+    assert stranger.pair.secret not in done.stderr + done.stdout
+
+
+def test_secrets_stand_in_no_log_and_on_no_page(served: Served) -> None:
+    for name, daemon in (("statestored", served.statestored), ("catalogd", served.catalogd)):
+        secret = user_keys(name).credential.pair.secret
+        command_line = Path(f"/proc/{daemon.process.pid}/cmdline").read_text()
+        shown = daemon.log.read_text() + daemon.page("/") + daemon.page("/?json") + command_line
+        assert secret not in shown
+        assert secret not in daemon.page("/metrics")

@@ -10,6 +10,7 @@ from topicast.catalog.model.versions import OrderRow, Transaction
 from topicast.catalog.publish.modes import Policy
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
+from topicast.tests.keys import client_for
 from topicast.topics.bulk import Send
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_block
@@ -70,7 +71,7 @@ class Alone(Cluster):
 
     def ask(self, message: Message, peer: bytes = PEER) -> None:
         place = b"p/%s/%d" % (peer, self.catalogd.life)
-        self._requests.append(Requested(peer=place, message=message))
+        self._requests.append(Requested(peer=place, message=message, client=client_for(message)))
 
     def take_service(self, place: bytes, frame: bytes) -> None:
         """Take an answer of catalogd."""

@@ -27,6 +27,7 @@ from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
+from topicast.tests.keys import client_for
 from topicast.topics.bulk import Send
 from topicast.topics.topic import NAMESPACE, VALUE
 from topicast.topics.wire.codec import is_large
@@ -181,7 +182,8 @@ class CatalogProcess:
 
     def order(self, order: Order) -> None:
         """Take what an operator orders; ``ordered`` is called with the answer."""
-        self.turn((Requested(peer=b"o/%d" % self.life, message=order),))
+        peer = b"o/%d" % self.life
+        self.turn((Requested(peer=peer, message=order, client=client_for(order)),))
 
     def hold(
         self, *kinds: type, where: Callable[[MetastoreRequest], bool] = lambda _: True
@@ -321,7 +323,8 @@ class CatalogProcess:
 
     def take_request(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):
-            self.turn((Requested(peer=peer, message=self.world.frames.read(frame)),))
+            message = self.world.frames.read(frame)
+            self.turn((Requested(peer=peer, message=message, client=client_for(message)),))
 
     def _reply(self, peer: bytes, frame: bytes) -> None:
         client = self.world.client(peer)

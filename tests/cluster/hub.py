@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
+from topicast.tests.keys import client
+from topicast.topics.keys.clients import ClientRole
 from topicast.topics.wire.codec import encode
 from topicast.topics.wire.header import DELTA_KIND
 from topicast.topics.wire.messages import KeepAlive
@@ -94,7 +96,8 @@ class HubProcess:
         if frame[4] == DELTA_KIND:
             self._perform(map(Broadcast, self.hub.put(place, frame, now=self.world.now)))
         else:
-            self._handle(MessageReceived(place, self.world.frames.read(frame)))
+            role = ClientRole.CATALOGD if place.startswith(b"c/") else ClientRole.DRIVER
+            self._handle(MessageReceived(place, self.world.frames.read(frame), client(role)))
         self._handle(Tick(self.world.now_us))
         self.world.check(self.hub)
 

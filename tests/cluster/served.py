@@ -17,7 +17,9 @@ from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
 from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cluster.shop import Shop
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.keys.folder import CATALOGD, STATESTORED
 from topicast.topics.settings import parse_addresses
 
 POLL_S = 0.02
@@ -71,7 +73,7 @@ class Served:
         config = StatestoredConfig(
             state_store_port=port, statestore_heartbeat_frequency_ms=HEARTBEAT_MS
         )
-        return Running(lambda: build_statestored(config))
+        return Running(lambda: build_statestored(config, keys=user_keys(STATESTORED)))
 
     def start_catalogd(self) -> None:
         """Start catalogd, over its store if it ran before, and wait until the hubs hold all."""
@@ -83,7 +85,12 @@ class Served:
             hms_event_polling_interval_s=POLL_S,
         )
         self.catalogd = Running(
-            lambda: build_catalogd(config, name="catalogd", open_metastore=lambda: self.shop)
+            lambda: build_catalogd(
+                config,
+                name="catalogd",
+                keys=user_keys(CATALOGD),
+                open_metastore=lambda: self.shop,
+            )
         )
         until(self._holds_everything, what="hubs that hold the shop")
 

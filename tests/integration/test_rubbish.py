@@ -1,4 +1,4 @@
-"""Rubbish at the sockets of real daemons, by real ZeroMQ: refused, counted, and nothing else."""
+"""Rubbish at the sockets of real daemons, of a client with keys: refused, counted, no more."""
 
 import random
 import socket
@@ -13,7 +13,10 @@ import zmq
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.stage import Stage, staged
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.keys.folder import DRIVER
+from topicast.topics.link.curve import join
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
@@ -81,6 +84,9 @@ def stage(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found
 
 
+NULL_GREETING: Final = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)
+
+
 class Stranger:
     """A raw DEALER at a daemon: sends any bytes, and reads the replies."""
 
@@ -109,7 +115,10 @@ def stranger(stage: Stage, name: str, *greeting: Hello) -> Iterator[Stranger]:
     """Connect a raw DEALER to a daemon's port; ``greeting`` makes it a member of a hub."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
-        dealer.connect(stage.daemons.of(name).ready["address"])
+        own = user_keys(DRIVER).credential
+        address = stage.daemons.of(name).ready["address"]
+        join(dealer, own.pair, own.hub_key(address) if name == HUB else own.catalogd)
+        dealer.connect(address)
         found = Stranger(dealer)
         for hello in greeting:
             found.say(hello)
@@ -186,10 +195,10 @@ def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: s
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_peer_without_zeromq_is_counted(stage: Stage, name: str) -> None:
+def test_peer_without_keys_is_counted(stage: Stage, name: str) -> None:
     host, _, port = stage.daemons.of(name).ready["address"].removeprefix("tcp://").rpartition(":")
     with undisturbed(stage), counted(stage, name, strangers=2):
-        for printed in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64):
+        for printed in (b"\xff" * 64, NULL_GREETING):
             with socket.create_connection((host, int(port)), timeout=20) as raw:
                 raw.sendall(printed)
 
@@ -298,6 +307,8 @@ def test_odd_subscriptions_are_counted(stage: Stage) -> None:
         context.socket(zmq.XSUB) as socket,
     ):
         socket.linger = 0
+        own = user_keys(DRIVER).credential
+        join(socket, own.pair, own.hub_key(stage.daemons.hub_address))
         socket.connect(stage.facts(HUB)["data_address"])
         for subscription in SUBSCRIPTIONS.values():
             socket.send(subscription)

@@ -8,7 +8,9 @@ from typing import Any
 from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
 from topicast.statestore.status import HubStatus
+from topicast.tests.keys import client_for
 from topicast.topics.bulk import Sender, chunks
+from topicast.topics.keys.clients import Client
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import prefix
@@ -206,6 +208,7 @@ class HubDriver:
         self.now = 1000.0
         self.sent: list[tuple[bytes, Message]] = []
         self.frames: list[bytes] = []
+        self.clients: dict[bytes, Client] = {}  # by connection: whose key it has
 
     @property
     def status(self) -> HubStatus:
@@ -235,7 +238,9 @@ class HubDriver:
                 self.put(message, peer)
                 sent += self.tick()
             else:
-                sent += self.handle(MessageReceived(peer, message))
+                if isinstance(message, Hello) or peer not in self.clients:
+                    self.clients[peer] = client_for(message)
+                sent += self.handle(MessageReceived(peer, message, self.clients[peer]))
         return sent
 
     def put(self, delta: Delta, peer: bytes = BULK) -> None:

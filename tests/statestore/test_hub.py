@@ -8,7 +8,6 @@ import pytest
 from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, Undecodable
 from topicast.statestore.membership import KEPT_S
 from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, warning
-from topicast.statestore.validation import request_id
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
     BULK,
@@ -59,6 +58,7 @@ from topicast.topics.wire.messages import (
     Status,
     Welcome,
 )
+from topicast.topics.wire.refusal import request_id
 
 REFUSAL = Refused(request=3, code="X", message="", retry_ms=0)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.validation import request_id
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
     CONTROL,
@@ -39,6 +38,7 @@ from topicast.topics.wire.messages import (
     TopicState,
     Wanted,
 )
+from topicast.topics.wire.refusal import request_id
 
 
 def with_reader(changes: int = 3) -> tuple[HubDriver, PublisherPeer]:

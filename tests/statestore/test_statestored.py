@@ -5,8 +5,10 @@ from itertools import count, groupby
 
 from topicast.statestore.hub import Hub
 from topicast.statestore.statestored import DATA, REQUESTS, Statestored
+from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import BULK, CONTROL, PublisherPeer, hello
 from topicast.tests.statestore.hub_driver import DATA as DATA_ADDRESS
+from topicast.topics.keys.clients import ClientRole, Clients
 from topicast.topics.link import Received
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix
@@ -35,6 +37,9 @@ class BatchLink:
         arrived, self.arrived = self.arrived, []
         return arrived
 
+    def admit(self, name: str, publics: frozenset[str]) -> None:
+        pass
+
     def send(self, name: str, frame: bytes, peer: bytes = b"") -> bool:
         self.sent.append((name, frame))
         return True
@@ -49,7 +54,11 @@ class Daemon:
     def __init__(self, clock: Callable[[], float] = lambda: 1000.0) -> None:
         self.link, self.publisher = BatchLink(), PublisherPeer()
         hub = Hub(hub_id=77, data_address=DATA_ADDRESS)
-        self.shell = Statestored(hub, self.link, clock=clock, wall_us=lambda: 1)
+        self.shell = Statestored(
+            hub, self.link, clock=clock, wall_us=lambda: 1, changed_clients=lambda: None
+        )
+        self.client = client(ClientRole.CATALOGD)
+        self.shell.admit(Clients([self.client, client()]))
         replies = self.turn(
             (CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL)),
             (BULK, hello("publisher", PUBLISHER, BULK_CHANNEL)),
@@ -61,7 +70,8 @@ class Daemon:
 
     def turn(self, *arrive: tuple[bytes, Message]) -> list[Message]:
         """Let messages arrive together; return the messages to the publisher."""
-        self.link.arrived += [Received(REQUESTS, peer, encode(one)) for peer, one in arrive]
+        public = self.client.public
+        self.link.arrived += [Received(REQUESTS, peer, encode(one), public) for peer, one in arrive]
         self.shell.run_once()
         replies = [decode(frame) for name, frame in self.link.sent if name == REQUESTS]
         self.link.sent = [one for one in self.link.sent if one[0] == DATA]
@@ -105,9 +115,9 @@ def test_deltas_before_a_barrier_and_after_it_stay_there() -> None:
     before, after = daemon.publisher.change(0), daemon.publisher.change(0)
     barrier = barrier_prefix(bytes(16))
     daemon.link.arrived = [
-        Received(REQUESTS, BULK, encode(before)),
+        Received(REQUESTS, BULK, encode(before), daemon.client.public),
         Received(DATA, b"", b"\1" + barrier),
-        Received(REQUESTS, BULK, encode(after)),
+        Received(REQUESTS, BULK, encode(after), daemon.client.public),
     ]
     daemon.turn()
     assert daemon.broadcast() == [before, decode(barrier), after]
@@ -118,7 +128,8 @@ def test_rubbish_between_deltas_is_refused_and_changes_nothing_else() -> None:
     daemon = Daemon()
     before, after = daemon.publisher.change(0), daemon.publisher.change(0)
     daemon.link.arrived = [
-        Received(REQUESTS, BULK, frame) for frame in (encode(before), b"rubbish", encode(after))
+        Received(REQUESTS, BULK, frame, daemon.client.public)
+        for frame in (encode(before), b"rubbish", encode(after))
     ]
     replies = daemon.turn()
     assert [one.code for one in replies if isinstance(one, Refused)] == ["VERSION"]
@@ -131,7 +142,8 @@ def test_heartbeats_do_not_wait_until_all_who_come_at_once_are_answered() -> Non
     readers = [f"reader-{number}" for number in range(100)]
     hellos = [encode(hello(name, READER, CONTROL_CHANNEL)) for name in readers]
     daemon.link.arrived = [
-        Received(REQUESTS, name.encode(), one) for name, one in zip(readers, hellos, strict=True)
+        Received(REQUESTS, name.encode(), one, client().public)
+        for name, one in zip(readers, hellos, strict=True)
     ]
     for _ in readers:
         daemon.shell.run_once()

@@ -10,13 +10,13 @@ from topicast.statestore.validation import (
     LIMITED_PEERS_MAX,
     REFUSAL_EVERY_S,
     RefusalLimiter,
-    request_id,
     role_fault,
 )
 from topicast.tests.statestore.hub_driver import HubDriver, hello, refused
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import PROTOCOL, PROTOCOL_MIN
 from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Channel, Message, Role, Welcome
+from topicast.topics.wire.refusal import request_id
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "wire_v1.json"
 EVERYBODY = {f"{role.name} {channel.name}" for role in Role for channel in Channel}

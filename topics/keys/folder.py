@@ -8,11 +8,12 @@ lock                                held by whoever changes the folder
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError
-from ..settings import state_folder
+from ..settings import Address, state_folder
 from .clients import Client, ClientRole, Clients, checked_name, clients_text, read_clients
 from .credential import Credential, KeyPair, NewPair, credential_text, read_credential
 from .files import locked, read_secret, write_secret
@@ -39,6 +40,7 @@ class KeysFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._seen: tuple[int, int, int] | None = None  # the list that ``changed`` returned last
 
     def file(self, name: str) -> Path:
         """Return the key file of the client ``name``."""
@@ -84,6 +86,19 @@ class KeysFolder:
         path = self.path / file
         return read_clients(read_secret(path, setting="keys_dir"), source=str(path))
 
+    def changed(self) -> Clients | None:
+        """Return the list if it is another file than at the last call; None if it is the same.
+
+        Raises:
+            FileNotFoundError, ConfigError: as ``clients``.
+        """
+        found = (self.path / LIST).stat()
+        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if seen == self._seen:
+            return None
+        self._seen = seen  # also of a file that cannot be used: its error is raised once
+        return self.clients()
+
     def receive(self, clients: Clients) -> None:
         """Keep a hub's copy of the list.
 
@@ -103,7 +118,7 @@ class KeysFolder:
         checked_name(name, setting="name")
         path = to or self.file(name)
         with locked(self.path):
-            before = self._listed()
+            before = self.listed()
             if before.named(name) is not None:
                 allowed = f"it has a key already: topicast keys revoke {name}, or another name"
                 raise ConfigError("name", name, allowed)
@@ -127,7 +142,7 @@ class KeysFolder:
             ConfigError: there is no such client, it is catalogd, or there is no list here.
         """
         with locked(self.path):
-            before = self._listed()
+            before = self.listed()
             client = before.named(name)
             if client is None:
                 known = ", ".join(one.name for one in before)
@@ -138,7 +153,8 @@ class KeysFolder:
             self.file(name).unlink(missing_ok=True)
         return client
 
-    def _listed(self) -> Clients:
+    def listed(self) -> Clients:
+        """Return the list of clients; raises ConfigError as ``add`` does."""
         try:
             return self.clients()
         except FileNotFoundError:
@@ -163,6 +179,51 @@ class KeysFolder:
 def hubs_of(clients: Clients) -> tuple[tuple[str, str], ...]:
     """Return address and public key of each hub in the list; see ``Credential.hubs``."""
     return tuple((one.address, one.public) for one in clients if one.role is ClientRole.HUB)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonKeys:
+    """What a daemon joins with, and the folder that it is from."""
+
+    credential: Credential
+    folder: KeysFolder
+
+
+def daemon_keys(
+    name: str,
+    keys_dir: str | None,
+    *,
+    listens: Address,
+    new_pair: NewPair,
+    environ: Mapping[str, str],
+) -> DaemonKeys:
+    """Return the keys of the daemon ``name``, which listens at this address.
+
+    The default folder's are made if they are missing and only this machine can reach the daemon.
+
+    Raises:
+        ConfigError: there is no key file, or it cannot be used; says how to mend that.
+    """
+    folder = default_folder(environ) if keys_dir is None else KeysFolder(Path(keys_dir))
+    if keys_dir is None and listens.is_loopback:
+        folder.make(new_pair)
+    try:
+        credential = folder.credential(name)
+    except FileNotFoundError:
+        raise ConfigError("keys_dir", str(folder.path), _how_to_get(name, folder)) from None
+    if credential.role is not _FIRST[name]:
+        allowed = f"a key of role {_FIRST[name]}, not {credential.role}"
+        raise ConfigError("keys_dir", str(folder.file(name)), allowed)
+    return DaemonKeys(credential, folder)
+
+
+def _how_to_get(name: str, folder: KeysFolder) -> str:
+    if name == CATALOGD:
+        return f"there is no {name}.key in it; make it: topicast keys init --keys_dir={folder.path}"
+    return (
+        f"there is no {name}.key in it; where catalogd's keys are: topicast keys add NAME "
+        f"--role hub --address tcp://HOST:PORT --out {name}.key, and bring the file here"
+    )
 
 
 def default_folder(environ: Mapping[str, str]) -> KeysFolder:

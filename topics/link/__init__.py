@@ -1,5 +1,6 @@
 """The transport: the only place that knows ZeroMQ. Carries frames, understands none of them."""
 
-from .link import Inbox, Link, LinkCounts, Received
+from .curve import new_pair
+from .link import Handshake, Inbox, Link, LinkCounts, Received
 
-__all__ = ["Inbox", "Link", "LinkCounts", "Received"]
+__all__ = ["Handshake", "Inbox", "Link", "LinkCounts", "Received", "new_pair"]

@@ -17,8 +17,8 @@ holds the publisher back, which drops.
 **Who pings.** The publisher: a reader that froze is cut off, and its queue there is freed. The
 reader must not: libzmq 4.3.5 ends a process (stream_engine_base.cpp: !_io_error) that pings over a
 connection that died while what it received filled a queue, and a reader's queue fills by a stall.
-One thing no option bounds: a peer that ends no message (MORE without end). Only authentication
-keeps such a peer out, so without keys only loopback is bound.
+One thing no option bounds: a peer that ends no message (MORE without end). Only keys keep such a
+peer out, so every socket has them: `curve`.
 """
 
 from enum import Enum
@@ -28,7 +28,8 @@ import zmq
 
 PUBLISHED_BYTES_MAX: Final = 128 * 1024  # deltas end at 64 KiB; a heartbeat of 4,096 topics
 FRAME_BYTES_MAX: Final = 1024 * 1024 + 256  # the wire's largest frame, and room for a header
-SUBSCRIPTION_BYTES_MAX: Final = 256  # a prefix is 4 bytes, a barrier's nonce 20
+SUBSCRIPTION_BYTES_MAX: Final = 512  # a barrier has 20 bytes, the handshake of CURVE 300
+CURVE_BYTES: Final = 33  # that encryption adds to a frame
 
 PUBLISHED_MAX: Final = 1000  # x 64 KiB: a stopped reader costs 64 MiB; at 1 KB, 30 ms of full speed
 SUBSCRIPTIONS_MAX: Final = 20_000  # twice what a reader sends that follows all of 4,096 topics
@@ -104,13 +105,13 @@ OPTIONS: Final = {
     | {
         zmq.SNDHWM: SUBSCRIPTIONS_MAX,
         zmq.RCVHWM: READ_BYTES_MAX // PUBLISHED_BYTES_MAX,
-        zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX,
+        zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX + CURVE_BYTES,
     },
     Role.ROUTER: _BOUND
     | {
         zmq.SNDHWM: SENT_MAX,
         zmq.RCVHWM: QUEUED_MAX,
-        zmq.MAXMSGSIZE: FRAME_BYTES_MAX,
+        zmq.MAXMSGSIZE: FRAME_BYTES_MAX + CURVE_BYTES,
         zmq.ROUTER_MANDATORY: 1,  # an unknown or full peer is an answer, not a silent loss
         zmq.ROUTER_HANDOVER: 0,  # nobody takes over another's name
     },
@@ -118,7 +119,7 @@ OPTIONS: Final = {
     | {
         zmq.SNDHWM: SENT_MAX,
         zmq.RCVHWM: QUEUED_MAX,
-        zmq.MAXMSGSIZE: FRAME_BYTES_MAX,
+        zmq.MAXMSGSIZE: FRAME_BYTES_MAX + CURVE_BYTES,
     },
 }
 

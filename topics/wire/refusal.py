@@ -4,7 +4,23 @@ from enum import StrEnum
 
 from ..errors import VersionMismatch, WireError
 from .header import PROTOCOL
-from .messages import Refused
+from .messages import (
+    Cancel,
+    CatchUp,
+    Chunk,
+    Compare,
+    Credit,
+    Drop,
+    Inspect,
+    Join,
+    Message,
+    Order,
+    Pull,
+    Refused,
+    Report,
+    Sync,
+    Validate,
+)
 
 
 class Refusal(StrEnum):
@@ -77,3 +93,16 @@ def refuse_frame(error: WireError) -> Refused:
         return refuse(Refusal.VERSION, str(error))
     text = f"{error}; protocol {PROTOCOL} is spoken here, see docs/protocol.md"
     return refuse(Refusal.WIRE, text)
+
+
+def request_id(message: Message | None) -> int:
+    """Return the id of the request or stream that ``message`` opens or serves; 0 if it has none."""
+    match message:
+        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
+            return message.request
+        case Order() | Report():
+            return message.request
+        case CatchUp() | Credit() | Cancel() | Chunk():
+            return message.stream
+        case _:
+            return 0

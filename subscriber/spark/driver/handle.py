@@ -243,6 +243,7 @@ class Handle:
             settings.statestores,
             budget=settings.budget,
             timeout_s=SUBSCRIBER_TIMEOUT_S,
+            key_file=settings.key_file,
             name=f"{application.application_id}@{application.host}:{application.pid}",
             outbox=outbox,
             driver_facts=lambda: self._facts(application, outbox),
@@ -274,6 +275,7 @@ def attach(
     refresh_existing: bool | None = None,
     refresh_cached: bool | None = None,
     metastore: str | None = None,
+    key_file: str | None = None,
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
@@ -289,6 +291,7 @@ def attach(
         refresh_existing: Let DataFrames that exist see what others append, too.
         refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
         metastore: What this driver writes to, as catalogd names it; else hive.metastore.uris.
+        key_file: What this driver joins with; else driver.key of this user's keys.
 
     Cost: the first contact with statestored, which is waited for up to half a second.
     """
@@ -299,6 +302,7 @@ def attach(
         refresh_existing=refresh_existing,
         refresh_cached=refresh_cached,
         metastore=metastore,
+        key_file=key_file,
     )
 
     def make() -> Handle:

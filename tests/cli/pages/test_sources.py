@@ -13,6 +13,7 @@ from topicast.cli.pages.sources import STUCK_S, sources_of, trouble
 from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored
+from topicast.tests.keys import user_keys
 
 
 def test_daemon_that_turns_reports_its_own_problem() -> None:
@@ -32,7 +33,7 @@ def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Ite
     """A daemon whose loop turns when the test calls it, and the name of its status."""
     if request.param == "statestored":
         config = StatestoredConfig(state_store_port=0)
-        daemon, _ = build_statestored(config)
+        daemon, _ = build_statestored(config, keys=user_keys("statestored"))
         reported = statestore_status.facts
     else:
         daemon, _ = build_catalogd(
@@ -43,6 +44,7 @@ def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Ite
                 hive_metastore_uris="thrift://127.0.0.1:1",
             ),
             name="here",
+            keys=user_keys("catalogd"),
         )
         reported = catalog_status.facts
     yield daemon, lambda: reported(daemon.status)

@@ -15,8 +15,10 @@ from topicast.subscriber.engine.loop import EngineLoop
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.subscriber.protocol.shell import Started
 from topicast.tests.cluster.served import Served, served
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import LinkError, NotReady, StaleMetadata
+from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 
 TIMEOUT_S = 20
@@ -40,7 +42,8 @@ def opened(running: Served, **given: object) -> Iterator[tuple[Subscriber, Engin
     )
     outbox = Outbox(driver=os.urandom(16), metastore=METASTORE)
     core = Core(settings, new_id=lambda: os.urandom(16), outbox=outbox)
-    loop = EngineLoop(core, Link(), clock=time.monotonic)
+    own = user_keys(DRIVER).credential
+    loop = EngineLoop(core, Link(own.pair), credential=own, clock=time.monotonic)
     reader = Reader(core, settings)
     reader.engine = loop
     loop.start()

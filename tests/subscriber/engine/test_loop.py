@@ -39,6 +39,7 @@ from topicast.subscriber.protocol.shell import (
 )
 from topicast.subscriber.protocol.status import Stats
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.keys import CREDENTIAL, PAIR, own_link
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import LinkError, NotReady, SourceError, StaleMetadata, UsageError
 from topicast.topics.link import Link, Received
@@ -54,7 +55,7 @@ class Turns(Link):
     """A link that receives only what ``turn`` gives it, and counts wakes and rests."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(PAIR)
         self.wakes = 0
         self.rests = 0
         self._batches: Queue[list[Received] | None] = Queue()
@@ -92,7 +93,7 @@ def made(
             Settings(statestores=HUBS, budget_bytes=1000, name="test", automatic=False),
             new_id=lambda: bytes(16),
         )
-    return EngineLoop(core, link, clock=clock)
+    return EngineLoop(core, link, credential=CREDENTIAL, clock=clock)
 
 
 @contextmanager
@@ -113,7 +114,7 @@ def running(
 @pytest.fixture
 def loop() -> Iterator[EngineLoop]:
     """A loop on real sockets, not started; its hub is not there."""
-    found = made(Link())
+    found = made(own_link())
     yield found
     found.stop()
 
@@ -207,7 +208,7 @@ def test_watch_receives_a_change_of_the_turn_in_which_it_was_made() -> None:
 def test_effects_of_the_last_watch_that_closes_are_performed() -> None:
     """A command whose time is over just then is completed: its caller does not wait on."""
     now = 0.0
-    loop = made(Link(), clock=lambda: now)
+    loop = made(own_link(), clock=lambda: now)
     command = Command(loop.core.ready, deadline=1.0)
     loop.perform(loop.core.handle(command, now=now))
     now = 2.0
@@ -337,7 +338,7 @@ def test_calls_that_wait_and_watches_are_told_of_a_restart(loop: EngineLoop) -> 
 
 def test_thread_that_fails_again_and_again_gives_up_and_says_why() -> None:
     now = 0.0
-    loop = made(Link(), clock=lambda: now)
+    loop = made(own_link(), clock=lambda: now)
     loop.start()
 
     def fails(times: int) -> None:

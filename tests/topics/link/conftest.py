@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import zmq
 
+from topicast.tests.keys import BOUND, PAIR, own_link
 from topicast.tests.waiting import until
 from topicast.topics.link import Link, Received
+from topicast.topics.link.curve import join
 
 ANY = "tcp://127.0.0.1:0"
 
@@ -16,7 +18,7 @@ def make_link() -> Iterator[Callable[[], Link]]:
     links: list[Link] = []
 
     def make() -> Link:
-        links.append(Link())
+        links.append(own_link(*BOUND))
         return links[-1]
 
     yield make
@@ -37,12 +39,13 @@ def reader(make_link: Callable[[], Link]) -> Link:
 
 @pytest.fixture
 def stranger() -> Iterator[Callable[[int, str], "zmq.Socket[bytes]"]]:
-    """Connect a socket of any type: it sends what no Link would."""
+    """Connect a socket of any type, with keys: it sends what no Link would."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     sockets: list[zmq.Socket[bytes]] = []
 
     def connect(kind: int, address: str) -> "zmq.Socket[bytes]":
         sockets.append(context.socket(kind))
+        join(sockets[-1], PAIR, PAIR.public)
         sockets[-1].connect(address)
         return sockets[-1]
 
@@ -67,7 +70,7 @@ def introduce(frames: Callable[[Link, int], list[Received]]) -> Callable[[Link, 
     """Connect a reader's "control" to a hub's "router"; return the name the hub knows it by."""
 
     def connect(hub: Link, reader: Link) -> bytes:
-        reader.connect_dealer("control", hub.bind_router("router", ANY))
+        reader.connect_dealer("control", hub.bind_router("router", ANY), PAIR.public)
         assert reader.send("control", b"hello")
         (received,) = frames(hub, 1)
         assert (received.name, received.frame) == ("router", b"hello")
@@ -82,7 +85,7 @@ def follow(frames: Callable[[Link, int], list[Received]]) -> Callable[..., str]:
 
     def connect(hub: Link, reader: Link, *prefixes: bytes) -> str:
         address = hub.bind_publisher("publisher", ANY)
-        reader.connect_subscriber("data", address)
+        reader.connect_subscriber("data", address, PAIR.public)
         for prefix in prefixes:
             reader.subscribe("data", prefix)
         frames(hub, len(prefixes))

@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 
+from topicast.tests.keys import PAIR
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, UsageError
 from topicast.topics.link import Received
@@ -27,7 +28,7 @@ def test_answer_reaches_the_peer_that_sent_the_request(hub, reader, make_link, f
     address = hub.bind_router("router", ANY)
     other = make_link()
     for link, frame in ((reader, b"one"), (other, b"two")):
-        link.connect_dealer("control", address)
+        link.connect_dealer("control", address, PAIR.public)
         assert link.send("control", frame)
     for received in frames(hub, 2):
         assert hub.send("router", b"answer to " + received.frame, received.peer)
@@ -61,14 +62,14 @@ IPV6 = pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
 
 @pytest.mark.parametrize("host", ["localhost", pytest.param("[::1]", marks=IPV6)])
 def test_host_may_be_a_name_or_of_ipv6(hub, reader, frames, host):
-    reader.connect_dealer("control", hub.bind_router("router", f"tcp://{host}:0"))
+    reader.connect_dealer("control", hub.bind_router("router", f"tcp://{host}:0"), PAIR.public)
     reader.send("control", b"hello")
     assert frames(hub, 1)[0].frame == b"hello"
 
 
 def test_frame_sent_before_the_hub_is_there_arrives_when_it_comes(hub, reader, make_link, frames):
     address = _address_of_nobody(make_link)
-    reader.connect_dealer("control", address)
+    reader.connect_dealer("control", address, PAIR.public)
     assert reader.send("control", b"early")
     hub.bind_router("router", address)
     assert frames(hub, 1)[0].frame == b"early"
@@ -123,7 +124,7 @@ def test_every_readers_barrier_is_seen_also_when_others_subscribed_alike(
 ):
     address = follow(hub, reader, b"topic", b"nonce-1")
     other = make_link()
-    other.connect_subscriber("data", address)
+    other.connect_subscriber("data", address, PAIR.public)
     for prefix in (b"topic", b"nonce-2"):
         other.subscribe("data", prefix)
     assert [received.frame for received in frames(hub, 2)] == [b"\x01topic", b"\x01nonce-2"]
@@ -134,7 +135,7 @@ def test_end_of_a_prefix_arrives_when_its_last_reader_leaves(
 ):
     address = follow(hub, reader, b"topic")
     other = make_link()
-    other.connect_subscriber("data", address)
+    other.connect_subscriber("data", address, PAIR.public)
     other.subscribe("data", b"topic")
     other.subscribe("data", b"marker")
     frames(hub, 2)
@@ -171,7 +172,7 @@ def test_peer_that_left_is_refused(hub, reader, introduce):
 
 def test_full_queue_refuses_and_never_blocks(reader, make_link):
     address = _address_of_nobody(make_link)
-    reader.connect_dealer("control", address)
+    reader.connect_dealer("control", address, PAIR.public)
     sent = [reader.send("control", b"queued") for _ in range(SENT_MAX + 1)]
     assert sent == [True] * SENT_MAX + [False]
     assert (reader.counts.sent, reader.counts.refused) == (SENT_MAX, 1)
@@ -182,7 +183,7 @@ def test_router_refuses_for_a_full_peer_and_serves_the_others(
 ):
     peer = introduce(hub, reader)
     other = make_link()
-    other.connect_dealer("control", hub.bind_router("second", ANY))
+    other.connect_dealer("control", hub.bind_router("second", ANY), PAIR.public)
     other.send("control", b"hello")
     (greeting,) = frames(hub, 1)
     chunk = bytes(256 * 1024)  # reader takes none: its queue, the kernel's, then ours are full
@@ -194,7 +195,7 @@ def test_router_refuses_for_a_full_peer_and_serves_the_others(
 def test_flood_on_one_socket_leaves_a_place_for_another(hub, reader, introduce, make_link, frames):
     introduce(hub, reader)
     quiet = make_link()
-    quiet.connect_dealer("control", hub.bind_router("quiet", ANY))
+    quiet.connect_dealer("control", hub.bind_router("quiet", ANY), PAIR.public)
     for _ in range(3 * BATCH_MAX):
         until(lambda: reader.send("control", b"flood"), interval_s=0)
     quiet.send("control", b"small")
@@ -218,7 +219,7 @@ def test_poll_returns_empty_when_its_time_is_over(hub):
 
 def test_frames_gather_while_a_link_rests_and_a_wake_ends_it(hub, reader):
     address = hub.bind_router("router", ANY)
-    reader.connect_dealer("dealer", address)
+    reader.connect_dealer("dealer", address, PAIR.public)
     reader.send("dealer", b"early")
     hub.rest(0.01)
     assert until(lambda: hub.poll(0.1))[0].frame == b"early"
@@ -252,7 +253,7 @@ def test_disconnected_socket_is_gone_and_its_name_is_free(hub, reader, introduce
     reader.disconnect("control")
     with pytest.raises(UsageError, match="no socket is named 'control'"):
         reader.send("control", b"hello")
-    reader.connect_dealer("control", hub.bind_router("another", ANY))
+    reader.connect_dealer("control", hub.bind_router("another", ANY), PAIR.public)
     assert reader.send("control", b"hello again")
     assert frames(hub, 1)[0].name == "another"
 
@@ -261,7 +262,7 @@ def test_new_socket_of_an_old_name_has_no_old_subscriptions(hub, reader, follow,
     address = follow(hub, reader, b"a")
     reader.disconnect("data")
     assert frames(hub, 1)[0].frame == b"\x00a"
-    reader.connect_subscriber("data", address)
+    reader.connect_subscriber("data", address, PAIR.public)
     reader.subscribe("data", b"a")
     assert frames(hub, 1)[0].frame == b"\x01a"
 
@@ -315,7 +316,7 @@ def test_address_that_cannot_be_bound_is_refused_with_the_reason(hub, address, p
 @pytest.mark.parametrize("address", ["", "nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:70000"])
 def test_address_that_cannot_be_connected_to_is_refused(reader, address):
     with pytest.raises(LinkError, match="not an address"):
-        reader.connect_dealer("control", address)
+        reader.connect_dealer("control", address, PAIR.public)
 
 
 def test_closed_link_frees_its_ports_and_refuses_everything_but_close_and_wake(hub, reader):
@@ -333,7 +334,7 @@ def test_closed_link_frees_its_ports_and_refuses_everything_but_close_and_wake(h
 
 def test_close_does_not_wait_for_what_was_not_sent(reader, make_link):
     address = _address_of_nobody(make_link)
-    reader.connect_dealer("control", address)
+    reader.connect_dealer("control", address, PAIR.public)
     reader.send("control", b"never delivered")
     begun = time.perf_counter()
     reader.close()

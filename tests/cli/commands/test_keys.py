@@ -1,0 +1,126 @@
+"""The command that makes keys; what a role may do, and revoking, on real daemons."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from topicast.subscriber import Subscriber
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import document, topicast
+from topicast.tests.keys import user_keys
+from topicast.tests.waiting import until
+from topicast.topics.errors import ConfigError, NotReady
+from topicast.topics.keys.folder import KeysFolder, find_credential
+
+REVOKED_S = 2.0
+
+
+def made(*words: object, folder: Path) -> str:
+    done = topicast("keys", *words, f"--keys_dir={folder}")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_keys_are_made_added_listed_shown_and_revoked(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    assert made("init", folder=folder) == f"{folder}\n"
+    out = tmp_path / "etl.key"
+    assert made("add", "etl", "--role=driver", f"--out={out}", folder=folder) == f"{out}\n"
+    assert out.stat().st_mode & 0o777 == 0o600
+    hub = ("add", "hub-2", "--role=hub", "--address=tcp://hub-2:24000")
+    made(*hub, folder=folder)
+    etl = find_credential("x", key_file=str(out), environ={})
+    shown = made("show", "etl", folder=folder)
+    assert etl.pair.public in shown
+    assert etl.pair.secret not in shown
+    names = [line.split()[0] for line in made("list", folder=folder).splitlines()[1:]]
+    assert names == ["catalogd", "statestored", "driver", "operator", "etl", "hub-2"]
+    assert made("revoke", "etl", folder=folder) == f"revoked etl {etl.pair.public}\n"
+    assert KeysFolder(folder).clients().named("etl") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("add driver --role=driver", "topicast keys revoke driver"),
+        ("add hub-2 --role=hub", "a hub has one"),
+        ("add etl --role=driver --address=tcp://h:1", "others have none"),
+        ("add a/b --role=driver", "letters, digits"),
+        ("add etl --role=king", "'king' is not one of"),
+        ("show nobody", "topicast keys list"),
+        ("revoke nobody", "one of the clients"),
+        ("revoke catalogd", "keeps the list"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_changes_nothing(
+    words: str, problem: str, tmp_path: Path
+) -> None:
+    made("init", folder=tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    done = topicast("keys", *words.split(), f"--keys_dir={tmp_path}")
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_keys_are_added_where_the_list_is(tmp_path: Path) -> None:
+    done = topicast("keys", "add", "etl", "--role=driver", f"--keys_dir={tmp_path}")
+    assert done.returncode == 2
+    assert "topicast keys init" in done.stderr
+
+
+@pytest.mark.parametrize("role", ["driver", "observer"])
+def test_order_takes_an_operators_key(role: str, served: Served, tmp_path: Path) -> None:
+    folder, out = user_keys("catalogd").folder.path, tmp_path / "own.key"
+    made("add", f"no-operator-{role}", f"--role={role}", f"--out={out}", folder=folder)
+    own = {"TOPICAST_KEY_FILE": str(out), "TOPICAST_STATESTORES": served.statestores}
+
+    def ordered() -> str:
+        done = topicast("mode", "full", **own)
+        assert done.returncode != 0
+        return done.stderr if "operator" in done.stderr.replace("no-operator", "") else ""
+
+    printed = until(ordered, what="a refusal for the role")
+    assert f"has role {role}, and Order takes operator" in printed
+    status = topicast("status", **own)
+    assert (status.returncode, status.stderr) == (0, "")
+
+
+def test_client_is_admitted_and_revoked_while_it_is_connected(
+    served: Served, tmp_path: Path
+) -> None:
+    """Given live daemons and connections, then a key works soon after add, and not after revoke."""
+    folder, out = user_keys("catalogd").folder.path, tmp_path / "etl.key"
+    made("add", "etl-revoked", "--role=driver", f"--out={out}", folder=folder)
+    added_at = time.monotonic()
+    with Subscriber(served.statestores, key_file=str(out), name="to-be-revoked") as catalog:
+        assert time.monotonic() - added_at < REVOKED_S
+        assert catalog.databases()
+
+        def is_member() -> bool:
+            members = document(served.statestores, "subscribers")
+            return any(one["name"] == "to-be-revoked" for one in members)
+
+        until(is_member, what="the member")
+        KeysFolder(folder).revoke("etl-revoked")
+        revoked_at = time.monotonic()
+        heard = catalog.stats().hub
+        until(lambda: catalog.stats().hub != heard or not is_member(), what="its end")
+        assert time.monotonic() - revoked_at < REVOKED_S + 1  # the command itself takes a second
+        assert not is_member()
+    with pytest.raises(NotReady):
+        Subscriber(served.statestores, key_file=str(out), timeout_s=1.0).open()
+
+
+def test_key_file_that_others_can_read_is_refused(served: Served, tmp_path: Path) -> None:
+    folder, out = user_keys("catalogd").folder.path, tmp_path / "open.key"
+    made("add", "open", "--role=driver", f"--out={out}", folder=folder)
+    out.chmod(0o644)
+    with pytest.raises(ConfigError, match=f"chmod 600 {out}"):
+        Subscriber(served.statestores, key_file=str(out)).open()
+    done = topicast("status", TOPICAST_KEY_FILE=str(out), TOPICAST_STATESTORES=served.statestores)
+    assert done.returncode == 2
+    assert f"chmod 600 {out}" in done.stderr
+    assert os.environ.get("TOPICAST_KEY_FILE") is None

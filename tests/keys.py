@@ -1,0 +1,60 @@
+"""Keys for tests on real sockets: one pair that all links of a test have, or the user's keys."""
+
+import os
+from dataclasses import replace
+from typing import Final
+
+from topicast.topics.keys.clients import Client, ClientRole, Clients
+from topicast.topics.keys.credential import Credential, KeyPair
+from topicast.topics.keys.folder import DaemonKeys, default_folder
+from topicast.topics.link import Link, new_pair
+from topicast.topics.wire.messages import Hello, Message, Order, Role
+
+PAIR: Final = new_pair()
+CREDENTIAL: Final = Credential(
+    name="test", role=ClientRole.DRIVER, pair=PAIR, catalogd=PAIR.public, hubs=(("", PAIR.public),)
+)
+"""Joins servers that have PAIR themselves."""
+BOUND: Final = ("router", "publisher", "second", "quiet", "another", "other", "hub", "a", "b")
+"""Names that tests give to bound sockets."""
+
+
+def client(role: ClientRole = ClientRole.DRIVER) -> Client:
+    """Return a client as a list of clients has it, the same for each ``role``."""
+    return Client(name=f"a-{role}", role=role, public=f"{role:.<40}")
+
+
+def client_for(message: Message) -> Client:
+    """Return a client that may send ``message``."""
+    match message:
+        case Hello(role=Role.PUBLISHER):
+            return client(ClientRole.CATALOGD)
+        case Order():
+            return client(ClientRole.OPERATOR)
+        case _:
+            return client()
+
+
+def own_link(*bound: str, pair: KeyPair = PAIR) -> Link:
+    """Return a link that admits PAIR to the sockets ``bound``, once it binds them."""
+    link = Link(pair)
+    for name in bound:
+        link.admit(name, {PAIR.public})
+    return link
+
+
+def user_keys(name: str) -> DaemonKeys:
+    """Return keys of the default folder, which are made if they are missing.
+
+    Its daemons, and those that tests start as processes, admit each other.
+    """
+    folder = default_folder(os.environ)
+    folder.make(new_pair)
+    return DaemonKeys(folder.credential(name), folder)
+
+
+def credential_of(role: ClientRole, clients: Clients) -> tuple[Credential, Clients]:
+    """Return a new credential for servers that have PAIR, and ``clients`` with its client."""
+    pair = new_pair()
+    added = Client(name=f"{role}-{len(clients)}", role=role, public=pair.public)
+    return replace(CREDENTIAL, name=added.name, role=role, pair=pair), clients.adding(added)

@@ -1,0 +1,170 @@
+"""Curve: the keys of sockets, and who is admitted to the bound ones.
+
+    a connection ──its public key──▶ pyzmq's authenticator (a thread) ──▶ Admission: yes or no
+    later, each frame of it carries the same key, as its User-Id
+
+An answer is asked for at the handshake only. So who is admitted no longer is also shut down: a
+connection is known by the descriptor of its first frame, and by the inode behind it, because the
+descriptor may have been given to another one since.
+"""
+
+import os
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import zmq
+
+from ..errors import ConfigError
+from ..keys.credential import KeyPair
+
+KEY_OF: Final = "User-Id"  # what pyzmq's authenticator calls the public key of a connection
+
+
+def new_pair() -> KeyPair:
+    """Draw a key pair; raises ConfigError if ZeroMQ was built without CURVE."""
+    _check_available()
+    public, secret = zmq.curve_keypair()
+    return KeyPair(public=public.decode("ascii"), secret=secret.decode("ascii"))
+
+
+def check_pair(pair: KeyPair) -> None:
+    """Raise ConfigError unless the public key is that of the secret one."""
+    _check_available()
+    try:
+        public = zmq.curve_public(pair.secret.encode("ascii"))
+    except zmq.ZMQError:
+        public = b""
+    if public.decode("ascii") != pair.public:
+        raise ConfigError("public", pair.public, "the public key that belongs to the secret one")
+
+
+def serve(made: "zmq.Socket[bytes]", name: str, pair: KeyPair) -> None:
+    """Let ``made``, which will be bound, admit who an Admission admits to ``name``."""
+    made.curve_server = True
+    made.curve_secretkey = pair.secret.encode("ascii")
+    made.zap_domain = name.encode("utf-8")
+
+
+def join(made: "zmq.Socket[bytes]", pair: KeyPair, server: str) -> None:
+    """Let ``made``, which will be connected, speak to the owner of the public key ``server``."""
+    made.curve_publickey = pair.public.encode("ascii")
+    made.curve_secretkey = pair.secret.encode("ascii")
+    made.curve_serverkey = server.encode("ascii")
+
+
+class Admission:
+    """The public keys that are admitted to each bound socket; at first nobody's.
+
+    One thread changes it; any may ask.
+    """
+
+    def __init__(self) -> None:
+        self._admitted: dict[str, frozenset[str]] = {}  # by socket; sets are swapped as a whole
+
+    def admit(self, name: str, publics: Collection[str]) -> None:
+        """Admit these keys to the socket ``name``, and no others."""
+        self._admitted[name] = frozenset(publics)
+
+    def admits(self, name: str, public: str) -> bool:
+        """Return whether ``public`` is admitted to the socket ``name``."""
+        return public in self._admitted.get(name, ())
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Answer pyzmq's authenticator: a provider of credentials has this method."""
+        return self.admits(domain, key.decode("ascii"))
+
+
+class Gate:
+    """Asks an Admission at each handshake of a context's sockets, from ``open`` to ``close``."""
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", admission: Admission) -> None:
+        from zmq.auth.thread import ThreadAuthenticator  # drivers bind nothing, and need it not
+
+        self._admission = admission
+        self._authenticator = ThreadAuthenticator(context)
+        self._authenticator.start()
+
+    def open(self, name: str) -> None:
+        """Ask for the socket ``name``, too; before it is bound."""
+        self._authenticator.configure_curve_callback(
+            domain=name, credentials_provider=self._admission
+        )
+
+    def close(self) -> None:
+        """End the authenticator's thread."""
+        self._authenticator.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A live connection to a bound socket; ``peer`` is empty unless that is a ROUTER."""
+
+    name: str
+    peer: bytes
+    public: str
+    inode: int  # of the descriptor, when its first frame was read
+
+
+class Connections:
+    """The connections that frames have come from, by descriptor: at most as many as are open."""
+
+    def __init__(self) -> None:
+        self._by_descriptor: dict[int, Connection] = {}
+        self._keys: dict[tuple[str, bytes], str] = {}  # of a ROUTER's peers
+
+    def belongs(self, name: str, peer: bytes, public: str, *, frame: zmq.Frame) -> bool:
+        """Note who sent ``frame``; False if ``peer`` is the name of another key's connection."""
+        known = self._keys.get((name, peer))
+        if known is None:
+            self._note(Connection(name, peer, public, 0), int(frame.get(zmq.SRCFD)))
+        return known in (None, public)
+
+    def shut(self, admission: Admission) -> int:
+        """End every connection whose key is not admitted any more; return how many."""
+        gone = {
+            descriptor: one
+            for descriptor, one in self._by_descriptor.items()
+            if not admission.admits(one.name, one.public)
+        }
+        for descriptor in gone:
+            self._forget(descriptor)
+        return sum(_shut(descriptor, one.inode) for descriptor, one in gone.items())
+
+    def _note(self, one: Connection, descriptor: int) -> None:
+        self._forget(descriptor)  # its former connection is gone
+        try:
+            inode = os.fstat(descriptor).st_ino
+        except OSError:
+            return  # gone already
+        self._by_descriptor[descriptor] = Connection(one.name, one.peer, one.public, inode)
+        if one.peer:
+            self._keys[one.name, one.peer] = one.public
+
+    def _forget(self, descriptor: int) -> None:
+        one = self._by_descriptor.pop(descriptor, None)
+        if one is not None and one.peer:
+            self._keys.pop((one.name, one.peer), None)
+
+
+def _shut(descriptor: int, inode: int) -> bool:
+    """Shut a connection down, unless its descriptor is another's by now; ZeroMQ closes it."""
+    try:
+        copy = os.dup(descriptor)  # from here on it cannot become another's
+    except OSError:
+        return False
+    try:
+        with socket.socket(fileno=copy) as one:
+            if os.fstat(copy).st_ino != inode:
+                return False
+            one.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return False  # closed by the other end, or no socket
+    return True
+
+
+def _check_available() -> None:
+    if not zmq.has("curve"):
+        allowed = "one built with CURVE, as the wheels of pyzmq are: pip install pyzmq"
+        raise ConfigError("libzmq", zmq.zmq_version(), allowed)
