@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.store.table_snapshot import HEAD_KEPT_BYTES_MAX
@@ -136,3 +137,15 @@ def test_hub_holds_stubs_of_large_values_alone() -> None:
     shop = shopping()
     status = shop.cluster.hubs[0].hub.status(now=shop.cluster.now)
     assert 0 < sum(topic.full_bytes for topic in status.topics) < 100_000
+
+
+def test_database_of_which_no_frame_holds_the_parameters_is_known_without_them() -> None:
+    """Every reader is sent it; a value that no hub takes would keep all names from all readers."""
+    metastore = Shop()
+    metastore.create_database(Database("big", "of notes", "file:/w/big", {"note": NOISE}))
+    shop = Shopping(metastore)
+    found = shop.call(lambda catalog: catalog.database("big"))
+    assert (found.name, found.location, dict(found.parameters)) == ("big", "file:/w/big", {})
+    metastore.create("big.t")
+    shop.settle()
+    assert shop.table("big.t").name == "t"

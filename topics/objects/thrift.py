@@ -25,6 +25,7 @@ SET: Final = 14
 LIST: Final = 15
 
 FIXED_BYTES: Final = {BOOL: 1, BYTE: 1, DOUBLE: 8, I16: 2, I32: 4, I64: 8}
+FIELD_HEADER_BYTES: Final = 3  # type and id, before each value
 DEPTH_MAX: Final = 32  # HMS nests six deep: partition, skew info, map, list, string
 
 
