@@ -17,7 +17,10 @@ SEEDS_AT_ONCE = 10
 SECONDS_MAX = 300.0 * SCALE  # several times what a slow machine with two cores needs
 PROCESSES = min(len(os.sched_getaffinity(0)), 8)
 READS_AT_LEAST = 15  # of a seed
-FAULTS = ("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away")
+FAULTS = (
+    *("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away"),
+    *("replace_metastore", "put_metastore_back", "clean_log", "begun anew"),
+)
 PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),
     *("planned raises", "planned full", "lowered", "pulled ahead"),
