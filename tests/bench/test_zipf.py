@@ -27,6 +27,12 @@ def test_driver_answers_from_memory_and_never_older_than_it_applied(driver: Driv
     assert found.hits > 50
 
 
+def test_tables_of_a_lake_stay_though_its_metastore_does_not_list_them(driver: Driver) -> None:
+    driver.cluster.run(driver.cluster.now + 60)
+    content, _ = driver.read(1)
+    assert content.version == driver.lake.version(1)
+
+
 def test_driver_that_loses_a_delta_is_noticed(driver: Driver) -> None:
     driver.cluster.orders.append(
         NetworkOrder(("hub-0", "reader-0"), "Delta", None, hold=False, left=50)
