@@ -333,7 +333,7 @@ class Catalogd:
     def _admit_changed(self) -> None:
         try:
             clients = self._changed_clients()
-        except (ConfigError, OSError) as error:
+        except ConfigError as error:
             log.error("clients not read, those before stay admitted: error=%s", error)
             return
         if clients is not None:

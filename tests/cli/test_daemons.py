@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -143,6 +144,7 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
         ("statestored --state_store_host=0.0.0.0", 2, "loopback"),
         ("statestored --keys_dir={0}", 2, "topicast keys add NAME --role hub"),
         ("catalogd --keys_dir={0}", 2, "topicast keys init --keys_dir={0}"),
+        ("statestored --keys_dir={0}/hub", 2, "folder with the list of clients"),
         ("catalogd --webserver_port=70000", 2, "webserver_port"),
         ("catalogd --state_dir={0}/file/s", 1, "{0}/file"),
         # not by the rights of a folder: the tests may run as root
@@ -153,6 +155,8 @@ def test_setting_that_is_not_allowed_or_cannot_be_used_ends_the_daemon(
     arguments: str, code: int, printed: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "hub").mkdir()
+    shutil.copy(user_keys("statestored").folder.file("statestored"), tmp_path / "hub")
     name, setting = arguments.format(tmp_path).split()
     more = [f"--state_dir={tmp_path}", "--catalog_service_port=0"] if name == "catalogd" else []
     done = ended(name, *more, setting)

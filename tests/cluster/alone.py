@@ -12,6 +12,7 @@ from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.keys import client_for
 from topicast.topics.bulk import Send
+from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Topic
@@ -69,9 +70,11 @@ class Alone(Cluster):
         self.step()
         self.run(self.now + seconds)
 
-    def ask(self, message: Message, peer: bytes = PEER) -> None:
+    def ask(self, message: Message, peer: bytes = PEER, *, client: Client | None = None) -> None:
+        """Let ``peer`` send ``message``; ``client`` None: with a key that may."""
         place = b"p/%s/%d" % (peer, self.catalogd.life)
-        self._requests.append(Requested(peer=place, message=message, client=client_for(message)))
+        sender = client or client_for(message)
+        self._requests.append(Requested(peer=place, message=message, client=sender))
 
     def take_service(self, place: bytes, frame: bytes) -> None:
         """Take an answer of catalogd."""

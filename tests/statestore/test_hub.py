@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, Undecodable
+from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, MessageReceived, Undecodable
 from topicast.statestore.membership import KEPT_S
 from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, warning
+from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
     BULK,
@@ -30,8 +31,9 @@ from topicast.tests.statestore.hub_driver import (
     want,
 )
 from topicast.topics.errors import VersionMismatch, WireError
+from topicast.topics.keys.clients import ClientRole, Clients
 from topicast.topics.liveness import SUSPECT_S
-from topicast.topics.topic import topic_ids
+from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import KEEP_ALIVES, PROTOCOL
 from topicast.topics.wire.messages import (
@@ -55,7 +57,9 @@ from topicast.topics.wire.messages import (
     KeepAlive,
     Message,
     Refused,
+    Role,
     Status,
+    Wanted,
     Welcome,
 )
 from topicast.topics.wire.refusal import request_id
@@ -475,3 +479,53 @@ def test_status_made_in_slices_begins_anew_when_another_epoch_is_announced() -> 
     assert (status.epoch, status.num_topics) == (11, 2)
     assert [one.topic for one in status.topics] == list(topic_ids(2))
     assert {one.version for one in status.topics} == {0}
+
+
+@pytest.mark.parametrize(
+    ("role", "may_be"),
+    [
+        (ClientRole.CATALOGD, {PUBLISHER}),
+        (ClientRole.DRIVER, {READER, OPERATOR}),
+        (ClientRole.OPERATOR, {READER, OPERATOR}),
+        (ClientRole.OBSERVER, {READER, OPERATOR}),
+        (ClientRole.HUB, set()),
+    ],
+)
+def test_client_is_what_the_role_of_its_key_allows(role: ClientRole, may_be: set[Role]) -> None:
+    driver = HubDriver()
+    for wanted in Role:
+        greeting = hello("x", wanted, CONTROL_CHANNEL)
+        answers = driver.handle(MessageReceived(b"%d" % wanted, greeting, client(role)))
+        assert codes(answers) == ([] if wanted in may_be else ["ROLE"])
+    refused = len(Role) - len(may_be)
+    assert driver.status.counts.refused == ({"ROLE": refused} if refused else {})
+
+
+def test_connection_of_a_member_is_not_spoken_for_with_another_key() -> None:
+    driver, _ = seeded()
+    driver.greet()
+    join = Join(request=7, positions=())
+    other = replace(client(), name="other", public="o" * 40)
+    answers = driver.handle(MessageReceived(READER_CONTROL, join, other))
+    assert codes(answers) == ["HELLO"]
+
+
+def test_member_whose_key_is_revoked_is_gone_with_its_catch_ups() -> None:
+    driver, publisher = seeded()
+    driver.greet()
+    driver.put(publisher.change(1))
+    wanted = Wanted(topic=1, level=FULL, epoch=driver.status.epoch, version=0)
+    driver.receive(READER_BULK, CatchUp(stream=5, credit=1 << 20, wanted=(wanted,)))
+    assert driver.hub.sending
+    driver.hub.admit(Clients([client(ClientRole.CATALOGD)]))
+    driver.hub.check()
+    assert not driver.hub.sending
+    assert [one.role for one in driver.status.subscribers] == ["publisher"]
+
+
+def test_member_whose_key_has_another_role_by_now_is_gone() -> None:
+    driver, _ = seeded()
+    driver.greet()
+    observer = replace(client(), role=ClientRole.OBSERVER)
+    driver.hub.admit(Clients([client(ClientRole.CATALOGD), observer]))
+    assert [one.role for one in driver.status.subscribers] == ["publisher"]

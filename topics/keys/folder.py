@@ -2,8 +2,7 @@
 
 catalogd.key  statestored.key       of the daemons
 driver.key    operator.key          of this user's drivers and commands
-clients                             who may connect: catalogd's folder alone has it
-clients.received                    a hub's copy of what catalogd last sent
+clients                             who may connect, for both daemons
 lock                                held by whoever changes the folder
 """
 
@@ -20,7 +19,6 @@ from .files import locked, read_secret, write_secret
 
 FOLDER: Final = "keys"
 LIST: Final = "clients"
-RECEIVED: Final = "clients.received"
 CATALOGD: Final = "catalogd"
 STATESTORED: Final = "statestored"
 DRIVER: Final = "driver"
@@ -40,7 +38,7 @@ class KeysFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, int, int] | None = None  # the list that ``changed`` returned last
+        self._seen: tuple[int, ...] | None = None  # the file that ``changed`` saw last
 
     def file(self, name: str) -> Path:
         """Return the key file of the client ``name``."""
@@ -76,36 +74,31 @@ class KeysFolder:
         path = self.file(name)
         return read_credential(read_secret(path, setting="key_file"), source=str(path))
 
-    def clients(self, *, file: str = LIST) -> Clients:
+    def clients(self) -> Clients:
         """Return the list of clients.
 
         Raises:
             FileNotFoundError: there is none.
             ConfigError: it cannot be used; says how to mend that.
         """
-        path = self.path / file
+        path = self.path / LIST
         return read_clients(read_secret(path, setting="keys_dir"), source=str(path))
 
     def changed(self) -> Clients | None:
         """Return the list if it is another file than at the last call; None if it is the same.
 
         Raises:
-            FileNotFoundError, ConfigError: as ``clients``.
+            ConfigError: it is not there, or cannot be used; raised once for each such file.
         """
-        found = (self.path / LIST).stat()
-        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        try:
+            found = (self.path / LIST).stat()
+            seen: tuple[int, ...] = (found.st_ino, found.st_mtime_ns, found.st_size)
+        except OSError:
+            seen = ()
         if seen == self._seen:
             return None
-        self._seen = seen  # also of a file that cannot be used: its error is raised once
-        return self.clients()
-
-    def receive(self, clients: Clients) -> None:
-        """Keep a hub's copy of the list.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        write_secret(self.path / RECEIVED, clients_text(clients))
+        self._seen = seen
+        return self.listed()
 
     def add(
         self, name: str, role: ClientRole, new_pair: NewPair, *, address: str = "", to: Path | None
@@ -158,7 +151,7 @@ class KeysFolder:
         try:
             return self.clients()
         except FileNotFoundError:
-            allowed = "the folder of catalogd's keys: make them with topicast keys init"
+            allowed = "a folder with the list of clients; topicast keys init makes one with keys"
             raise ConfigError("keys_dir", str(self.path), allowed) from None
 
     def _write(self, path: Path, client: Client, *, pair: KeyPair, clients: Clients) -> None:

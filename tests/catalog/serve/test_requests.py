@@ -13,8 +13,10 @@ from topicast.catalog.ingest.poller import POLL_EVENTS_MAX, Poll
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
+from topicast.tests.keys import client
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
+from topicast.topics.keys.clients import ClientRole
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
@@ -40,7 +42,9 @@ from topicast.topics.wire.messages import (
     Validated,
 )
 
+REFRESH = Order(request=4, sender="ann", order="refresh")
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
+REPORT = Report(request=4, driver=bytes(16), metastore="", settled=0, writes=())
 
 
 @pytest.mark.parametrize(
@@ -229,3 +233,26 @@ def test_answers_go_to_who_asked(core: Alone) -> None:
     core.ask(Sync(request=2), peer=b"b")
     core.turn(6)
     assert [peer for peer, _ in core.answers] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("role", "message", "problem"),
+    [
+        (ClientRole.DRIVER, REFRESH, "Order takes operator"),
+        (ClientRole.OBSERVER, REPORT, "Report takes driver"),
+        (ClientRole.OPERATOR, REPORT, "Report takes driver"),
+        (ClientRole.HUB, Inspect(request=4, what="status"), "may not read"),
+        (ClientRole.CATALOGD, PULL, "may not read"),
+    ],
+)
+def test_what_the_role_of_a_key_does_not_allow_is_refused_and_not_carried_out(
+    role: ClientRole, message: Message, problem: str
+) -> None:
+    core = Alone()
+    core.ask(message, client=client(role))
+    core.turn(1)
+    refused = core.reply(Refused)
+    assert (refused.request, refused.code, refused.retry_ms) == (4, "ROLE", 0)
+    assert problem in refused.message
+    counts = core.catalog.dispatcher.counts
+    assert (counts["refused"], counts["orders"], counts["reports"], counts["pulls"]) == (1, 0, 0, 0)

@@ -181,3 +181,26 @@ def test_key_is_found_by_argument_content_variable_and_default(folder: KeysFolde
 def test_key_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"driver\.key.*topicast keys add NAME --role driver"):
         find_credential("driver", environ={"XDG_STATE_HOME": str(tmp_path)})
+
+
+def test_change_of_the_list_is_seen_once(folder: KeysFolder) -> None:
+    clients = folder.changed()
+    assert clients == folder.clients()
+    assert folder.changed() is None
+    folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
+    changed = folder.changed()
+    assert changed is not None
+    assert changed.named("etl") is not None
+
+
+def test_list_that_cannot_be_used_is_said_once(folder: KeysFolder) -> None:
+    kept = (folder.path / "clients").read_text()
+    folder.changed()
+    for spoil in (lambda one: one.write_text("etl"), Path.unlink):
+        spoil(folder.path / "clients")
+        with pytest.raises(ConfigError):
+            folder.changed()
+        assert folder.changed() is None
+    (folder.path / "clients").touch(0o600)
+    (folder.path / "clients").write_text(kept)
+    assert folder.changed() == folder.clients()
