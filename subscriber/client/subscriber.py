@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
-from ...topics.errors import LinkError, UsageError
+from ...topics.errors import AuthRefused, LinkError, NotReady, UsageError
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
@@ -358,6 +358,7 @@ class Subscriber:
 
         Raises:
             NotReady: not within ``timeout_s``; says what is missing.
+            AuthRefused: not within ``timeout_s``, because a server does not accept our key.
             OverBudget: the namespace does not fit; says the bytes needed.
             ConfigError: there is no key, or its file cannot be used; says how to mend that.
         """
@@ -377,6 +378,13 @@ class Subscriber:
         loop.start()
         try:
             self._reader.call(self._core.ready)
+        except NotReady as error:
+            problem = loop.key_problem
+            self.close()
+            if problem:
+                text = f"{problem}: get a key file where catalogd's keys are (topicast keys add)"
+                raise AuthRefused(text) from error
+            raise
         except BaseException:
             self.close()
             raise

@@ -18,7 +18,7 @@ from typing import Final, TypeVar, assert_never
 
 from ...topics.errors import ConfigError, LinkError, NotReady, UsageError, WireError
 from ...topics.keys.credential import Credential
-from ...topics.link import Inbox, Link
+from ...topics.link import Handshake, Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.wire import decode, encode
@@ -62,6 +62,8 @@ RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once 
 RESTARTS_S: Final = 60.0
 FEW: Final = 50  # frames at once; of more, handling takes the time, or they fill the inbox
 
+KEY_PROBLEMS: Final = (Handshake.REFUSED, Handshake.FAILED)
+
 CLOSED: Final = "the subscriber is closed, or was never opened"
 
 T = TypeVar("T")
@@ -91,6 +93,7 @@ class EngineLoop:
         self._link = link
         self._credential = credential
         self._hub = ""  # the address of the hub that was tried last
+        self.key_problem = ""  # why that hub, or catalogd, does not let us in; empty while it does
         self._clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
@@ -185,6 +188,7 @@ class EngineLoop:
             self.perform(self.core.handle(Tick(), now=now))
             self._deadline = self.core.deadline
         self._notice(batch, now)
+        self._notice_keys()
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform ``effects`` in their order, and those that they lead to behind them."""
@@ -206,6 +210,20 @@ class EngineLoop:
         again = now < self._delta_at + FLOOD_S and len(batch) <= self._few
         self._polls = self._polls + 1 if again else 0
         self._delta_at = now
+
+    def _notice_keys(self) -> None:
+        """Log when a server begins to refuse our key, or has another key than we know."""
+        found = ""
+        for channel in (Channel.CONTROL, Channel.SERVICE):
+            if channel in self._connected and self._link.handshake(channel) in KEY_PROBLEMS:
+                whom = (
+                    f"the statestored at {self._hub}" if channel is Channel.CONTROL else "catalogd"
+                )
+                how = self._link.handshake(channel).value
+                found = found or f"{whom}: key {self._credential.name} {how}"
+        if found and found != self.key_problem:
+            log.warning("key not accepted: problem=%s", found)
+        self.key_problem = found
 
     def _may_rest(self) -> bool:
         """Tell whether a flood goes on, and no caller waits."""

@@ -11,7 +11,7 @@ from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, topicast
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
-from topicast.topics.errors import ConfigError, NotReady
+from topicast.topics.errors import AuthRefused, ConfigError
 from topicast.topics.keys.folder import KeysFolder, find_credential
 
 REVOKED_S = 2.0
@@ -110,7 +110,7 @@ def test_client_is_admitted_and_revoked_while_it_is_connected(
         until(lambda: catalog.stats().hub != heard or not is_member(), what="its end")
         assert time.monotonic() - revoked_at < REVOKED_S + 1  # the command itself takes a second
         assert not is_member()
-    with pytest.raises(NotReady):
+    with pytest.raises(AuthRefused, match="etl-revoked refused: the other end does not admit"):
         Subscriber(served.statestores, key_file=str(out), timeout_s=1.0).open()
 
 
