@@ -1,4 +1,4 @@
-"""Rubbish at the sockets of real daemons, of a client with keys: refused, counted, no more."""
+"""Rubbish at the sockets of real daemons, of an operator with keys: refused, counted, no more."""
 
 import random
 import socket
@@ -15,7 +15,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
-from topicast.topics.keys.folder import DRIVER
+from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link.curve import join
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, encode
@@ -115,7 +115,7 @@ def stranger(stage: Stage, name: str, *greeting: Hello) -> Iterator[Stranger]:
     """Connect a raw DEALER to a daemon's port; ``greeting`` makes it a member of a hub."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
-        own = user_keys(DRIVER).credential
+        own = user_keys(OPERATOR).credential
         address = stage.daemons.of(name).ready["address"]
         join(dealer, own.pair, own.hub_key(address) if name == HUB else own.catalogd)
         dealer.connect(address)
@@ -307,7 +307,7 @@ def test_odd_subscriptions_are_counted(stage: Stage) -> None:
         context.socket(zmq.XSUB) as socket,
     ):
         socket.linger = 0
-        own = user_keys(DRIVER).credential
+        own = user_keys(OPERATOR).credential
         join(socket, own.pair, own.hub_key(stage.daemons.hub_address))
         socket.connect(stage.facts(HUB)["data_address"])
         for subscription in SUBSCRIPTIONS.values():
