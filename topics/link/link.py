@@ -41,6 +41,7 @@ WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as o
 ITEMS_MAX: Final = 1000  # calls of an application's threads that wait at once
 TAKEN_MAX: Final = 200  # one turn's share, as of each socket
 
+SOCKETS_MAX: Final = 4095  # of ZeroMQ; one of ours counts as three, with both ends of its monitor
 RETRY_S: Final = 0.5  # until a server that refused our key is asked again: it may be added
 
 STRANGERS: Final = (
@@ -125,6 +126,7 @@ class Link:
         self._refused: dict[str, float] = {}  # names of sockets: when to ask the server again
         self._pid = os.getpid()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self._context.set(zmq.MAX_SOCKETS, SOCKETS_MAX)
         self._poller = zmq.Poller()
         self._ports: dict[str, _Port] = {}
         self._by_socket: dict[object, _Port] = {}
