@@ -185,6 +185,12 @@ def attached(pair: Pair, plain: object) -> Pair:
     return pair
 
 
+def intents(pair: Pair) -> int:
+    """Return how many writes have begun, as catalogd knows, and not ended."""
+    page = pair.daemons.of("catalogd").page("/metrics")
+    return int(re.search(r"^topicast_catalogd_intents (\d+)", page, re.MULTILINE)[1])  # type: ignore[index]  # it is there
+
+
 def test_plain_spark_reads_old_rows_and_fails(plain: dict[str, Any]) -> None:
     assert plain["append"] == BEFORE
     assert any(named in plain["overwrite"] for named in ("FILE_NOT_EXIST", "FileNotFound"))
@@ -202,6 +208,7 @@ def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     pair.sees("reported", {table: rows for table, (_, rows) in WRITES.items()})
     held = pair.reader.read(**{table: f"held[{table!r}].select('*')" for table in GONE + KEPT})
     assert held == {table: WRITES[table][1] for table in GONE} | dict.fromkeys(KEPT, BEFORE)
+    until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="the end of each write that began")
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 
@@ -343,10 +350,6 @@ def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> No
     """While a stream is active its next batch counts as begun, in case that the driver dies."""
     pair, writer = attached, attached.writer
 
-    def begun() -> str:
-        page = pair.daemons.of("catalogd").page("/metrics")
-        return str(re.search(r"^topicast_catalogd_intents (\d+)", page, re.MULTILINE)[1])  # type: ignore[index]  # it is there
-
     pair.create("early", ("t",))
     pair.is_settled("early", {"t": BEFORE})
     writer.do("handle.detach()")
@@ -356,13 +359,13 @@ def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> No
     until(lambda: pair.listeners() == 1, timeout_s=WAIT_S)
     writer.do("two.write.mode('append').json(where + '/in'); stream.processAllAvailable()")
     pair.sees("early", {"t": OVERWRITTEN * 2})
-    until(lambda: begun() == "1", timeout_s=WAIT_S, what="the intent of its next batch")
+    until(lambda: intents(pair) == 1, timeout_s=WAIT_S, what="the intent of its next batch")
     writer.do("stream.stop()")
-    until(lambda: begun() == "0", timeout_s=WAIT_S, what="it was stopped")
+    until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="it was stopped")
     writer.do("stream = stream_of_rows().start(where + '/t')")
-    until(lambda: begun() == "1", timeout_s=WAIT_S, what="the intent of its first batch")
+    until(lambda: intents(pair) == 1, timeout_s=WAIT_S, what="the intent of its first batch")
     writer.do("stream.stop()")
-    until(lambda: begun() == "0", timeout_s=WAIT_S, what="it was stopped")
+    until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="it was stopped")
 
 
 def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> None:

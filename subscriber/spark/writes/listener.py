@@ -23,6 +23,8 @@ from .plans import COMMANDS, WRITES
 BEGAN: Final = "began"  # only of what WRITES names, and only if it takes longer than the bus
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
+INNER_EXECUTED: Final = "inner executed"  # a write inside of another command, which reports it
+INNER_FAILED: Final = "inner failed"
 STARTED: Final = "started"  # a streaming query
 PROGRESS: Final = "progress"  # a batch of it
 TERMINATED: Final = "terminated"
@@ -87,9 +89,11 @@ public final class TopicastListener extends SparkListener
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null) return;
             sessions.accept(end.qe().sparkSession());
-            if (end.executionName().isEmpty()) return;
-            if (!commands.contains(end.executionName().get())) return;
-            call(end.executionFailure().isEmpty() ? "executed" : "failed", end.qe());
+            boolean inner = end.executionName().isEmpty()
+                || !commands.contains(end.executionName().get());
+            if (inner && !isWrite(end.qe().analyzed())) return;
+            String what = end.executionFailure().isEmpty() ? "executed" : "failed";
+            call(inner ? "inner " + what : what, end.qe());
         } else if (event instanceof StreamingQueryListener.QueryStartedEvent) {
             call("started", event);
         } else if (event instanceof StreamingQueryListener.QueryProgressEvent) {

@@ -30,6 +30,8 @@ from ..sessions import Sessions
 from .listener import (
     BEGAN,
     FAILED,
+    INNER_EXECUTED,
+    INNER_FAILED,
     MISSED,
     PROGRESS,
     PROOF_S,
@@ -229,6 +231,8 @@ class Reporter:
                 self._follow_stream(what, of)
             elif what == BEGAN:
                 self._begin_execution(of)
+            elif what in {INNER_EXECUTED, INNER_FAILED}:
+                self._end_begun(mark_of(of.analyzed(), self._system), failed=what == INNER_FAILED)
             else:
                 self._report_execution(of, failed=what == FAILED)
 
@@ -247,12 +251,9 @@ class Reporter:
     def _report_execution(self, execution: Any, *, failed: bool) -> None:
         plan = execution.analyzed()
         mark = mark_of(plan, self._system)
-        began = self._begun.pop(mark, None)
+        began = self._end_begun(mark, failed=failed)
         objects = self._objects(execution, plan) if began is None else began.objects
-        ended = set()
-        for one in began.intents if began is not None else ():
-            one.end(failed=failed)
-            ended.add(one.name)
+        ended = set() if began is None else {one.name for one in began.intents}
         if ended == objects.keys():
             return
         reported = ended | self._reported(mark, set(objects))
@@ -265,6 +266,13 @@ class Reporter:
                     failed=failed,
                     overwritten=touched.overwrites,
                 )
+
+    def _end_begun(self, mark: int, *, failed: bool) -> _Execution | None:
+        """End the intents of an execution; return what it was, None if its begin was missed."""
+        began = self._begun.pop(mark, None)
+        for one in began.intents if began is not None else ():
+            one.end(failed=failed)
+        return began
 
     def _objects(self, execution: Any, plan: Any) -> dict[str, Touched]:
         """Return what an execution writes that is reported, by name."""

@@ -25,7 +25,7 @@ class Made:
     def __init__(self) -> None:
         self.guard = Guard()
         self.control = Control()
-        self.outbox = Outbox(driver=b"d" * 16, metastore="thrift://m:1", asks=True, writes_max=2)
+        self.outbox = Outbox(driver=b"d" * 16, metastore="thrift://m:1", probe=True, writes_max=2)
         self.reporter = Reporter(
             Sessions(),
             outbox=self.outbox,
