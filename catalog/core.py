@@ -30,7 +30,7 @@ from . import status
 from .ingest.actions import dirty_objects
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.name_check import BLOCKS_COMPARED_MAX, Name, NameCheck
+from .ingest.name_check import BLOCKS_COMPARED_MAX, NAMES_S, Name, NameCheck
 from .ingest.poller import (
     REFUSED,
     UNPROVEN,
@@ -213,6 +213,7 @@ class Settings:
     reads_max: int = READS_MAX_DEFAULT
     blacklisted_dbs: tuple[str, ...] = ("sys", "information_schema")
     metastore: str = ""  # its addresses, for messages and for reports of drivers
+    compare_names_s: float = NAMES_S  # between two listings of names that events may have missed
 
 
 class Catalog:
@@ -256,7 +257,7 @@ class Catalog:
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
-        self.name_check = NameCheck()
+        self.name_check = NameCheck(settings.compare_names_s)
         replies = Replies()
         self.admin = AdminOrders(
             self.namespace,

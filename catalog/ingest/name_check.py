@@ -51,7 +51,9 @@ class _Suspect:
 class NameCheck:
     """What is listed when, and what follows from a difference; one listing at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval_s: float = NAMES_S) -> None:
+        """``interval_s``: between two listings that nobody asked for."""
+        self._interval_s = interval_s
         self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
         self.rounds_done = 0  # times that every database was compared
         self._rounds_begun = 0
@@ -86,7 +88,7 @@ class NameCheck:
         ``table`` returns one whose partitions are to be compared, another one each time.
         """
         if self._due_at is None:
-            self._due_at = now + NAMES_S
+            self._due_at = now + self._interval_s
         if self._listing or now < self._due_at:
             return None
         self._listing = True
@@ -108,7 +110,7 @@ class NameCheck:
         whole = len(fact.tables) < LISTED_DATABASES_MAX
         self._after = "" if whole else max(fact.tables)
         self.rounds_done += whole
-        self._due_at = now if self._awaited > self.rounds_done else now + NAMES_S
+        self._due_at = now if self._awaited > self.rounds_done else now + self._interval_s
 
     def on_event(self, objects: tuple[Dirty, ...]) -> None:
         """Clear what an event has reported."""

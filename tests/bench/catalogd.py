@@ -29,7 +29,7 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.source import Catalog
+from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.cli.processes import Running, statestored
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.keys import client_for, user_keys
@@ -80,7 +80,7 @@ class BenchCatalogd:
             catalog.topics,
             starts=starts,
             window=EventWindow(followed(self._metastore), now=time.monotonic()),
-            settings=core.Settings(),
+            settings=SETTINGS,
         )
 
     def turn(self, timeout_s: float) -> None:

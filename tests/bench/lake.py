@@ -19,7 +19,7 @@ from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol.shell import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
-from topicast.tests.bench.source import Catalog
+from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.reader import Setup
@@ -145,6 +145,7 @@ class Driver:
         self._revision = 0  # of the last change, of any table
         shop = Shop(())
         self.cluster = Cluster(
+            settings=SETTINGS,
             setups=(Setup(budget_bytes=budget_bytes, automatic=automatic),),
             hubs=1,
             metastore=shop,

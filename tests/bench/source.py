@@ -1,9 +1,12 @@
 """A source of truth for benches: topics as catalogd would fill them, and their deltas.
 
-What a bench writes into them is in no metastore, so names are not compared with one.
+What a bench writes into them is in no metastore: a core over them compares no names with one.
 """
 
-from topicast.catalog.ingest import name_check
+from math import inf
+from typing import Final
+
+from topicast.catalog.core import Settings
 from topicast.tests.subscriber.structs import database_struct, table_struct
 from topicast.topics.objects.names import (
     database_key,
@@ -26,7 +29,7 @@ from topicast.topics.wire.messages import (
     Delta,
 )
 
-name_check.NAMES_S = 1e9  # type: ignore[misc]  # else all tables are dropped after 30 s
+SETTINGS: Final = Settings(reads_max=4, compare_names_s=inf)  # else its tables are dropped
 
 
 class Catalog:
