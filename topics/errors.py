@@ -12,6 +12,7 @@ TopicastError
 │   ├── NotReady        first contact, or an answer, not made in time
 │   └── AuthRefused     not retriable
 ├── StoreError          the state folder: locked, unreadable, of another shape
+├── HistoryGone         the change history begins later than the version asked for
 └── SourceError         the metastore failed: retriable
     ├── SourceRefused   it answered with an exception: the same request may fail again
     └── ObjectGone      dropped between list and read: an ordinary delete

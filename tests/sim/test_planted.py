@@ -43,9 +43,16 @@ def _seed_fails(seed: int) -> bool:
     return False
 
 
+NOT_FOUND = "a read is confirmed by a poll of the connection that it was made in"
+
+
 def _marks(fault: Fault) -> list[pytest.MarkDecorator]:
-    """Mark what takes seconds: faults that only seeds find."""
-    return [] if fault.scenario and not fault.thorough else [pytest.mark.thorough]
+    """Mark what takes seconds, faults that only seeds find, and the one that nothing finds yet.
+
+    Since names and partitions are compared, they mend what its scenario showed.
+    """
+    found = [pytest.mark.xfail(strict=True, reason="no scenario")] * (fault.rule == NOT_FOUND)
+    return found if fault.scenario and not fault.thorough else [*found, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize(

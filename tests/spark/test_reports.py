@@ -4,12 +4,14 @@ The tables have no statistics, so the metastore is told nothing of what is writt
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.cli.processes import topicast
-from topicast.tests.spark.applications import Failed
+from topicast.tests.spark.applications import Failed, applications
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, DAYS, WAIT_S, Pair
 from topicast.tests.waiting import until
@@ -385,7 +387,9 @@ def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> Non
     assert pair.status("errors") == 0
 
 
-def test_detached_driver_is_as_it_was_and_tells_nothing(attached: Pair) -> None:
+def test_detached_driver_is_as_it_was_and_tells_nothing(
+    attached: Pair, hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
     pair, writer = attached, attached.writer
     pair.create("let_go", ("t",))
     pair.is_settled("let_go", {"t": BEFORE})
@@ -397,7 +401,11 @@ def test_detached_driver_is_as_it_was_and_tells_nothing(attached: Pair) -> None:
     pair.reader.do(f"handle.sync({WAIT_S})")
     assert pair.read("let_go", ["t"]) == {"t": BEFORE}
     pair.attach(writer)
-    writer.do("_ = spark._jsparkSession.sql(\"INSERT INTO let_go.t VALUES (3, 'a')\")")
-    writer.do("SparkSession.stop = lambda self: None")
-    writer.end()  # so that it is atexit that tells what the listener has just heard
+    with applications(tmp_path, hive.uri, last={}) as found:
+        last = found["last"]
+        last.do("from topicast.subscriber.spark import attach")
+        pair.attach(last)
+        last.do("_ = spark._jsparkSession.sql(\"INSERT INTO let_go.t VALUES (3, 'a')\")")
+        last.do("from pyspark.sql import SparkSession; SparkSession.stop = lambda self: None")
+    # At its end it is atexit that reports what the listener has just received
     pair.sees("let_go", {"t": [*INSERTED, [3, "a"]]})
