@@ -7,10 +7,11 @@ PYTHON ?= python3
 ARGS ?=
 SEED ?=
 KEEP ?=
-OWN_SPARK := $(shell sed -n 's/^pyspark==//p' constraints.txt)
+OWN_SPARK := $(shell sed -n 's/^pyspark==\([0-9.]*\); python_version >=.*/\1/p' constraints.txt)
 HIVES ?= 3.1.3 4.0.1
 LAKE_SPARK := 4.0.2
 SPARKS ?= 3.5.8 4.0.2 4.1.1 $(OWN_SPARK)
+PYTHONS ?= 3.10 3.12 3.13
 RELEASES ?= bookworm trixie
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
@@ -24,7 +25,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-spark compat-hive compat-lakes check lint types sim mutants soak bench walks nightly fresh dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-kerberos compat-deploy compat-s3 compat-upgrade check lint types sim mutants soak bench walks nightly fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -35,11 +36,12 @@ install: $(STAMP)  ## set up .venv (downloads once)
 run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by itself
 	@$(BIN)/topicast quickstart $(ARGS)
 
+# Tests wait as much as they compute: three processes keep two cores busy.
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
-	@$(BIN)/python -m pytest --numprocesses=2 $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=3 $(ARGS)
 
 unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore, no Spark and no process; sets up without PySpark
-	@$(BIN)/python -m pytest --unit --numprocesses=2 $(ARGS)
+	@$(BIN)/python -m pytest --unit --numprocesses=3 $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge
 
@@ -50,14 +52,14 @@ lint: $(STAMP)  ## ruff: rules and format
 types: $(STAMP)  ## mypy --strict, settings in setup.cfg
 	@$(BIN)/mypy
 
-sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
-	@SIM_SCALE=10 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
+sim: $(STAMP)  ## simulate 10,000 seeds, the suite has 100; SEED=7 replays one
+	@SIM_SEEDS=10000 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
 
 mutants: .venv/mutants-$(SET_UP)  ## change the code of each rule of docs/protocol.md: a test must fail; ARGS="P-SUB-3" tries one
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 soak: $(STAMP)  ## let Spark drivers write and read at once, then fail, at full length; SOAK_S=300 for so long
-	@SOAK_S=$${SOAK_S:-60} SILENT_S=30 LEASE_S=30 $(BIN)/python -m pytest -q -s \
+	@CELLS=all SOAK_S=$${SOAK_S:-60} SILENT_S=30 LEASE_S=30 LATE_S=1 $(BIN)/python -m pytest -q -s \
 	  tests/spark/test_refresh_concurrent.py tests/spark/test_refresh_faults.py $(ARGS)
 
 bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/bench/bench_wire.py runs one, KEEP=1 records
@@ -65,6 +67,10 @@ bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/benc
 
 walks: $(STAMP)  ## count the files that a fact goes through; ARGS=-v lists them
 	@$(BIN)/python tests/walks.py $(ARGS)
+
+# Each has a .venv of its own in .venv, with the versions that constraints.txt has for it.
+compat-python: $(STAMP)  ## run units and Spark's tests on each other Python that is found; PYTHONS=3.10 on one
+	@$(BIN)/python tests/pythons.py '$(PYTHONS)' $(ARGS)
 
 # Each version is put before the .venv's own; the drivers that the tests start inherit it.
 compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_SPARK),$(SPARKS)))  ## run Spark's tests with each of its versions; SPARKS=3.5.8 with one
@@ -85,6 +91,19 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 # Spark's own Ivy downloads the runtimes that the tests name, once, into .venv/lakes.
 compat-lakes: $(STAMP) .venv/spark-$(LAKE_SPARK)/installed  ## run Iceberg's and Delta's released runtimes in attached drivers (100 MB, once)
 	@PYTHONPATH='$(CURDIR)/.venv/spark-$(LAKE_SPARK)' $(BIN)/python -m pytest tests/lakes --timeout=600 $(ARGS)
+
+compat-kerberos: $(STAMP) .venv/kerberos/installed  ## log in to a metastore by Kerberos, at a KDC on loopback (needs libkrb5-dev and a C compiler; 5 MB, once)
+	@PYTHONPATH='$(CURDIR)/.venv/kerberos/python' $(BIN)/python -m pytest tests/kerberos --timeout=300 $(ARGS)
+
+compat-deploy: $(STAMP) .venv/deploy/installed  ## check what deploy/ holds: systemd's units, Kubernetes' manifests, Spark behind a NAT (needs systemd-analyze; 23 MB, once)
+	@PYTHONPATH='$(CURDIR)/.venv/deploy' $(BIN)/python -m pytest tests/deploy $(ARGS)
+
+compat-upgrade: $(STAMP)  ## upgrade a fleet of an older release, out of the git history, process by process, and go back
+	@$(BIN)/python tests/upgrade/install.py
+	@$(BIN)/python -m pytest tests/upgrade --timeout=600 $(ARGS)
+
+compat-s3: $(STAMP) .venv/s3/installed  ## run the pipelines on an object store: moto's S3 server behind s3a (130 MB, once)
+	@$(BIN)/python -m pytest tests/s3 --timeout=600 $(ARGS)
 
 nightly: $(STAMP)  ## what takes an hour: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records
 	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)
@@ -112,6 +131,26 @@ clean:  ## remove what was built, not .venv
 	@$(BIN)/python tests/hive/install.py '$*' '$(@D)'
 	@touch $@
 
+.venv/deploy/installed: | $(STAMP)
+	@command -v systemd-analyze >/dev/null || { echo "make compat-deploy needs systemd-analyze: on Debian and Ubuntu, apt install systemd" >&2; exit 2; }
+	@echo "installing the schemas of Kubernetes into $(@D)"
+	@rm -rf '$(@D)'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-color -q --target '$(@D)' 'kubernetes-validate==1.37.0'
+	@echo "fetching what docs/deploy.md installs"
+	@$(BIN)/python -m pip wheel --disable-pip-version-check --no-color -q -c constraints.txt --no-build-isolation -w '$(@D)/wheels' '.[catalog]'
+	@rm '$(@D)'/wheels/topicast-*.whl
+	@touch $@
+
+.venv/kerberos/installed: | $(STAMP)
+	@echo "building gssapi and fetching a KDC into $(@D)"
+	@$(BIN)/python tests/kerberos/install.py '$(@D)'
+	@touch $@
+
+.venv/s3/installed: | $(STAMP)
+	@echo "fetching Hadoop's S3 file system and moto's server into $(@D)"
+	@$(BIN)/python tests/s3/install.py '$(@D)'
+	@touch $@
+
 .venv/mutants-%: | $(STAMP)
 	@$(PIP) -e '.[mutants]' --no-build-isolation | $(PROGRESS)
 	@touch $@
@@ -120,8 +159,8 @@ clean:  ## remove what was built, not .venv
 LOCKED := $(PYTHON) -c 'import fcntl, os, sys; fd = os.open(".", os.O_RDONLY); os.set_inheritable(fd, True); \
   fcntl.flock(fd, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])'
 define CHECK_PYTHON
-@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-  || { echo "Topicast needs Python 3.11 or newer, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
+  || { echo "Topicast needs Python 3.10 or newer, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 @$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
   || { echo "'$(PYTHON)' cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }
 endef
@@ -143,9 +182,11 @@ $(STAMP):
 	@echo "[2/3] installing what constraints.txt lists (PySpark is about 450 MB: minutes the first time)"
 	@$(PIP) setuptools | $(PROGRESS)
 	@$(PIP) --no-build-isolation -e '.[dev]' | $(PROGRESS)
-	@echo "[3/3] linking the tree for mypy"
-	@mkdir -p .venv/tree
+	@echo "[3/3] linking the tree for mypy, and pyspark_topicast for Spark, which sees no editable install"
+	@mkdir -p .venv/tree .venv/sources
 	@ln -sfn '$(CURDIR)' .venv/tree/topicast
+	@ln -sfn '$(CURDIR)/pyspark_topicast' .venv/sources/pyspark_topicast
+	@echo '$(CURDIR)/.venv/sources' > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/pyspark_topicast.pth"
 	@rm -f .venv/installed-* .venv/units-*
 	@touch $@
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.keys.clients import Clients
-from ..topics.keys.folder import DaemonKeys
+from ..topics.keys.folder import DaemonKeys, with_servers
 from ..topics.link import Link
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
@@ -21,7 +21,7 @@ from .ingest.read_threads import ReadThreads
 from .metastore.addresses import Addresses
 from .metastore.hms import Hms
 from .metastore.port import Metastore
-from .publish.modes import Policy, unpack_policy
+from .publish.modes import ModeState, unpack_mode_state
 from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
 
@@ -36,7 +36,7 @@ def build(
     keys: DaemonKeys,
     open_metastore: Callable[[], Metastore] | None = None,
 ) -> tuple[Catalogd, str]:
-    """Return a catalogd that is ready to ``run``, and the address of its service.
+    """Return a catalogd that is ready to ``run``, and where peers reach its service.
 
     ``open_metastore`` opens a connection to the metastore; None: to that of ``config``.
 
@@ -46,7 +46,7 @@ def build(
         LinkError: the port is taken.
     """
     client = config.metastore_client()
-    addresses = Addresses(client.uris, tls=client.tls)
+    addresses = Addresses(client.uris, tls=client.tls, login=client.login)
     clients = keys.folder.changed() or Clients()
     with ExitStack() as failing:
         store = Store.open(
@@ -60,25 +60,25 @@ def build(
         failing.callback(store.close)
         link = Link(keys.credential.pair)
         failing.callback(link.close)
-        address = link.bind_router(SERVICE, str(config.service_address()))
+        address = config.advertised(link.bind_router(SERVICE, str(config.service_address())))
         topics = load_topics(store, topic_ids(config.num_topics))
         settings = config.core(client.uris)
         catalog = _catalog(topics, store=store, settings=settings)
-        policy = _policy(store)
+        mode_state = _mode_state(store)
         published = PublishedState(
             topics=topics,
             starts=store.starts,
             catalog_address=address,
             catalog_name=CATALOG_NAME,
-            mode=policy.mode,
+            mode=mode_state.mode,
         )
-        catalog.backfill.change(config.mode(policy.mode))
+        catalog.backfill.change(config.mode(mode_state.mode))
         opened = open_metastore or partial(Hms, addresses, timeout_s=client.timeout_s)
         registration = secrets.token_bytes(16)
         hubs = [
             HubConnection(
                 str(hub),
-                keys.credential.hub_key(str(hub)),
+                with_servers(keys.credential, clients).hub_keys(str(hub)),
                 Publisher(published, name=name, registration=registration, rng=random.Random()),
             )
             for hub in config.hubs()
@@ -94,6 +94,7 @@ def build(
                 opened, threads=config.num_metadata_loading_threads, deliver=deliver
             ),
             changed_clients=keys.folder.changed,
+            keys=keys,
         )
         daemon.admit(clients)
         failing.pop_all()
@@ -108,8 +109,10 @@ def _catalog(
         starts=store.starts,
         window=_window(store),
         settings=settings,
-        policy=_policy(store),
+        mode_state=_mode_state(store),
         writes=store.load_writes(),
+        leases=store.load_leases(),
+        sweeps=store.load_sweeps(),
         finding=finding,
     )
 
@@ -122,11 +125,15 @@ def _window(store: Store) -> EventWindow | None:
     return EventWindow(state, now=time.monotonic()) if state is not None else None
 
 
-def _policy(store: Store) -> Policy:
+def _mode_state(store: Store) -> ModeState:
     try:
-        policy = unpack_policy(store.policy)
-        if policy.remainder is not None and len(policy.remainder.versions) != len(store.versions):
-            raise ValueError(f"{len(policy.remainder.versions)} versions in {store.policy[:80]!r}")
+        mode_state = unpack_mode_state(store.mode_state)
+        if mode_state.remainder is not None and len(mode_state.remainder.versions) != len(
+            store.versions
+        ):
+            raise ValueError(
+                f"{len(mode_state.remainder.versions)} versions in {store.mode_state[:80]!r}"
+            )
     except (ValueError, ConfigError) as exc:
         raise StoreError("the store", str(exc), REMEDY) from exc
-    return policy
+    return mode_state

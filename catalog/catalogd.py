@@ -4,15 +4,20 @@ A turn: receive from hubs (they see only what is committed), from read threads a
 let the core decide, commit, then send to hubs and clients.
 """
 
+import gc
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
+from ..topics.backports import assert_never
 from ..topics.bulk import Send
 from ..topics.errors import ConfigError, WireError
-from ..topics.keys.clients import Clients
+from ..topics.keys.clients import Client, Clients, clients_text
+from ..topics.keys.credential import PublicKeys
+from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
@@ -37,9 +42,21 @@ from .ingest.read_threads import Answer, ReadThreads
 from .metastore.port import ListNames, Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
-from .publish.modes import overrides_text, pack_policy
+from .publish.modes import overrides_text, pack_mode_state
 from .publish.publisher import PublishedState, Publisher, delta_of
-from .serve.history import HistoryRead, HistoryThread, ReadHistory
+from .serve.grants import Admit
+from .serve.history_thread import (
+    HistoryRead,
+    HistoryThread,
+    ReadBound,
+    ReadChanges,
+    ReadCuts,
+    ReadFiles,
+    ReadHistory,
+    ReadLog,
+    ReadPage,
+    ReadVersions,
+)
 from .status import Status
 from .storage.store import Store
 
@@ -52,12 +69,12 @@ FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HubConnection:
-    """One hub: its address, its public key, and the publisher that serves it."""
+    """One hub: its address, the public keys it may have, and the publisher that serves it."""
 
     address: str
-    server: str
+    servers: PublicKeys
     publisher: Publisher
 
     def socket(self, channel: int) -> str:
@@ -79,6 +96,7 @@ class Catalogd:
         hubs: Iterable[HubConnection],
         make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
         changed_clients: Callable[[], Clients | None],
+        keys: DaemonKeys | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
@@ -86,6 +104,7 @@ class Catalogd:
 
         ``renew`` returns a core over the store, which holds these topics, for this reason.
         ``changed_clients`` returns the list of clients if it has changed since its last call.
+        ``keys``: those of ``link``, and their folder, which is looked at; None: they do not change.
         """
         self._catalog = catalog
         self._store = store
@@ -100,8 +119,12 @@ class Catalogd:
         self._wall_us = wall_us
         self._renew = renew
         self._changed_clients = changed_clients
-        self._clients_at = 0.0  # when the list of clients is looked at next
+        self._keys = keys
+        self._pair = keys.credential.pair if keys is not None else None
+        self._clients_at = 0.0  # when the list of clients and the own key are looked at next
         self._clients = Clients()
+        self._grants = Admit(())
+        self._granted: dict[str, Client] = {}  # by public key
         self._make_read_threads = make_read_threads
         self._inbox, self._read_threads = self._new_read_threads()
         self._histories: Inbox[HistoryRead] = Inbox(link.wake)
@@ -146,16 +169,21 @@ class Catalogd:
             self._on_received(one, requests, now=now, now_us=now_us)
         for fact in (*requests, *self._inbox.take(), *self._histories.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
-        self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
+        effects = self._catalog.flush(now=now, now_us=now_us)
+        self._perform(effects, now=now, now_us=now_us)
         if self._catalog.serving:  # before, a hub would hold an empty catalog for complete
             for hub in self._hubs:
                 self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
-        self._maintain(now, now_us)
+        commits = any(isinstance(effect, Commit) for effect in effects)
+        if not commits or now >= self._status_at + STATUS_S:  # a commit is enough for one turn
+            self._maintain(now, now_us)
 
     def admit(self, clients: Clients) -> None:
-        """Admit ``clients`` to the service, and nobody else."""
+        """Admit ``clients`` to the service and to the hubs, and nobody else."""
+        changed = clients.changed_since(self._clients)
         self._clients = clients
-        self._link.admit(SERVICE, clients.keys())
+        self._published.clients = clients_text(clients).encode("ascii")
+        self._admit(changed)
         log.info("clients admitted: count=%d", len(clients))
 
     def close(self) -> None:
@@ -167,6 +195,14 @@ class Catalogd:
         self._history_thread.close()
         self._link.close()
         self._store.close()
+
+    def _admit(self, changed: frozenset[str] = frozenset()) -> None:
+        """Admit who is listed or granted; connections end of keys that are ``changed``."""
+        before, self._granted = self._granted, self._grants.of(self._clients)
+        changed |= {key for key, one in self._granted.items() if before.get(key, one) != one}
+        keys = self._clients.keys() | self._granted.keys()
+        self._link.admit(SERVICE, keys - changed)
+        self._link.admit(SERVICE, keys)
 
     def _new_read_threads(self) -> tuple[Inbox[Answer], ReadThreads]:
         """Return threads that have not begun, and the inbox that they alone deliver to."""
@@ -189,7 +225,7 @@ class Catalogd:
             self._on_undecodable(one, exc, now=now, now_us=now_us)
             return
         if one.name == SERVICE:
-            client = self._clients.with_key(one.public)
+            client = self._clients.with_key(one.public) or self._granted.get(one.public)
             if client is not None:  # else its key was revoked in this turn
                 requests.append(Requested(peer=one.peer, message=message, client=client))
             return
@@ -211,12 +247,28 @@ class Catalogd:
             match effect:
                 case Poll() | Identify() | Read() | ReadNames() | ListNames():
                     self._read_threads.order(effect)
-                case ReadHistory():
-                    self._history_thread.order(effect)
+                case (
+                    ReadFiles()
+                    | ReadHistory()
+                    | ReadChanges()
+                    | ReadBound()
+                    | ReadCuts()
+                    | ReadLog()
+                    | ReadVersions()
+                    | ReadPage()
+                ):
+                    refused = self._history_thread.order(effect)
+                    if refused is not None:
+                        self._catalog.handle(refused, now=now, now_us=now_us)
+                        self._link.wake()  # the refusal leaves in the next turn
                 case Commit():
                     self._commit(effect)
                 case Publish(transactions=transactions):
                     self._publish(transactions, now=now, now_us=now_us)
+                case Admit():
+                    self._grants = effect
+                    self._admit()
+                    log.info("keys granted: count=%d", len(self._granted))
                 case MintEpoch(at_least=at_least):
                     self._mint(at_least, now=now, now_us=now_us)
                 case Noted(text=text, trouble=trouble):
@@ -230,20 +282,24 @@ class Catalogd:
                     assert_never(effect)
 
     def _commit(self, commit: Commit) -> None:
-        window, policy = commit.window, commit.policy
+        window, mode_state = commit.window, commit.mode_state
         self._store.commit(
             commit.transactions,
             last_event_id=window.last_id if window else None,
             window=pack_state(window),
             orders=commit.orders,
-            policy=pack_policy(policy) if policy else None,
+            mode_state=pack_mode_state(mode_state) if mode_state else None,
             writes=commit.writes,
             settled=commit.settled,
+            leases=commit.leases,
+            sweeps=commit.sweeps,
         )
         self._published.watermark = self._catalog.watermark
-        if policy is not None and policy.mode != self._published.mode:
-            log.info("mode: name=%s overrides=%s", policy.mode.name, overrides_text(policy.mode))
-            self._published.mode = policy.mode
+        if mode_state is not None and mode_state.mode != self._published.mode:
+            log.info(
+                "mode: name=%s overrides=%s", mode_state.mode.name, overrides_text(mode_state.mode)
+            )
+            self._published.mode = mode_state.mode
 
     def _publish(self, transactions: tuple[Transaction, ...], *, now: float, now_us: int) -> None:
         epoch, start = self._published.position
@@ -267,6 +323,8 @@ class Catalogd:
                 case publisher.MintAbove(epoch=epoch):
                     if epoch >= self._published.position[0]:
                         self._catalog.mint_above(epoch)
+                case publisher.Learned(keys=keys):
+                    self._learn(hub, keys)
                 case publisher.Entered(state=state, reason=reason):
                     log.info("hub: address=%s state=%s reason=%s", hub.address, state, reason)
                 case _:
@@ -277,7 +335,7 @@ class Catalogd:
             socket = hub.socket(channel)
             if socket in self._connected:
                 self._link.disconnect(socket)
-            self._link.connect_dealer(socket, hub.address, hub.server)
+            self._link.connect_dealer(socket, hub.address, hub.servers)
             self._connected.add(socket)
 
     def _mint(self, at_least: int, *, now: float, now_us: int) -> None:
@@ -304,11 +362,14 @@ class Catalogd:
         topics = load_topics(self._store, self._published.topics)
         self._published.topics, self._published.starts = topics, self._store.starts
         self._catalog = self._renew(topics, effect.finding)
+        self._grants = Admit(())  # the new core knows of none
+        self._admit()
         self._published.watermark = self._catalog.watermark
         self._floors_of.clear()
         self._slices = None
         self._inbox, self._read_threads = self._new_read_threads()
         self._read_threads.start()
+        gc.collect()  # the former core is full of cycles, and daemons let old objects be
 
     def _maintain(self, now: float, now_us: int) -> None:
         """Make a slice of the next status; unless more are to follow, delete old tombstones."""
@@ -329,6 +390,7 @@ class Catalogd:
         if now >= self._clients_at:
             self._clients_at = now + CLIENTS_S
             self._admit_changed()
+            self._rotate_changed(now, now_us)
 
     def _admit_changed(self) -> None:
         try:
@@ -338,6 +400,41 @@ class Catalogd:
             return
         if clients is not None:
             self.admit(clients)
+
+    def _rotate_changed(self, now: float, now_us: int) -> None:
+        """Have the keys that the key file has by now; every connection is made again with them."""
+        try:
+            own = self._keys.changed() if self._keys is not None else None
+            if own is None or self._keys is None:
+                return
+            self._keys.folder.spread()
+        except ConfigError as error:
+            log.error("keys not read, those before stay in use: error=%s", error)
+            return
+        for hub in self._hubs:
+            with suppress(ConfigError):  # it is not known any more: its list ends the connection
+                hub.servers = own.hub_keys(hub.address)
+        if own.pair == self._pair:
+            return
+        self._pair = own.pair
+        self._link.use(own.pair)
+        for hub in self._hubs:
+            self._drive(hub, publisher.Lost("the key was rotated"), now=now, now_us=now_us)
+        log.info("key rotated: public=%s", own.pair.public)
+
+    def _learn(self, hub: HubConnection, keys: PublicKeys) -> None:
+        """Take the public keys that ``hub`` says are its own; keep them for clients to come."""
+        if keys == hub.servers:
+            return
+        before, hub.servers = hub.servers, keys
+        for channel in Channel:
+            if hub.socket(channel) in self._connected:
+                self._link.trust(hub.socket(channel), keys)
+        try:
+            if self._keys is not None:
+                self._keys.folder.learn_hub(before, keys)
+        except ConfigError as error:
+            log.error("keys of a hub not kept: address=%s error=%s", hub.address, error)
 
     def _raise_floor(self, topic: int, *, now: float, now_us: int) -> None:
         """Delete some tombstones of ``topic``; as long as there were any, it has another turn."""
@@ -350,9 +447,11 @@ class Catalogd:
     def _renew_status(self, status: Status) -> None:
         before, self.status = self.status, status
         if _kind(before.problem) != _kind(status.problem):
-            log.warning("serving: problem=%s", status.problem or "none")
+            level = logging.WARNING if status.problem else logging.INFO
+            log.log(level, "serving: problem=%s", status.problem or "none")
         if _kind(before.warning) != _kind(status.warning):
-            log.warning("serving: warning=%s", status.warning or "none")
+            level = logging.WARNING if status.warning else logging.INFO
+            log.log(level, "serving: warning=%s", status.warning or "none")
 
 
 def _kind(problem: str) -> str:

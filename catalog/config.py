@@ -8,11 +8,17 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
-from ..topics.settings import Address, listen_address, parse_addresses
+from ..topics.settings import (
+    Address,
+    advertised_address,
+    listen_address,
+    parse_addresses,
+    port_of,
+)
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
-from .metastore.hive_site import MetastoreClient, metastore_client
+from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
 from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 
@@ -38,9 +44,16 @@ class CatalogdConfig:
     hive_metastore_use_ssl: bool | None = None
     hive_metastore_truststore: Path | None = None
     hive_metastore_truststore_password_file: Path | None = None
+    hive_metastore_auth: str | None = None
+    hive_metastore_user: str | None = None
+    hive_metastore_password_file: Path | None = None
+    hive_metastore_kerberos_principal: str | None = None
+    principal: str | None = None
+    keytab_file: Path | None = None
     statestores: str = "tcp://127.0.0.1:24000"
     catalog_service_host: str = "127.0.0.1"
     catalog_service_port: int = PORT_DEFAULT
+    advertise_address: str | None = None
     state_dir: Path = field(default_factory=Path)
     num_topics: int = NUM_TOPICS_DEFAULT
     catalog_topic_mode: str | None = None
@@ -58,7 +71,7 @@ class CatalogdConfig:
         check_num_topics(self.num_topics)
         self.hubs()
         self.mode(MODE_DEFAULT)
-        self.service_address()
+        advertised_address(self.service_address(), self.advertise_address)
         if not 0 <= self.catalog_service_port <= 65_535:
             raise ConfigError("catalog_service_port", self.catalog_service_port, "0 to 65535")
         if not 0 <= self.hms_event_polling_interval_s <= 3600:
@@ -85,6 +98,11 @@ class CatalogdConfig:
         host, port = self.catalog_service_host, self.catalog_service_port
         return listen_address(host, port, setting="catalog_service_host")
 
+    def advertised(self, bound: str) -> str:
+        """Return where peers reach the service, which is ``bound`` there."""
+        found = advertised_address(self.service_address(), self.advertise_address)
+        return str(found.with_port(found.port or port_of(bound)))
+
     def keys(self, environ: Mapping[str, str]) -> DaemonKeys:
         """Return catalogd's keys; see ``daemon_keys``."""
         listens = self.service_address()
@@ -106,13 +124,20 @@ class CatalogdConfig:
 
     def metastore_client(self) -> MetastoreClient:
         """Return how to connect to the metastore; reads the files that are named."""
-        return metastore_client(
+        flags = MetastoreFlags(
             uris=self.hive_metastore_uris,
             hive_site=self.hive_site,
             use_ssl=self.hive_metastore_use_ssl,
             truststore=self.hive_metastore_truststore,
             truststore_password_file=self.hive_metastore_truststore_password_file,
+            auth=self.hive_metastore_auth,
+            user=self.hive_metastore_user,
+            password_file=self.hive_metastore_password_file,
+            server_principal=self.hive_metastore_kerberos_principal,
+            principal=self.principal,
+            keytab_file=self.keytab_file,
         )
+        return metastore_client(flags)
 
     def core(self, metastore: str) -> Settings:
         """Return the settings of the core; ``metastore`` is what operators know it by."""

@@ -22,15 +22,15 @@ from typing import Final
 from ..topics.bulk import Send
 from ..topics.keys.clients import Client
 from ..topics.objects.names import TableId, table_name
-from ..topics.objects.values import COMPLETE
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
 from .ingest.actions import dirty_objects
+from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.name_check import BLOCKS_COMPARED_MAX, NAMES_S, Name, NameCheck
+from .ingest.name_check import NAMES_S, NameCheck
 from .ingest.poller import (
     REFUSED,
     UNPROVEN,
@@ -58,18 +58,21 @@ from .metastore.port import (
 )
 from .model.lineage import Claim, StartRecord, Verdict, judge
 from .model.tables import Namespace, Tables, created_at
-from .model.versions import OrderRow, Transaction, VersionLog, WriteId, WriteRow
+from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
-from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
+from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
-from .serve.history import HistoryRead, ReadHistory
+from .serve.grants import Admit
+from .serve.history_thread import HistoryOrder, HistoryRead
+from .serve.leases import Leases
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
+from .serve.sweeps import Sweeps
 from .status import Status, TopicStatus
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
-CHECKED_PER_TURN: Final = 200  # names looked at for content that was missing at a restart
+CHECKED_PER_TURN: Final = 25  # names looked at for content that was missing at a restart
 LISTING_RETRY_S: Final = 1.0
 IDLE_S: Final = 1.0  # a turn at least so often
 
@@ -78,16 +81,19 @@ IDLE_S: Final = 1.0  # a turn at least so often
 class Commit:
     """Effect: make this durable; what follows in the same tuple leaves only afterwards.
 
-    ``window``: the events that are covered; None where there are none. ``policy``: None: as it
-    was. ``writes``: reported by drivers; ``settled``: ids of writes to delete.
+    ``window``: the events that are covered; None where there are none. ``mode_state``: None: as it
+    was. ``writes``: reported by drivers; ``settled``: ids of writes to delete. ``leases``: all that
+    there are; None: as they were. ``sweeps``: what was found of files.
     """
 
     transactions: tuple[Transaction, ...]
     window: WindowState | None
     orders: tuple[OrderRow, ...] = ()
-    policy: Policy | None = None
+    mode_state: ModeState | None = None
     writes: tuple[WriteRow, ...] = ()
     settled: tuple[WriteId, ...] = ()
+    leases: tuple[LeaseRow, ...] | None = None
+    sweeps: tuple[SweepRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,8 @@ Effect = (
     | Read
     | ReadNames
     | ListNames
-    | ReadHistory
+    | HistoryOrder
+    | Admit
     | Commit
     | Publish
     | MintEpoch
@@ -226,8 +233,10 @@ class Catalog:
         starts: tuple[StartRecord, ...],
         window: EventWindow | None,
         settings: Settings,
-        policy: Policy = POLICY_DEFAULT,
+        mode_state: ModeState = MODE_STATE_DEFAULT,
         writes: Iterable[WriteRow] = (),
+        leases: Iterable[LeaseRow] = (),
+        sweeps: Iterable[SweepRow] = (),
         finding: str = "",
     ) -> None:
         """Begin with what a store holds.
@@ -237,15 +246,17 @@ class Catalog:
             starts: Of the running epoch; the last is the running one.
             window: The events that the store covers; None: nothing was ever stored.
             settings: The operator's.
-            policy: The mode, as it is stored, and the backfill that it still requires.
+            mode_state: The mode, as it is stored, and the backfill that it still requires.
             writes: The writes that drivers reported, as they are stored.
+            leases: Those of tables, as they are stored.
+            sweeps: Likewise as of which revisions their files are known.
             finding: Why everything is read anew, if that is so.
         """
         self.lifecycle = Lifecycle.STARTING if window is None else Lifecycle.SERVING
         self.settings = settings
         self.counts = Counts()
         self.version_log = VersionLog(topics)
-        self.backfill = Backfill(self.version_log, policy)
+        self.backfill = Backfill(self.version_log, mode_state)
         self.namespace = Namespace(self.version_log)
         self.tables = Tables(self.version_log, len(topics) - 1)
         self.poller = Poller(
@@ -258,6 +269,9 @@ class Catalog:
             polled=self.poller.enabled,
         )
         self.name_check = NameCheck(settings.compare_names_s)
+        self._held_names = HeldNames(
+            self.namespace, self.tables, follows=self.follows, every_table=self._known_tables
+        )
         replies = Replies()
         self.admin = AdminOrders(
             self.namespace,
@@ -270,6 +284,8 @@ class Catalog:
         )
         self.reports = Reports(self.namespace, self.tables, topics, known=writes)
         self.report_acks = ReportAcks(self.reports, replies, metastore=settings.metastore)
+        self._leases = Leases(leases)
+        self._sweeps = Sweeps(self.namespace, self.tables, known=sweeps)
         self.dispatcher = Dispatcher(
             self.namespace,
             self.tables,
@@ -280,6 +296,8 @@ class Catalog:
             report_acks=self.report_acks,
             replies=replies,
             version_log=self.version_log,
+            leases=self._leases,
+            sweeps=self._sweeps,
             core=self,
         )
         self._materializer = Materializer(self.namespace, self.tables, self.loader)
@@ -287,7 +305,6 @@ class Catalog:
         self._error = ""  # of the last read or listing that failed; "" after a listing
         self._list_at = 0.0 if window is None else None  # when names are due; None: not needed
         self._listing = False  # names are being read
-        self._to_compare: Iterator[TableId] = self._known_tables()  # whose partitions come next
         self._listed: NamesListed | None = None  # names that are to be compared with those held
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
@@ -405,6 +422,7 @@ class Catalog:
             self._caught_up |= unpublished > self._first_seq
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
+        effects += self.dispatcher.grants.take(now)
         replies = self.dispatcher.replies(unpublished=unpublished, now=now)
         return (*noted, *effects, *self.dispatcher.take_histories(), *replies)
 
@@ -413,7 +431,7 @@ class Catalog:
         if self.dispatcher.ready or self._unchecked is not None:
             return now
         times = [self.poller.deadline, self._list_at, self.loader.deadline()]
-        times += [self.backfill.deadline, self.reports.deadline]
+        times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
         times += [self.name_check.deadline] if self._compares_names else []
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
@@ -485,6 +503,7 @@ class Catalog:
         self.admin.check()
         self.reports.check()
         self.report_acks.check()
+        self._leases.check()
         self.dispatcher.check()
         self.loader.check()
         if self.poller.window is not None:
@@ -624,7 +643,7 @@ class Catalog:
         if self.loader.oldest_unpublished() != NEVER:
             return  # events that were read may explain what differs
         self._listed = None
-        found = self._differences(fact)
+        found = self._held_names.differences(fact)
         seq = self.poller.next_seq() if found else 0
         parts: dict[TableId, list[str]] = {}
         for db, table, part in found:
@@ -638,38 +657,6 @@ class Catalog:
         self.loader.resync([(db, t) for db, t, part in found if t and not part], seq=seq)
         self.name_check.on_listed(fact, found, seq=seq, now=now)
 
-    def _differences(self, fact: NamesListed) -> dict[Name, bool]:
-        """Return which names differ, and whether each is listed."""
-        known, listed = set(self.namespace.databases()), set(filter(self.follows, fact.databases))
-        found = {(db, "", ""): db in listed for db in sorted(known ^ listed)}
-        for db, names in fact.tables.items():
-            if self.follows(db):
-                held = {record.name for record in self.namespace.tables(db)}
-                found |= {(db, name, ""): name not in held for name in sorted(held ^ set(names))}
-        for (db, table), names in fact.partitions.items():
-            if self._is_compared((db, table)):
-                held = self.tables.partition_names((db, table))
-                found |= {(db, table, name): name not in held for name in sorted(held ^ set(names))}
-        return found
-
-    def _next_compared(self) -> TableId | None:
-        """Return the next table whose partitions are compared; None: the next begin anew."""
-        left = CHECKED_PER_TURN
-        for table in islice(self._to_compare, CHECKED_PER_TURN):
-            if self._is_compared(table):
-                return table
-            left -= 1
-        if left:
-            self._to_compare = self._known_tables()
-        return None
-
-    def _is_compared(self, table: TableId) -> bool:
-        """Return whether the partitions of ``table`` are held, all of them, and are not many."""
-        held = self.tables.value(table)
-        if held is None or held.partitions != COMPLETE or not self.tables.partition_columns(table):
-            return False
-        return len(self.tables.bounds(table)) <= BLOCKS_COMPARED_MAX
-
     @property
     def _compares_names(self) -> bool:
         """Whether names can be compared: they are known, and events are read."""
@@ -677,17 +664,10 @@ class Catalog:
 
     def _judge_names(self, now: float) -> None:
         """Note the names that have changed without an event."""
-
-        def exists(name: Name) -> bool:
-            db, table, part = name
-            if part:
-                return self.tables.has_partition((db, table), part)
-            return bool(
-                self.namespace.find((db, table)) if table else self.namespace.has_database(db)
-            )
-
         unpublished = self._oldest_unpublished()
-        missed = self.name_check.judge(unpublished=unpublished, exists=exists, now=now)
+        missed = self.name_check.judge(
+            unpublished=unpublished, exists=self._held_names.has, now=now
+        )
         if missed:
             self._noted.append(Noted(text=missed, trouble=True))
 
@@ -726,7 +706,9 @@ class Catalog:
             self._list_at, self._listing = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
-        listing = self.name_check.begin(now, self._next_compared) if self._compares_names else None
+        listing = None
+        if self._compares_names:
+            listing = self.name_check.begin(now, self._held_names.next_table)
         effects += [] if listing is None else [listing]
         if self.serving:
             self._check_some()
@@ -742,30 +724,34 @@ class Catalog:
 
     def _last_effects(self) -> tuple[Effect, ...]:
         """Return the end of this core; of its last turns only what operators ordered is kept."""
-        policy, orders = self.backfill.take(), self.admin.given()
+        mode_state, orders = self.backfill.take(), self.admin.given()
         end = BeginAnew(finding=self._finding, at_least=self._mint_above)
-        if policy is None and not orders:
+        if mode_state is None and not orders:
             return (end,)
         window = self._stored_window()
-        return Commit(transactions=(), window=window, orders=orders, policy=policy), end
+        return Commit(transactions=(), window=window, orders=orders, mode_state=mode_state), end
 
     def _commit(self) -> list[Effect]:
         """Return what makes everything durable that is not, and its publication."""
-        transactions, policy = self.version_log.take(), self.backfill.take()
+        transactions, mode_state = self.version_log.take(), self.backfill.take()
         orders, (writes, settled) = self.admin.given(), self.reports.take()
+        leases, sweeps = self._leases.changed(self._now), self._sweeps.take()
         window = self._committed
         if self.lifecycle is Lifecycle.SERVING:
             window = self.poller.published
-        if not any((transactions, policy, orders, writes, settled)) and window == self._committed:
+        news = transactions, mode_state, orders, writes, settled, sweeps
+        if not any(news) and leases is None and window == self._committed:
             return []
         self._committed = window
         commit = Commit(
             transactions=transactions,
             window=self._stored_window(),
             orders=orders,
-            policy=policy,
+            mode_state=mode_state,
             writes=writes,
             settled=settled,
+            leases=leases,
+            sweeps=sweeps,
         )
         return [commit, Publish(transactions=transactions)] if transactions else [commit]
 

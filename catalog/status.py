@@ -9,6 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final
 
+from .. import __version__
 from ..topics.errors import UsageError
 from ..topics.objects.names import TableId, table_name
 from ..topics.topic import Topic
@@ -117,7 +118,8 @@ def problem_and_warning(
 def facts(status: Status) -> dict[str, Cell]:
     """Return every fact that is one value, by its name."""
     names = [f.name for f in fields(status) if f.name not in ("counts", "topics")]
-    return {name: getattr(status, name) for name in names} | status.counts
+    found = {name: getattr(status, name) for name in names}
+    return {"release": __version__} | found | status.counts
 
 
 def table(status: Status, what: str) -> Inspected:
@@ -135,5 +137,7 @@ def table(status: Status, what: str) -> Inspected:
             columns = tuple(f.name for f in fields(TopicStatus))
             rows = tuple(map(attrgetter(*columns), status.topics))
         case _:
-            raise UsageError(f"no table {what!r}: status, topics, history@db.table")
+            raise UsageError(
+                f"no table {what!r}: status, topics, versions, history@db.table, changes@…"
+            )
     return Inspected(request=0, columns=columns, rows=rows)

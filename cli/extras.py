@@ -8,6 +8,7 @@ import click
 
 EXTRA_OF: Final = {
     "prometheus_client": "cli",
+    "tornado": "cli",
     "hmsclient": "catalog",
     "thrift": "catalog",
     "pyspark": "spark",

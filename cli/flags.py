@@ -49,7 +49,7 @@ def flags_of(
     config: type,
     *,
     meanings: Mapping[str, str],
-    defaults: Mapping[str, tuple[Any, str]] = MappingProxyType({}),
+    defaults: Mapping[str, tuple[Any, str | bool]] = MappingProxyType({}),
 ) -> Callable[[F], F]:
     """Make one option for each field of the dataclass ``config``, in the order of its fields.
 
@@ -57,7 +57,7 @@ def flags_of(
         config: A dataclass of settings.
         meanings: What each flag means, for ``--help``.
         defaults: Replace those of the fields, where they depend on the machine; each with its
-            text in ``--help``, which is the same on every machine.
+            text in ``--help``, which is the same on every machine; True: the default itself.
     """
     hints = get_type_hints(config)
 

@@ -5,9 +5,15 @@ from typing import Final
 import click
 
 from .commands import admin, local, show, topics
+from .commands.doctor import doctor
 from .commands.drivers import drivers
 from .commands.hook import hook
 from .commands.keys import keys
+from .commands.pipeline.audit import audit
+from .commands.pipeline.convert import convert
+from .commands.pipeline.export import export
+from .commands.pipeline.files import list_files
+from .commands.pipeline.group import pipeline
 from .commands.run import run as run_application
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
@@ -28,6 +34,7 @@ for command in (
     topics.topics,
     topics.subscribers,
     drivers,
+    doctor,
     hook,
     keys,
     show.tables,
@@ -39,9 +46,16 @@ for command in (
     admin.mode,
     admin.invalidate,
     admin.refresh,
+    pipeline,
     local.metastore,
 ):
     topicast.add_command(command)
+
+
+pipeline.add_command(audit)
+pipeline.add_command(convert)
+pipeline.add_command(export)
+pipeline.add_command(list_files)
 
 
 def main() -> None:

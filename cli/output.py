@@ -22,14 +22,8 @@ from ..topics.errors import (
     TopicastError,
     UsageError,
 )
+from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
 from .extras import needs
-
-DONE: Final = 0
-FAILED: Final = 1
-WRONG_USE: Final = 2
-NOT_REACHABLE: Final = 3
-TIMED_OUT: Final = 4
-INTERRUPTED: Final = 130  # as a shell has it for a command that SIGINT ended
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out."""
@@ -142,6 +136,11 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
     sys.exit(code)
+
+
+def note(message: str) -> None:
+    """Print on standard error what a reader must know of the result."""
+    print(f"note: {message}", file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:

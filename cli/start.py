@@ -1,30 +1,37 @@
 """The entry of ``topicast``: says which library is missing; ``run`` runs Spark all the same.
 
-A driver's Python may have this package and none of what it requires.
+A driver's Python may have this package and none of what it requires, or be too old for it: this
+file loads on Python 3.6, so without names of ``typing`` and with quoted annotations.
 """
 
 import os
 import sys
-from typing import Final
 
-RUN: Final = "run"
-FAILED: Final = 1
-NOT_FOUND: Final = 127  # as a shell has it for a command that does not exist
+from .exit_codes import FAILED, NOT_FOUND
+
+OLDEST = (3, 10)  # as setup.cfg has it
+RUN = "run"
 
 
 def main() -> None:
     """Run ``topicast`` with this process's arguments and end the process."""
+    if sys.version_info < OLDEST:
+        sys.exit(_without(_too_old(), sys.argv[1:]))
     try:
         from .main import main as with_libraries
     except ModuleNotFoundError as error:
-        sys.exit(_without(error, sys.argv[1:]))
+        sys.exit(_without(f"{error}: pip install topicast", sys.argv[1:]))
     with_libraries()
 
 
-def _without(error: ModuleNotFoundError, words: list[str]) -> int:
-    """Become the application that ``run`` names, as it is; else say what is missing."""
+def _too_old() -> str:
+    needed, found = (".".join(map(str, one)) for one in (OLDEST, sys.version_info[:3]))
+    return f"Topicast needs Python {needed} or newer, and {sys.executable} is {found}"
+
+
+def _without(why: str, words: "list[str]") -> int:
+    """Become the application that ``run`` names, as it is; else print ``why`` not."""
     command = _application(words)
-    why = f"{error}: pip install topicast"
     if not command:
         print(f"error: {why}", file=sys.stderr)
         return FAILED
@@ -36,7 +43,7 @@ def _without(error: ModuleNotFoundError, words: list[str]) -> int:
     return NOT_FOUND
 
 
-def _application(words: list[str]) -> list[str]:
+def _application(words: "list[str]") -> "list[str]":
     """Return the command that follows ``run``, its options and two dashes; else nothing."""
     if words[:1] != [RUN] or "--" not in words:
         return []

@@ -7,7 +7,7 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
-from ..topics.settings import Address, listen_address
+from ..topics.settings import Address, advertised_address, listen_address, port_of
 from .hub import HEARTBEAT_MS, MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
@@ -31,6 +31,7 @@ class StatestoredConfig:
 
     state_store_host: str = "127.0.0.1"
     state_store_port: int = PORT_DEFAULT
+    advertise_address: str | None = None
     statestore_heartbeat_frequency_ms: int = HEARTBEAT_MS
     statestore_max_missed_heartbeats: int = MISSED_MAX
     keys_dir: str | None = None
@@ -42,6 +43,9 @@ class StatestoredConfig:
             value = getattr(self, setting)
             if not low <= value <= high:
                 raise ConfigError(setting, value, f"from {low} to {high}")
+        if self._advertised.port > PORT_MAX:
+            allowed = f"a port up to {PORT_MAX}, as data is at the next one"
+            raise ConfigError("advertise_address", self.advertise_address, allowed)
 
     @property
     def request_address(self) -> str:
@@ -52,6 +56,20 @@ class StatestoredConfig:
     def data_address(self) -> str:
         """The address of the XPUB: the next port, any if the first may be any."""
         return str(self._address(self.state_store_port + 1 if self.state_store_port else 0))
+
+    def advertised(self, bound: str) -> str:
+        """Return where peers reach the ROUTER, which is ``bound`` there."""
+        found = self._advertised
+        return str(found.with_port(found.port or port_of(bound)))
+
+    def advertised_data(self, bound: str) -> str:
+        """Return where readers reach the XPUB, which is ``bound`` there."""
+        port = self._advertised.port if self.advertise_address else 0
+        return str(self._advertised.with_port(port + 1 if port else port_of(bound)))
+
+    @property
+    def _advertised(self) -> Address:
+        return advertised_address(self._address(self.state_store_port), self.advertise_address)
 
     def keys(self, environ: Mapping[str, str]) -> DaemonKeys:
         """Return this hub's keys; see ``daemon_keys``."""

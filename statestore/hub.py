@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..topics.bulk import Send, Sender
-from ..topics.errors import WireError
-from ..topics.keys.clients import Client, Clients
+from ..topics.errors import ConfigError, WireError
+from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
+from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import SUSPECT_S
+from ..topics.policy import Policy
 from ..topics.slices import in_slices
 from ..topics.wire.codec import encode
-from ..topics.wire.header import FEATURES, PROTOCOL
+from ..topics.wire.header import FEATURES, NEXT_KEYS, PROTOCOL
 from ..topics.wire.messages import (
     Announce,
     Bye,
@@ -25,6 +27,7 @@ from ..topics.wire.messages import (
     CatchUp,
     Channel,
     Chunk,
+    ClientList,
     Credit,
     Delta,
     Drop,
@@ -38,6 +41,7 @@ from ..topics.wire.messages import (
     Message,
     Refused,
     Role,
+    ServerKeys,
     Status,
     Welcome,
 )
@@ -46,6 +50,7 @@ from .heartbeat_timer import HeartbeatTimer
 from .ingest import Broadcast, Ingest, Output
 from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
+from .policies import Policies
 from .reader_requests import ReaderRequests
 from .status import (
     Counts,
@@ -81,9 +86,13 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A reader subscribed (``b"\\x01"`` and a prefix), or the last one unsubscribed a prefix."""
+    """A reader subscribed (``b"\\x01"`` and a prefix), or one of them unsubscribed a prefix.
+
+    ``policy``: what the key of a reader that subscribes may see; None: everything.
+    """
 
     frame: bytes
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +110,15 @@ class Tick:
     wall_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Admit ``clients`` to the sockets, and nobody else; keep the list for restarts."""
+
+    clients: Clients
+
+
 Fact = MessageReceived | Subscription | Undecodable | Tick
-Effect = Send | Broadcast
+Effect = Send | Broadcast | Admit
 
 
 class Hub:
@@ -123,19 +139,27 @@ class Hub:
         self._heartbeat_ms = heartbeat_ms
         self._lost_ms = heartbeat_ms * missed_max
         lost_s = self._lost_ms / 1000
-        self._subscriptions = Subscriptions(self.counts)
-        self.ingest = Ingest(self._subscriptions.has_minimal)
         self._membership = Membership(
             members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
         )
+        self._policies = Policies(self._membership.restricted)
+        self._subscriptions = Subscriptions(self.counts, self._membership.followers)
+        self.ingest = Ingest(self._subscriptions.has_minimal, self._policies)
         self._sender = Sender()
         self._readers = ReaderRequests(
-            self.ingest, self._membership, sender=self._sender, stamp=self._stamp
+            self.ingest,
+            self._membership,
+            sender=self._sender,
+            policies=self._policies,
+            stamp=self._stamp,
         )
         self._introspection = Introspection(
             self.ingest, self._membership, status=lambda: self.status(now=self._now)
         )
         self._refusal_limiter = RefusalLimiter()
+        self._clients = Clients()  # who is admitted
+        self._own_keys: PublicKeys = ("",)  # the hub's, as members are told
+        self._client_list: bytes | None = None  # the last one that was obeyed
         self._publisher: Member | None = None  # the one that announced its start last
         self._deferred: tuple[Effect, ...] = ()  # what puts decided; the turn's end returns it
         self._started_at: float | None = None  # the first Tick
@@ -161,10 +185,8 @@ class Hub:
         match fact:
             case MessageReceived(peer=peer, message=message, client=client):
                 return self._on_message(peer, message, client)
-            case Subscription(frame=frame):
-                self._heartbeat_timer.on_subscription(frame, now=now)
-                barrier = self._subscriptions.take(frame)
-                return (Broadcast(barrier),) if barrier else ()
+            case Subscription(frame=frame, policy=policy):
+                return self._on_subscription(frame, policy)
             case Undecodable(peer=peer, error=error):
                 return self._on_undecodable(peer, error)
             case Tick(wall_us=wall_us):
@@ -191,13 +213,23 @@ class Hub:
         counts.broadcasts += len(frames)
         return frames
 
+    def prefixes_for(self, public: str, asked: bytes) -> tuple[bytes, ...]:
+        """Return the prefixes of what the owner of the key ``public`` is sent for one it asked."""
+        return self._policies.prefixes_for(self._clients.with_key(public), asked)
+
     def end_streams(self, peer: bytes) -> None:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
         self.counts.unreachable += 1
         self._sender.remove_peer(peer)
 
+    def have_keys(self, own: PublicKeys) -> tuple[Effect, ...]:
+        """Take the hub's own public keys, the current and the next; tell every member."""
+        self._own_keys = own
+        return self._send_keys()
+
     def admit(self, clients: Clients) -> None:
-        """Remove the members whose client is not in the list, or has another role by now."""
+        """Take who is admitted; remove members that are not, or have another role by now."""
+        self._clients = clients
         for member in tuple(self._membership):
             if clients.with_key(member.client.public) != member.client:
                 self._on_bye(member)
@@ -241,6 +273,7 @@ class Hub:
         """Assert every invariant."""
         self.ingest.check()
         self._membership.check()
+        self._policies.check()
         assert self._publisher is None or self._publisher.role == Role.PUBLISHER
 
     def _status(
@@ -266,6 +299,15 @@ class Hub:
             topics=topics,
             subscribers=members,
         )
+
+    def _on_subscription(self, frame: bytes, policy: Policy | None) -> tuple[Effect, ...]:
+        self._heartbeat_timer.on_subscription(frame, now=self._now)
+        if policy is not None:
+            self._policies.subscribe(policy, frame[1:])
+        elif frame[:1] == b"\0":
+            self._policies.unsubscribe(frame[1:])
+        barrier = self._subscriptions.take(frame)
+        return (Broadcast(barrier),) if barrier else ()
 
     def _on_message(self, peer: bytes, message: Message, client: Client) -> tuple[Effect, ...]:
         if isinstance(message, Hello):
@@ -303,13 +345,15 @@ class Hub:
                 return ()
             case Announce():
                 return self._on_announce(member, peer, message)
+            case ClientList():
+                return self._on_client_list(member, peer, message)
             case Heartbeat() | Chunk():
                 return self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
                 self.counts.catch_ups += isinstance(message, CatchUp)
                 return self._reply(peer, self._readers.answer(member, peer, message), of=message)
             case Inspect():
-                to, answer = self._introspection.inspect(peer, message)
+                to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
             case Inspected():
                 return self._introspection.on_answer(member, message)
@@ -329,12 +373,15 @@ class Hub:
             text = f"{len(self._membership)} members are here, and no more may come"
             return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
         self.counts.hellos += 1
-        welcome = Send(peer, self._welcome(hello))
+        answers: tuple[Effect, ...] = (Send(peer, self._welcome(hello, client.policy)),)
+        if hello.channel == Channel.CONTROL:
+            member.takes_keys = bool(hello.features & NEXT_KEYS)
+            answers += self._keys_for(member)
         if member.role != Role.PUBLISHER or hello.channel != Channel.CONTROL:
             if member is self._publisher and known is None:
                 self.ingest.lose_streams(now=self._now)  # they ran on the connection before
-            return (welcome,)
-        return welcome, self._send_have(member, peer)
+            return answers
+        return (*answers, self._send_have(member, peer))
 
     def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> tuple[Effect, ...]:
         ingest = self.ingest
@@ -352,6 +399,26 @@ class Hub:
             return ()
         text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
         return self._refuse(old, refuse(Refusal.START, text))
+
+    def _on_client_list(
+        self, member: Member, peer: bytes, message: ClientList
+    ) -> tuple[Effect, ...]:
+        if message.text == self._client_list and self._clients.are_kept_by(member.client.keys):
+            return ()  # it is sent again and again
+        try:
+            clients = read_clients(message.text.decode("ascii"), source="the list of clients")
+        except (ConfigError, UnicodeDecodeError) as error:
+            return self._refuse(peer, refuse(Refusal.WIRE, str(error)))
+        if not clients.are_kept_by(member.client.keys):
+            text = f"the list of clients does not have {member.client.name} as its only catalogd"
+            return self._refuse(peer, refuse(Refusal.WIRE, text))
+        self._client_list = message.text
+        if clients == self._clients:
+            return ()
+        keys = self._server_keys()
+        self.admit(clients)
+        told = () if self._server_keys() == keys else self._send_keys()
+        return (Admit(clients), *told)
 
     def _on_published(
         self, member: Member, peer: bytes, message: Heartbeat | Chunk
@@ -392,8 +459,16 @@ class Hub:
         effects += self._perform((*self.ingest.acknowledge(), *self.ingest.request(now=now)))
         if now >= self._heartbeat_timer.due_at:
             self._heartbeat_timer.on_sent(now=now)
-            effects += (Broadcast(encode(self._heartbeat())),)
+            effects += self._beat()
         return effects
+
+    def _beat(self) -> tuple[Broadcast, ...]:
+        heartbeat = self._heartbeat()
+        if not self._policies.any:
+            return (Broadcast(encode(heartbeat)),)
+        members = self._membership.policies()
+        frames = self._policies.heartbeats(heartbeat, self.ingest.topics(), members)
+        return tuple(map(Broadcast, (encode(heartbeat), *frames)))
 
     def _watch(self) -> None:
         for member in self._membership.expire(now=self._now):
@@ -401,13 +476,16 @@ class Hub:
             self._end_streams(member)
         self.ingest.settle(now=self._now)
         self.ingest.retry_overdue(now=self._now)
+        if self._policies.any:
+            self._policies.renew_sizes(self.ingest.topics(), self._membership.policies())
 
-    def _welcome(self, hello: Hello) -> Welcome:
+    def _welcome(self, hello: Hello, policy: Policy | None) -> Welcome:
         """Answer a Hello; epoch and number of topics are 0 until a publisher announced."""
         ingest = self.ingest
+        features = hello.features & FEATURES | self._policies.features(policy)
         return Welcome(
             protocol=min(PROTOCOL, hello.protocol_max),
-            features=hello.features & FEATURES,
+            features=features,
             hub=self._hub_id,
             epoch=ingest.epoch,
             start=ingest.start,
@@ -478,6 +556,25 @@ class Hub:
     def _count(self, fault: Refused) -> None:
         refused = self.counts.refused
         refused[fault.code] = refused.get(fault.code, 0) + 1
+
+    def _server_keys(self) -> ServerKeys:
+        catalogd = next((one for one in self._clients if one.role is ClientRole.CATALOGD), None)
+        return ServerKeys(
+            hub=self._own_keys[0],
+            hub_next="".join(self._own_keys[1:]),
+            catalogd=catalogd.public if catalogd is not None else "",
+            catalogd_next=catalogd.next_public if catalogd is not None else "",
+        )
+
+    def _keys_for(self, member: Member) -> tuple[Effect, ...]:
+        """Return the servers' keys for ``member``; nothing if it does not know the message."""
+        peer = member.peers.get(Channel.CONTROL)
+        if not member.takes_keys or peer is None or not self._own_keys[0]:
+            return ()
+        return (Send(peer, self._server_keys()),)
+
+    def _send_keys(self) -> tuple[Effect, ...]:
+        return tuple(send for member in self._membership for send in self._keys_for(member))
 
     def _send_have(self, member: Member, peer: bytes) -> Send:
         member.have = self.ingest.have()

@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final, assert_never
+from typing import Final
 
+from ..topics.backports import assert_never
 from ..topics.bulk import RETRY_MS, chunk_cost
 from ..topics.errors import ConfigError
 from ..topics.follower import (
@@ -47,6 +48,7 @@ from ..topics.wire.messages import (
     Wanted,
 )
 from ..topics.wire.refusal import Refusal, refuse
+from .policies import Policies
 from .stub_deltas import brought, minimal, stub_bytes
 from .validation import chunk_fault, delta_fault
 
@@ -89,7 +91,7 @@ class Claim:
 class Ingest:
     """The topics of one hub, as the announced publisher fills them."""
 
-    def __init__(self, has_minimal: Callable[[int], bool]) -> None:
+    def __init__(self, has_minimal: Callable[[int], bool], policies: Policies) -> None:
         """``has_minimal`` returns whether a topic has a subscriber at level minimal."""
         self.epoch = 0
         self.start = 0
@@ -101,6 +103,7 @@ class Ingest:
         self.slots: dict[int, Slot] = {}  # by topic, the same as followed by ``_replicas``
         self.last_delta_at = 0.0  # seconds
         self._has_minimal = has_minimal
+        self._policies = policies
         self._unseeded = 0  # slots not caught up once
         self._replicas = ReplicaSet(next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
@@ -115,6 +118,10 @@ class Ingest:
     def behind(self) -> int:
         """How many topics are being caught up."""
         return self._replicas.behind_count
+
+    def topics(self) -> dict[int, Topic]:
+        """Return what is held, by number."""
+        return {number: slot.topic for number, slot in self.slots.items()}
 
     def have(self) -> Have:
         """Return the highest version held of each topic, complete or not."""
@@ -161,9 +168,9 @@ class Ingest:
         self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
             slot.topic.raise_floor(header.floor)
-        if self._has_minimal(header.topic):
-            return frame, encode(minimal(delta_of(header, entries)))
-        return (frame,)
+        if not (self._has_minimal(header.topic) or self._policies.has_streams(header.topic)):
+            return (frame,)
+        return frame, *self._less_of(delta_of(header, entries))
 
     def chunk(self, chunk: Chunk, *, now: float) -> tuple[Output, ...]:
         """Take a part of a catch-up; one that was not requested is cancelled."""
@@ -350,7 +357,9 @@ class Ingest:
         return frames
 
     def _forward(self, delta: Delta) -> tuple[Broadcast, ...]:
-        full = Broadcast(encode(delta))
-        if not self._has_minimal(delta.topic):
-            return (full,)
-        return full, Broadcast(encode(minimal(delta)))
+        return tuple(map(Broadcast, (encode(delta), *self._less_of(delta))))
+
+    def _less_of(self, delta: Delta) -> tuple[bytes, ...]:
+        """Return the frames of ``delta`` for subscribers at minimal, and for each policy."""
+        stubs = (encode(minimal(delta)),) if self._has_minimal(delta.topic) else ()
+        return stubs + self._policies.deltas(delta)

@@ -18,7 +18,7 @@ from ..topics.wire.refusal import Refusal, refuse
 from .ingest import Ingest
 from .membership import Member, Membership
 from .reader_requests import lag_versions
-from .status import TABLES, HubStatus, table
+from .status import TABLES, HubStatus, table, table_for_policy
 
 JOINED: Final = "joined"  # the table of one member's positions, which the hub has itself
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
@@ -46,12 +46,18 @@ class Introspection:
         """By the request id that the hub uses with readers, the oldest first."""
         self._last_id = 0
 
-    def inspect(self, peer: bytes, inspect: Inspect) -> tuple[bytes, Inspect | Inspected | Refused]:
-        """Return a peer and the message for it: the answer to ``peer``, or a reader's request."""
+    def inspect(
+        self, caller: Member, peer: bytes, inspect: Inspect
+    ) -> tuple[bytes, Inspect | Inspected | Refused]:
+        """Return a peer and the message for it: the answer to ``peer``, or a reader's request.
+
+        A ``caller`` with a policy sees members with its own key, and no totals of others.
+        """
         what, _, registration = inspect.what.partition("@")
         if not registration:
-            return peer, self._table(what, inspect.request)
-        member = next((m for m in self._membership if m.registration.hex() == registration), None)
+            return peer, self._table(what, inspect.request, caller)
+        members = (one for one in self._membership if _shows(one, caller))
+        member = next((one for one in members if one.registration.hex() == registration), None)
         if member is None:
             return peer, refuse(Refusal.INSPECT, f"no member has the registration {registration}")
         if what == JOINED:
@@ -73,16 +79,26 @@ class Introspection:
         del self._waiting[answer.request]
         return (Send(found.peer, replace(answer, request=found.request)),)
 
-    def _table(self, what: str, request: int) -> Inspected | Refused:
-        found = table(self._status(), what)
+    def _table(self, what: str, request: int, caller: Member) -> Inspected | Refused:
+        status = self._status()
+        if caller.client.policy is not None:
+            seen = {one.registration.hex() for one in self._membership if _shows(one, caller)}
+            found = table_for_policy(status, what, members=seen)
+        else:
+            found = table(status, what)
         if found is None:
             return refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
         return Inspected(request=request, columns=found[0], rows=found[1])
 
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(
-            (one.topic, LEVELS[one.level], one.version, lag_versions(self._ingest, one))
+            (one.topic, LEVELS[one.level], one.version, lag_versions(self._ingest, (one,)))
             for one in member.joined.values()
         )
         columns = ("topic", "level", "version", "lag_versions")
         return Inspected(request=request, columns=columns, rows=rows)
+
+
+def _shows(member: Member, caller: Member) -> bool:
+    """Return whether ``caller`` may see what ``member`` does."""
+    return caller.client.policy is None or member.client == caller.client

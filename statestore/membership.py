@@ -8,12 +8,13 @@ Invariant: each connection belongs to exactly the member that names it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..topics.keys.clients import Client
 from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
+from ..topics.policy import Policy
 from ..topics.topic import NONE
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
@@ -35,6 +36,7 @@ class Member:
     peers: dict[Channel, bytes] = field(default_factory=dict)  # its connection of each channel
     joined: dict[int, Position] = field(default_factory=dict)  # by topic, as it last reported
     have: Have | None = None  # of a publisher: the last Have that it was sent
+    takes_keys: bool = False  # whether it knows ServerKeys
     lag_versions: int = 0
     lag_us: int = 0
     held_bytes: int = 0
@@ -57,6 +59,8 @@ class Membership:
         self._connections: dict[bytes, tuple[Member, Channel]] = {}  # by peer
         self._followers: Counter[tuple[int, int]] = Counter()
         """By topic and level: how many members that are not LOST have joined it."""
+        self._restricted: dict[int, Counter[tuple[Policy, int]]] = {}
+        """By topic: the same of members with a policy, by it and level; above zero."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -71,6 +75,15 @@ class Membership:
     def followers(self, topic: int, level: int) -> int:
         """Return how many members that are not LOST follow ``topic`` at ``level``."""
         return self._followers[topic, level]
+
+    def restricted(self, topic: int) -> Collection[tuple[Policy, int]]:
+        """Return the policies and levels at which members that are not LOST follow ``topic``."""
+        return self._restricted.get(topic, ())
+
+    def policies(self) -> tuple[Policy, ...]:
+        """Return the policies of members, each once."""
+        found = (member.client.policy for member in self._members.values())
+        return tuple(dict.fromkeys(policy for policy in found if policy is not None))
 
     def register(self, peer: bytes, hello: Hello, *, client: Client, now: float) -> Member | None:
         """Return the member of ``hello``; a repeated Hello changes nothing. None: no room.
@@ -102,36 +115,42 @@ class Membership:
         member.seen_at = now
         member.liveness.on_message(now)
         if member.state == LOST:
-            self._count(member.joined.values(), 1)
+            self._count(member, member.joined.values(), 1)
         member.state = LIVE
 
     def join(self, member: Member, positions: Iterable[Position]) -> None:
         """Let ``member`` follow each topic at the level of its position, instead of before."""
         for position in positions:
-            self.drop(member, (position.topic,))
-            if position.level != NONE:
-                member.joined[position.topic] = position
-                self._count((position,), 1)
+            topic, level = position.topic, position.level
+            if level != NONE and member.follows(topic, level):
+                member.joined[topic] = position  # as a rule: nothing is counted anew
+                continue
+            self.drop(member, (topic,))
+            if level != NONE:
+                member.joined[topic] = position
+                self._count(member, (position,), 1)
 
     def drop(self, member: Member, topics: Iterable[int]) -> None:
         """Let ``member`` follow ``topics`` no longer."""
         for topic in topics:
             position = member.joined.pop(topic, None)
             if position is not None:
-                self._count((position,), -1)
+                self._count(member, (position,), -1)
 
-    def update(self, member: Member, status: Status, *, lag_of: Callable[[Position], int]) -> None:
-        """Record what a reader reports of itself; ``lag_of`` gives the lag of one position."""
+    def update(
+        self, member: Member, status: Status, *, lag_of: Callable[[Iterable[Position]], int]
+    ) -> None:
+        """Record what a reader reports of itself; ``lag_of`` gives the lag of all its positions."""
         self.join(member, status.positions)
         member.lag_us = status.lag_us
         member.held_bytes = status.held_bytes
         member.budget_bytes = status.budget_bytes
-        member.lag_versions = sum(map(lag_of, member.joined.values()))
+        member.lag_versions = lag_of(member.joined.values())
 
     def remove(self, member: Member) -> None:
         """Remove a member, its connections and what it followed."""
         if member.state != LOST:
-            self._count(member.joined.values(), -1)
+            self._count(member, member.joined.values(), -1)
         for peer in tuple(member.peers.values()):
             self._disconnect(peer)
         del self._members[member.registration]
@@ -146,7 +165,7 @@ class Membership:
                 continue
             member.state = member.liveness.state(now)
             if member.state == LOST:
-                self._count(member.joined.values(), -1)
+                self._count(member, member.joined.values(), -1)
                 if member.role == Role.OPERATOR:
                     self.remove(member)  # a command line that ended
                 else:
@@ -159,6 +178,7 @@ class Membership:
             member.joined.clear()
             member.lag_versions = 0
         self._followers.clear()
+        self._restricted.clear()
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -174,6 +194,17 @@ class Membership:
             (position.topic, position.level)
             for member in self._members.values()
             if member.state != LOST
+            for position in member.joined.values()
+        )
+        assert all(min(of_topic.values()) > 0 for of_topic in self._restricted.values())
+        assert {
+            (topic, *stream): count
+            for topic, of_topic in self._restricted.items()
+            for stream, count in of_topic.items()
+        } == Counter(
+            (position.topic, member.client.policy, position.level)
+            for member in self._members.values()
+            if member.state != LOST and member.client.policy is not None
             for position in member.joined.values()
         )
 
@@ -199,6 +230,17 @@ class Membership:
             member, channel = self._connections.pop(peer)
             del member.peers[channel]
 
-    def _count(self, positions: Iterable[Position], change: int) -> None:
+    def _count(self, member: Member, positions: Iterable[Position], change: int) -> None:
+        policy = member.client.policy
         for position in positions:
             self._followers[position.topic, position.level] += change
+            if policy is not None:
+                self._count_restricted(position.topic, (policy, position.level), change)
+
+    def _count_restricted(self, topic: int, stream: tuple[Policy, int], change: int) -> None:
+        of_topic = self._restricted.setdefault(topic, Counter())
+        of_topic[stream] += change
+        if not of_topic[stream]:
+            del of_topic[stream]
+        if not of_topic:
+            del self._restricted[topic]

@@ -3,10 +3,11 @@
 Join ─▶ Joined    Drop ─▶ Dropped    Status ─▶ nothing    CatchUp ─▶ a stream, Credit, Cancel
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
-from ..topics.bulk import Sender, chunks
+from ..topics.bulk import Sender, chunks, everything
 from ..topics.topic import FULL, offered
 from ..topics.wire.messages import (
     BEHIND,
@@ -29,6 +30,7 @@ from ..topics.wire.messages import (
 from ..topics.wire.refusal import Refusal, refuse
 from .ingest import Ingest
 from .membership import Member, Membership
+from .policies import Policies
 
 WAIT_MS: Final = 250  # until a reader repeats a request that needs a publisher first
 
@@ -47,11 +49,13 @@ class ReaderRequests:
         membership: Membership,
         *,
         sender: Sender,
+        policies: Policies,
         stamp: Callable[[], tuple[int, int]],
     ) -> None:
         self._ingest = ingest
         self._membership = membership
         self._sender = sender
+        self._policies = policies
         self._stamp = stamp
 
     def answer(self, member: Member, peer: bytes, request: ReaderRequest) -> Message | None:
@@ -65,7 +69,7 @@ class ReaderRequests:
             case Status():
                 return self._on_status(member, request)
             case CatchUp():
-                return self._on_catch_up(peer, request)
+                return self._on_catch_up(member, peer, request)
             case Credit(stream=stream, amount=amount):
                 self._sender.credit(peer, stream, amount)
             case Cancel(stream=stream):
@@ -80,10 +84,7 @@ class ReaderRequests:
         fault = self._too_many(len(join.positions))
         if fault is not None:
             return fault
-        states = tuple(
-            _topic_state(ingest, one, joined=member.follows(one.topic, one.level))
-            for one in join.positions
-        )
+        states = tuple(self._topic_state(one, member) for one in join.positions)
         answered = zip(join.positions, states, strict=True)
         self._membership.join(member, (one for one, state in answered if state.answer != DENIED))
         return Joined(request=join.request, epoch=ingest.epoch, start=ingest.start, topics=states)
@@ -98,14 +99,21 @@ class ReaderRequests:
         unknown = [one.topic for one in status.positions if one.topic not in slots]
         if unknown:
             return refuse(Refusal.TOPIC, f"no topic {unknown[0]}", topic=unknown[0])
-        self._membership.update(member, status, lag_of=lambda one: lag_versions(self._ingest, one))
+        self._membership.update(member, status, lag_of=partial(lag_versions, self._ingest))
         return None
 
-    def _on_catch_up(self, peer: bytes, catch_up: CatchUp) -> Message | None:
+    def _on_catch_up(self, member: Member, peer: bytes, catch_up: CatchUp) -> Message | None:
         fault = self._too_many(len(catch_up.wanted))
         if fault is not None:
             return fault
-        parts = chunks(catch_up.stream, catch_up.wanted, find=self._ingest.find, stamp=self._stamp)
+        policy = member.client.policy
+        parts = chunks(
+            catch_up.stream,
+            catch_up.wanted,
+            find=self._ingest.find,
+            stamp=self._stamp,
+            visible=everything if policy is None else policy.cut,
+        )
         busy = self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
         return busy.message if busy else None
 
@@ -115,37 +123,50 @@ class ReaderRequests:
             return None
         return refuse(Refusal.TOO_MANY, f"{positions} topics at once, and there are {topics}")
 
+    def _topic_state(self, position: Position, member: Member) -> TopicState:
+        """Return the answer to one position of a Join; a reader that is ahead is current.
 
-def _topic_state(ingest: Ingest, position: Position, *, joined: bool) -> TopicState:
-    """Return the answer to one position of a Join; a reader that is ahead of the hub is current.
-
-    ``joined``: the reader follows the topic at that level already, and may keep it though the
-    level is not offered any more.
-    """
-    slot = ingest.slots.get(position.topic)
-    allowed = joined or offered(ingest.offers, position.topic, position.level)
-    if slot is None or not allowed:
-        answer, version, full_bytes = DENIED, 0, 0
-    else:
-        version, floor = slot.topic.version, slot.topic.floor
-        full_bytes = slot.topic.held_bytes if position.level == FULL else 0
-        same = position.epoch == ingest.epoch
-        if same and position.version >= version:
-            answer = CURRENT
-        elif same and position.version >= max(floor, 1):
-            answer = BEHIND
+        A reader that follows the topic at that level already may keep it though the level is not
+        offered any more.
+        """
+        ingest, policy = self._ingest, member.client.policy
+        slot = ingest.slots.get(position.topic)
+        joined = member.follows(position.topic, position.level)
+        allowed = joined or offered(ingest.offers, position.topic, position.level)
+        if slot is None or not allowed:
+            answer, version, full_bytes = DENIED, 0, 0
         else:
-            answer = SNAPSHOT
-    return TopicState(
-        topic=position.topic,
-        level=position.level,
-        answer=answer,
-        version=version,
-        full_bytes=full_bytes,
-    )
+            topic = slot.topic
+            version, full_bytes = topic.version, 0
+            if position.level == FULL:
+                full_bytes = (
+                    topic.held_bytes
+                    if policy is None
+                    else self._policies.held_bytes(policy, position.topic, topic)
+                )
+            same = position.epoch == ingest.epoch
+            if same and position.version >= version:
+                answer = CURRENT
+            elif same and position.version >= max(topic.floor, 1):
+                answer = BEHIND
+            else:
+                answer = SNAPSHOT
+        return TopicState(
+            topic=position.topic,
+            level=position.level,
+            answer=answer,
+            version=version,
+            full_bytes=full_bytes,
+        )
 
 
-def lag_versions(ingest: Ingest, position: Position) -> int:
-    """Return how many versions ``position``, of a topic that exists, is behind the hub's."""
-    version = ingest.slots[position.topic].topic.version
-    return max(0, version - position.version) if position.epoch == ingest.epoch else version
+def lag_versions(ingest: Ingest, positions: Iterable[Position]) -> int:
+    """Return how many versions ``positions``, of topics that exist, are behind the hub's in all."""
+    epoch, slots, lag = ingest.epoch, ingest.slots, 0
+    for position in positions:  # hundreds of each reader
+        version = slots[position.topic].topic.version
+        if position.epoch != epoch:
+            lag += version
+        elif position.version < version:
+            lag += version - position.version
+    return lag

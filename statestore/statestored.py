@@ -15,12 +15,13 @@ from typing import Final
 from ..topics.bulk import Send
 from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients
+from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
-from .hub import Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
+from .hub import Admit, Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
 from .ingest import Broadcast
 from .status import HubStatus
 
@@ -29,8 +30,8 @@ DATA: Final = "data"  # the XPUB
 TURN_BYTES: Final = 512 << 10  # of chunks at a time: two large ones
 TAKE_S: Final = 0.0005  # of a turn, for what arrived
 TURN_S: Final = 0.0005  # of a turn, for chunks: what a small delta waits at most, but for one chunk
-CLIENTS_S: Final = 0.5  # between two looks at the list of clients
 STATUS_S: Final = 0.5  # between two pictures
+KEYS_S: Final = 0.5  # between two looks at the hub's own key file
 TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
 
 log = logging.getLogger(__name__)
@@ -46,17 +47,21 @@ class Statestored:
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
-        changed_clients: Callable[[], Clients | None],
+        clients: Clients,
+        keys: DaemonKeys,
     ) -> None:
-        """Take what was built; ``link`` has REQUESTS and DATA bound.
+        """Take what was built; ``link`` has REQUESTS and DATA bound, with ``keys``.
 
-        ``changed_clients`` returns the list of clients if it has changed since its last call.
+        ``clients`` are admitted until catalogd sends another list, which the folder of ``keys``
+        keeps for the next start.
         """
         self._hub = hub
         self._link = link
-        self._changed_clients = changed_clients
-        self._clients_at = 0.0  # when the list of clients is looked at next
-        self._clients = Clients()
+        self._keys = keys
+        self._credential = keys.credential
+        self._keys_at = 0.0  # when the key file is looked at next
+        self._rereads_clients = False  # whether the folder has a list of other keys of catalogd
+        self._clients = clients
         self._clock = clock
         self._wall_us = wall_us
         self._received: deque[Received] = deque()  # by the last poll, and not taken yet
@@ -65,6 +70,10 @@ class Statestored:
         self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
         self.turned_at = clock()
         self.status: HubStatus = hub.status(now=clock())
+        hub.admit(clients)
+        hub.have_keys(keys.credential.own_keys)
+        link.limit(DATA, hub.prefixes_for)
+        self._admit(clients)
 
     @property
     def counts(self) -> LinkCounts:
@@ -90,30 +99,53 @@ class Statestored:
         self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
         self._renew_status(now)
-        if now >= self._clients_at:
-            self._clients_at = now + CLIENTS_S
-            self._admit_changed()
-
-    def admit(self, clients: Clients) -> None:
-        """Admit ``clients``, and nobody else, each to the sockets that its role may use."""
-        self._clients = clients
-        self._hub.admit(clients)
-        self._link.admit(REQUESTS, clients.keys())
-        self._link.admit(DATA, clients.keys(readers=True))
-        log.info("clients admitted: count=%d", len(clients))
+        if now >= self._keys_at:
+            self._keys_at = now + KEYS_S
+            self._look_at_keys()
 
     def close(self) -> None:
         """Let the sockets go."""
         self._link.close()
 
-    def _admit_changed(self) -> None:
+    def _admit(self, clients: Clients) -> None:
+        """Admit ``clients``, and nobody else, each to the sockets that its role may use."""
+        before, self._clients = self._clients, clients
+        for name, keys in ((REQUESTS, clients.keys()), (DATA, clients.keys(readers=True))):
+            self._link.admit(name, keys - clients.changed_since(before))  # they connect again
+            self._link.admit(name, keys)
+        log.info("clients admitted: count=%d", len(clients))
+
+    def _keep(self, clients: Clients) -> None:
         try:
-            clients = self._changed_clients()
+            self._keys.folder.keep(clients, of=self._credential.catalogd)
         except ConfigError as error:
-            log.error("clients not read, those before stay admitted: error=%s", error)
+            log.error("clients not kept, a restart begins with those before: error=%s", error)
+
+    def _look_at_keys(self) -> None:
+        """Have the keys that the key file has by now, and the list that belongs to them."""
+        try:
+            credential = self._keys.changed()
+        except ConfigError as error:
+            log.error("keys not read, those before stay in use: error=%s", error)
             return
-        if clients is not None:
-            self.admit(clients)
+        if credential is not None:
+            self._use(credential)
+        if self._rereads_clients:
+            try:
+                clients = DaemonKeys(self._credential, self._keys.folder).last_clients()
+            except ConfigError:
+                return  # it is being written
+            self._rereads_clients = False
+            self._hub.admit(clients)
+            self._admit(clients)
+
+    def _use(self, credential: Credential) -> None:
+        before, self._credential = self._credential, credential
+        self._rereads_clients |= before.catalogd_keys != credential.catalogd_keys
+        if before.pair != credential.pair:
+            self._link.use(credential.pair)
+            log.info("key rotated: public=%s", credential.pair.public)
+        self._perform(self._hub.have_keys(credential.own_keys))
 
     def _timeout_s(self) -> float:
         if self._hub.sending or self._slices is not None:
@@ -148,7 +180,8 @@ class Statestored:
     ) -> tuple[Effect, ...]:
         """Let the hub decide; of a client whose key was revoked in this turn, nothing."""
         if name == DATA:
-            return self._hub.handle(Subscription(frame), now=self._clock())
+            policy = client.policy if client is not None else None
+            return self._hub.handle(Subscription(frame, policy), now=self._clock())
         if client is None:
             return ()
         return self._hub.handle(_fact(peer, frame, client=client), now=self._clock())
@@ -166,6 +199,9 @@ class Statestored:
                 case Send(peer=peer, message=message):
                     if not self._link.send(REQUESTS, encode(message), peer):
                         self._hub.end_streams(peer)
+                case Admit(clients=clients):
+                    self._admit(clients)
+                    self._keep(clients)
 
     def _renew_status(self, now: float) -> None:
         """Make a slice of the next status, if it is time."""
@@ -184,17 +220,17 @@ class Statestored:
 
 
 def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, str]:
-    """Return a statestored that is ready to ``run``, and the address of its requests.
+    """Return a statestored that is ready to ``run``, and where peers reach its requests.
 
     Raises:
         LinkError: a port is taken.
         ConfigError: the keys cannot be used.
     """
-    clients = keys.folder.changed() or Clients()
+    clients = keys.last_clients()
     link = Link(keys.credential.pair)
     try:
-        address = link.bind_router(REQUESTS, config.request_address)
-        data_address = link.bind_publisher(DATA, config.data_address)
+        address = config.advertised(link.bind_router(REQUESTS, config.request_address))
+        data_address = config.advertised_data(link.bind_publisher(DATA, config.data_address))
     except BaseException:
         link.close()
         raise
@@ -204,8 +240,7 @@ def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, 
         heartbeat_ms=config.statestore_heartbeat_frequency_ms,
         missed_max=config.statestore_max_missed_heartbeats,
     )
-    daemon = Statestored(hub, link, changed_clients=keys.folder.changed)
-    daemon.admit(clients)
+    daemon = Statestored(hub, link, clients=clients, keys=keys)
     return daemon, address
 
 

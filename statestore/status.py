@@ -4,16 +4,38 @@
 HubStatus.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Final
 
+from .. import __version__
 from ..topics.liveness import LIVE, SUSPECT_S
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from .ingest import Ingest, Slot
 from .membership import Member, Membership
 
 TABLES: Final = ("status", "topics", "subscribers")
+_COMMON: Final = frozenset(
+    (
+        *(
+            "hub",
+            "release",
+            "problem",
+            "epoch",
+            "start",
+            "num_topics",
+            "data_address",
+            "catalog_address",
+        ),
+        *("catalog_name", "watermark", "offers", "publisher", "publisher_silent_s"),
+        *("topics_behind", "warning"),
+    )
+)
+"""The facts that are shown to a caller with access to some databases only."""
+_COMMON_OF_TOPIC: Final = frozenset(
+    ("topic", "state", "version", "floor", "minimal_bytes", "lag_versions")
+)
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -163,10 +185,35 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
             return None
 
 
+def table_for_policy(
+    status: HubStatus, what: str, *, members: Collection[str]
+) -> tuple[tuple[str, ...], Rows] | None:
+    """Return ``table`` for a caller that sees some databases, and the registrations ``members``.
+
+    What counts more than these is None: totals of a topic would give others away.
+    """
+    own = tuple(one for one in status.subscribers if one.registration in members)
+    found = table(replace(status, subscribers=own), what)
+    if found is None:
+        return None
+    columns, rows = found
+    if what == "status":
+        return columns, tuple((name, value if name in _COMMON else None) for name, value in rows)
+    if what == "topics":
+        return columns, tuple(
+            tuple(
+                value if name in _COMMON_OF_TOPIC else None
+                for name, value in zip(columns, row, strict=True)
+            )
+            for row in rows
+        )
+    return found
+
+
 def facts(status: HubStatus) -> dict[str, Cell]:
     """Return every fact that is one value, by its name."""
     apart = ("counts", "topics", "subscribers")
-    found: dict[str, Cell] = {
+    found: dict[str, Cell] = {"release": __version__} | {
         f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart
     }
     found["warning"] = warning(status)

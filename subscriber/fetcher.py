@@ -31,6 +31,7 @@ from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
 from ..topics.errors import (
     LinkError,
     NotReady,
+    NotVisible,
     OverBudget,
     SourceError,
     StaleMetadata,
@@ -380,7 +381,9 @@ class Fetcher:
             return ()
         reason = f"{refused.code}: {refused.message}"
         error: TopicastError = LinkError(f"catalogd refused to serve {pull.wanted.name}: {reason}")
-        if refused.code == Refusal.FILTER:
+        if refused.code == Refusal.NOT_VISIBLE:
+            error = NotVisible(pull.wanted.name, refused.message)
+        elif refused.code == Refusal.FILTER:
             error = UsageError(refused.message)
         elif refused.code == Refusal.UNREADABLE:
             error = SourceError(refused.message)

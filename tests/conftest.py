@@ -1,34 +1,51 @@
 """What all tests share: one real Hive metastore for a process, properties without a clock.
 
-``make test`` runs two processes side by side: a file's tests stay together and in their order.
+``make test`` runs processes side by side: a file's tests stay together and in their order.
 """
 
 import fcntl
+import gc
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from topicast.tests.net.namespaces import missing
 from topicast.tests.orphans import end_with_this_process
 
 if TYPE_CHECKING:
     from topicast.tests.hive.releases import RealMetastore
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs have it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).resolve().parent.parent
-SPARK = "tests/spark/"
-LAKES = (
-    "tests/lakes"  # with runtimes that are downloaded: make compat-lakes, which names the folder
-)
+# Each group of files shares two drivers; a file is of the first group that it begins with.
+SPARK = ("tests/spark/test_refresh", "tests/spark/")
+NAMED = (
+    "tests/lakes",
+    "tests/kerberos",
+    "tests/deploy",
+    "tests/upgrade",
+    "tests/s3",
+)  # run by make compat-…, which installs what they need
+NET = "tests/net"  # on hosts of its own: where there can be none, make nightly alone names it
 NOT_UNITS = tuple(
     ROOT / "tests" / name
     for name in (
-        *("spark", "lakes", "integration", "bench", "catalog/metastore", "test_walks.py"),
+        *("spark", "lakes", "net", "kerberos", "deploy", "s3", "integration", "bench"),
+        *("catalog/metastore", "test_walks.py"),
         *("cli/quickstart/test_comparison.py", "cli/quickstart/test_class_archive.py"),
         *("cli/quickstart/test_stack.py", "cli/commands/test_local.py", "cli/commands/test_run.py"),
-        *("cli/test_extras.py", "cli/test_daemons.py"),
+        *("cli/commands/pipeline/test_frame.py", "subscriber/pipeline/test_session.py"),
+        "subscriber/pipeline/test_file_facts.py",
+        *("cli/test_extras.py", "cli/test_daemons.py", "cli/commands/test_keys.py"),
+        *("cli/doctor/test_doctor.py", "cli/commands/test_show.py"),
     )
 )
 REAL_FIXTURES = {"hive", "real_place", "home"}  # fixtures that start processes
@@ -45,6 +62,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--unit", action="store_true", help="only what needs no metastore, no Spark and no process"
     )
+    parser.addoption(
+        "--nightly", action="store_true", help="only what is marked so, which make test leaves out"
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say that a folder is left out, and why."""
+    why = missing()
+    return f"{NET} left out, as there are {why}: make nightly fails by it" if why else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,16 +83,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out what nobody has named and make test does not have, and where units are wanted."""
-    if collection_path == ROOT / LAKES and not any(LAKES in one for one in config.args):
+    for folder in NAMED:
+        if collection_path == ROOT / folder and not any(folder in one for one in config.args):
+            return True
+    if collection_path == ROOT / NET and not any(NET in one for one in config.args) and missing():
         return True
     if not config.getoption("--unit"):
         return None
     return True if any(collection_path.is_relative_to(one) for one in NOT_UNITS) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """Collect tests, and let the garbage collector visit none of what that leaves."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Deal out whole files, in the order of the collection; those of Spark share its drivers."""
+    """Deal out whole files, in the order of the collection; those of Spark as its two groups."""
     from xdist.scheduler import LoadScopeScheduling
 
     if config.getoption("dist") != "load":  # another way was asked for
@@ -75,7 +115,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return SPARK if file.startswith(SPARK) else file
+            return next((group for group in SPARK if file.startswith(group)), file)
 
     config.option.loadscopereorder = False
     return Files(config, log)
@@ -83,15 +123,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose units if wanted; let two processes begin with Spark's tests, which take longest."""
-    if config.getoption("--unit"):
-        left_out = [item for item in items if not _is_unit(item)]
+    """Choose units or what is for the night; begin with what takes longest."""
+    if left_out := [item for item in items if not _is_wanted(item, config)]:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _is_unit(item)]
+        items[:] = [item for item in items if _is_wanted(item, config)]
     if _shared_folder(config):
         alone = {item.path for item in items if item.get_closest_marker("alone")}
-        spark = ROOT / SPARK
-        items.sort(key=lambda item: (item.path in alone, spark not in item.path.parents))
+        items.sort(key=lambda item: (item.path in alone, _rank(item.path)))
+
+
+def _rank(path: Path) -> int:
+    """Return when a file is dealt out: what takes longest first, so that processes end together."""
+    long = ("net", "spark", "cli/doctor", "integration", "sim", "topics/link")
+    folders = (*(ROOT / "tests" / name for name in long), *NOT_UNITS)
+    within = (number for number, one in enumerate(folders) if path.is_relative_to(one))
+    return next(within, len(folders))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -99,12 +145,29 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """While a test that is marked as ``alone`` runs, with its fixtures, no other one does."""
     if not (folder := _shared_folder(item.config)):
         return (yield)
-    room = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+    with _room(folder, alone=item.get_closest_marker("alone") is not None):
         return (yield)
-    finally:
-        os.close(room)
+
+
+@contextmanager
+def _room(folder: Path, *, alone: bool) -> Iterator[None]:
+    """Hold the room, alone or with others.
+
+    A test waits for it in the door, and no other begins meanwhile: else one that wants to be
+    alone would wait until no other test is left.
+    """
+    with (folder / "door").open("w") as door, (folder / "room").open("w") as room:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield
+
+
+def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
+    """Tell whether the options ask for a test."""
+    if (item.get_closest_marker("nightly") is not None) != config.getoption("--nightly"):
+        return False
+    return not config.getoption("--unit") or _is_unit(item)
 
 
 def _is_unit(item: pytest.Item) -> bool:

@@ -2,11 +2,12 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.keys.credential import Credential, KeyPair
-from topicast.topics.keys.folder import DaemonKeys, default_folder
+from topicast.topics.keys.folder import DaemonKeys, KeysFolder, default_folder
 from topicast.topics.link import Link, new_pair
 from topicast.topics.wire.messages import Hello, Message, Order, Role
 
@@ -51,6 +52,13 @@ def user_keys(name: str) -> DaemonKeys:
     folder = default_folder(os.environ)
     folder.make(new_pair)
     return DaemonKeys(folder.credential(name), folder)
+
+
+def guarded_keys(role: ClientRole) -> DaemonKeys:
+    """Return PAIR as the keys of a daemon; it has no folder, and they do not change."""
+    return DaemonKeys(
+        replace(CREDENTIAL, role=role), KeysFolder(Path("/nonexistent")), is_guarded=True
+    )
 
 
 def credential_of(role: ClientRole, clients: Clients) -> tuple[Credential, Clients]:

@@ -1,6 +1,6 @@
 """Nightly: what takes too long for make test, one step after the other, and the record of it.
 
-    every kind of cell · writers and readers for 60 s · 10,000 seeds · table formats · a new Debian
+    cells · a soak · 10,000 seeds · variants · formats · Kerberos · hosts · strangers · kills · …
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
 A step that fails does not stop the others. KEEP=1 writes tests/nightly.json, the last record.
@@ -26,10 +26,18 @@ RECORD: Final = Path(__file__).with_suffix(".json")
 TIMEOUT_S: Final = 7200.0  # of a step
 COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|seeds|operations)\b")
 STEPS: Final[Mapping[str, tuple[str, dict[str, str]]]] = {  # the command, and its environment
-    "cells": ("make test ARGS=tests/spark/test_refresh_cells.py", {"CELLS": "all"}),
+    "cells": ("make test ARGS=tests/spark", {"CELLS": "all"}),
     "soak": ("make soak", {"SOAK_S": "60"}),
     "sim": ("make sim", {}),
+    "variants": ("make test ARGS=--nightly", {}),  # all tests that are marked as nightly
     "lakes": ("make compat-lakes", {}),
+    "kerberos": ("make compat-kerberos", {}),
+    "s3": ("make compat-s3", {}),
+    "deploy": ("make compat-deploy", {}),
+    "upgrade": ("make compat-upgrade", {}),
+    "hosts": ("make test ARGS=tests/net", {}),
+    "strangers": ("make test ARGS=tests/integration/test_strangers.py", {"STRANGERS_S": "60"}),
+    "kills": (f"{sys.executable} -m topicast.tests.spark.kills", {"KILLS": "50"}),
     "fresh": ("make fresh", {}),
 }
 

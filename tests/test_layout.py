@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("topics", "statestore", "catalog", "subscriber", "cli")
 UNMIRRORED = {  # tests of no single module, by folder or file
@@ -15,11 +13,16 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_walks.py",
     "tests/bench",
     "tests/cluster",
+    "tests/deploy",
     "tests/integration",
+    "tests/kerberos",
     "tests/lakes",
     "tests/mutants",
+    "tests/net",
+    "tests/s3",
     "tests/sim",
     "tests/spark",
+    "tests/upgrade",
 }
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -29,36 +32,48 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.name == "__init__.py"], ids=_name)
-def test_package_file_holds_docstring_exports_and_a_sorted_all(path: Path) -> None:
+def test_package_file_holds_docstring_exports_and_a_sorted_all() -> None:
+    files = [path for path in MODULES if path.name == "__init__.py"]
+    wrong = [f"{_name(path)}: {what}" for path in files if (what := _wrong_in_package(path))]
+    assert wrong == []
+
+
+def _wrong_in_package(path: Path) -> str:
+    """Return what a package file must not be or hold; empty if nothing."""
     docstring, *body = ast.parse(path.read_text(encoding="utf-8")).body
-    assert isinstance(docstring, ast.Expr), "opens with what the package is"
+    if not isinstance(docstring, ast.Expr):
+        return "opens with what the package is"
     exported: list[str] = []
     named: list[str] = []
     for node in body:
         if isinstance(node, ast.ImportFrom):
             exported += [alias.asname or alias.name for alias in node.names]
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            named = ast.literal_eval(node.value)
+        else:
+            return f"line {node.lineno} belongs in a module"
+    return "" if named == sorted(named) == sorted(exported) else "__all__ is sorted, and whole"
+
+
+def test_each_test_file_mirrors_a_folder() -> None:
+    mirrors = [
+        path.relative_to(ROOT / "tests").parent
+        for path in TESTS
+        if path.name.startswith("test_")
+        and not any(f"{_name(path)}/".startswith(f"{place}/") for place in UNMIRRORED)
+    ]
+    assert mirrors
+    assert [str(one) for one in mirrors if not (ROOT / one / "__init__.py").exists()] == []
+
+
+def test_nothing_but_waiting_sleeps() -> None:
+    wrong = []
+    for path in TESTS:
+        text = path.read_text(encoding="utf-8")
+        if path == ROOT / "tests" / "waiting.py" or "sleep" not in text:
             continue
-        assert isinstance(node, ast.Assign), f"line {node.lineno} belongs in a module"
-        assert ast.unparse(node.targets[0]) == "__all__", f"line {node.lineno} belongs in a module"
-        named = ast.literal_eval(node.value)
-    assert named == sorted(named)
-    assert sorted(exported) == named
-
-
-@pytest.mark.parametrize("path", [p for p in TESTS if p.name.startswith("test_")], ids=_name)
-def test_each_test_file_mirrors_a_folder(path: Path) -> None:
-    if any(_name(path) == place or _name(path).startswith(place + "/") for place in UNMIRRORED):
-        return
-    folder = ROOT / path.relative_to(ROOT / "tests").parent
-    assert (folder / "__init__.py").exists(), f"no folder {_name(folder)}"
-
-
-@pytest.mark.parametrize("path", TESTS, ids=_name)
-def test_nothing_but_waiting_sleeps(path: Path) -> None:
-    if path == ROOT / "tests" / "waiting.py":
-        return
-    text = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)) if "sleep" in text else ():
-        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        assert called.split(".")[-1] != "sleep", "wait with until (tests/waiting.py)"
+        for node in ast.walk(ast.parse(text)):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called.split(".")[-1] == "sleep":
+                wrong.append(f"{_name(path)}: line {node.lineno}")
+    assert wrong == [], "wait with until (tests/waiting.py)"

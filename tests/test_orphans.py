@@ -33,6 +33,6 @@ def test_what_a_test_process_has_started_ends_with_it(code: int) -> None:
         assert not is_gone(pid)
         if code:
             owner.kill()
-        owner.communicate(timeout=30)
+        owner.communicate(timeout=60)
     assert owner.returncode == code
     until(lambda: is_gone(pid), what="the end of the orphan")

@@ -6,23 +6,46 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE = 2  # times the timeout: what comes ends the wait, and a slow machine is no failure
+REST = 2  # times what a condition took pass until its next look: a query of Spark costs a core
+REST_S_MAX = 0.5
 T = TypeVar("T")
 
 
 def until(
     condition: Callable[[], T], *, timeout_s: float = 30, what: str = "", interval_s: float = 0.01
 ) -> T:
-    """Return the first true result of ``condition``, called every ``interval_s``.
+    """Return the first true result of ``condition``, called every ``interval_s`` or more seldom.
+
+    What takes long to answer is asked seldom: waiting must not keep busy what is waited for.
 
     Raises:
         AssertionError: none came within PATIENCE x ``timeout_s``; says ``what`` was waited for.
     """
     timeout_s *= PATIENCE
     deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while not (answer := condition()):
-        assert time.monotonic() < deadline, f"{what or condition}: not within {timeout_s} s"
-        time.sleep(interval_s)
+        took_s = time.monotonic() - began
+        assert began + took_s < deadline, f"{what or condition}: not within {timeout_s} s"
+        time.sleep(max(interval_s, min(REST * took_s, REST_S_MAX)))
+        began = time.monotonic()
     return answer
+
+
+def in_time(attempt: Callable[[], float], *, limit_s: float, tries: int = 3) -> None:
+    """Assert that ``attempt``, which returns how many seconds it took, takes ``limit_s`` at most.
+
+    A busy machine may delay one attempt, or two: what always takes longer is too slow.
+
+    Raises:
+        AssertionError: each of ``tries`` attempts took longer.
+    """
+    took = []
+    for _ in range(tries):
+        took.append(attempt())
+        if took[-1] <= limit_s:
+            return
+    raise AssertionError(f"took {took} s, each more than {limit_s} s")
 
 
 def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:

@@ -10,6 +10,7 @@ its credit is closed as well, for it gets no more credit. ``chunks`` splits topi
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, dropwhile, groupby, pairwise
 from operator import itemgetter
 from typing import Final
@@ -25,6 +26,8 @@ STREAMS_PER_PEER_MAX: Final = 16
 CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for it
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
 RETRY_MS: Final = 100
+RETRY_MS_MAX: Final = 5000  # for who was refused as BUSY and has many before it
+RETRIES_MAX: Final = 16  # of those that were refused as BUSY, in RETRY_MS
 REFUSAL_COST: Final = 128
 CHUNK_COST: Final = 128  # in addition to its rows: headers, and frames of ZeroMQ
 STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; beyond, an invalidate-all marker
@@ -61,6 +64,8 @@ class Sender:
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
         """By peer, the streams with credit; peers and each one's streams in the order of turns."""
         self._count = 0
+        self._waiting: dict[bytes, int] = {}  # peers without room, by arrival, numbered
+        self._arrivals = 0  # of peers that there was no room for
 
     def __len__(self) -> int:
         return self._count
@@ -79,10 +84,13 @@ class Sender:
         """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent."""
         if not self.room(peer):
             busy = f"{len(self)} streams are open: ask again"
+            retry_ms = self._retry_ms(peer)
             return Send(
-                peer,
-                replace(refuse(Refusal.BUSY, busy, retry_ms=RETRY_MS), request=stream),
+                peer, replace(refuse(Refusal.BUSY, busy, retry_ms=retry_ms), request=stream)
             )
+        self._waiting.pop(peer, None)
+        if 2 * self._count < self._streams_max:
+            self._waiting.clear()  # there is room for all; some may not come any more
         self.cancel(peer, stream)
         self._streams.setdefault(peer, {})[stream] = Stream(iter(parts), 0)
         self._count += 1
@@ -111,6 +119,7 @@ class Sender:
         """End every stream of ``peer``."""
         self._count -= len(self._streams.pop(peer, ()))
         self._ready.pop(peer, None)
+        self._waiting.pop(peer, None)
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
         """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
@@ -133,6 +142,20 @@ class Sender:
             self._charge(peer, number, part[0])
         return tuple(sends)
 
+    def _retry_ms(self, peer: bytes) -> int:
+        """Return when ``peer`` is to ask again: the longer, the more peers wait before it.
+
+        So they come as fast as streams end, in their order. If all came every RETRY_MS, refusing
+        them would take more time than the streams.
+        """
+        if self._count < self._streams_max:
+            return RETRY_MS  # it has too many itself
+        if peer not in self._waiting:
+            self._arrivals += 1
+            self._waiting[peer] = self._arrivals
+        before = self._waiting[peer] - next(iter(self._waiting.values()))
+        return min(RETRY_MS * (1 + before // RETRIES_MAX), RETRY_MS_MAX)
+
     def _charge(self, peer: bytes, number: int, cost: int) -> None:
         stream = self._ready[peer][number]
         stream.credit -= cost
@@ -145,6 +168,11 @@ class Sender:
         del self._ready[peer][number]
         if not self._ready[peer]:
             del self._ready[peer]
+
+
+def everything(_topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return ``entries``: to most readers all of them are visible."""
+    return entries
 
 
 def chunk_cost(chunk: Chunk) -> int:
@@ -164,7 +192,7 @@ def chunks(
     *,
     find: Callable[[Wanted], Topic | Refused],
     stamp: Callable[[], tuple[int, int]],
-    visible: Visible = lambda _topic, entries: entries,
+    visible: Visible = everything,
 ) -> Iterator[Part]:
     """Yield the catch-ups of ``wanted`` as parts; each topic is read when its turn comes.
 
@@ -219,7 +247,8 @@ def _chunks_of(
         pieces, invalidate_all = iter([stubs or ()]), stubs is None or invalidate_all
     yield from _numbered(
         pieces,
-        Chunk(
+        partial(
+            Chunk,
             topic=one.topic,
             level=one.level,
             epoch=topic.epoch,
@@ -229,30 +258,27 @@ def _chunks_of(
             floor=topic.floor,
             sent_us=stamp[1],
             stream=stream,
-            sequence=0,
-            resume_version=0,
-            resume_key=b"",
-            entries=(),
-            snapshot=snapshot,
             invalidate_all=invalidate_all,
         ),
+        snapshot=snapshot,
     )
 
 
-def _numbered(pieces: Iterable[Sequence[Entry]], like: Chunk) -> Iterator[Chunk]:
-    """Yield a chunk like ``like`` for each of ``pieces``."""
+def _numbered(
+    pieces: Iterable[Sequence[Entry]], make: Callable[..., Chunk], *, snapshot: bool
+) -> Iterator[Chunk]:
+    """Yield a chunk of ``make`` for each of ``pieces``; ``snapshot``: the first begins one."""
     for sequence, (piece, after) in enumerate(pairwise(chain(pieces, (None,)))):
         assert piece is not None  # only the last is, which ends the row
         token = piece[-1] if piece else None
-        yield replace(
-            like,
+        yield make(
             sequence=sequence,
             resume_version=token.version if token else 0,
             resume_key=token.key if token else b"",
             entries=tuple(piece),
             first=sequence == 0,
             last=after is None,
-            snapshot=like.snapshot and sequence == 0,
+            snapshot=snapshot and sequence == 0,
         )
 
 

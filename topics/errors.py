@@ -3,6 +3,8 @@
 TopicastError
 ├── UsageError          our caller broke a contract: fix the caller
 │   ├── NoSuchObject    (also a KeyError) no such database, table or partition
+│   │   └── NotVisible  our key may not see it, be it there or not
+│   ├── LeaseHeld       another client has the lease of a table
 │   └── OverBudget      needs more bytes than the budget leaves
 ├── ConfigError         the operator's settings: setting, value, what is allowed
 ├── WireError           the peer sent bytes that we refuse: they are dropped
@@ -22,9 +24,17 @@ from collections.abc import Callable, Sequence
 
 
 class TopicastError(Exception):
-    """Root of every error that Topicast raises."""
+    """Root of every error that Topicast raises. It can be pickled and copied, with its facts."""
 
     retriable = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unraised, (type(self), self.args), self.__dict__
+
+
+def _unraised(cls: type[TopicastError], args: tuple[object, ...]) -> TopicastError:
+    """Return an error without its facts; ``args`` are not always those of its constructor."""
+    return cls.__new__(cls, *args)
 
 
 class UsageError(TopicastError):
@@ -53,11 +63,32 @@ class NoSuchObject(UsageError, KeyError):
         return f"no such object: {self.name}" + (f" (near it: {', '.join(near)})" if near else "")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _no_such_object, (self.name, self.near)
+        facts = {name: fact for name, fact in self.__dict__.items() if name != "_find"}
+        return _no_such_object, (self.name, self.near), facts
 
 
 def _no_such_object(name: str, near: tuple[str, ...]) -> NoSuchObject:
     return NoSuchObject(name, lambda: near)
+
+
+class NotVisible(NoSuchObject):
+    """Our key has databases, and the named one is not among them, be it there or not."""
+
+    def __init__(self, name: str, why: str) -> None:
+        """``why``: the whole message."""
+        super().__init__(name)
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = {name: fact for name, fact in self.__dict__.items() if name != "_find"}
+        return NotVisible, (self.name, self.why), facts
+
+
+class LeaseHeld(UsageError):
+    """Another client has the lease of the table, or has had it since the caller took it."""
 
 
 class OverBudget(UsageError):

@@ -10,8 +10,9 @@ publisher by the same rules as a reader follows its hub.
 from collections import deque
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, assert_never
+from typing import Final
 
+from .backports import assert_never
 from .topic import FULL
 from .wire.codec import row_bytes
 from .wire.messages import Chunk, Delta, Refused, Wanted
@@ -152,9 +153,13 @@ class Follower:
         self.version = to_version
         return True
 
-    def opened(self, stream: int, *, now: float) -> None:
-        """Take the id of the stream that answers the last Want; never an id used before."""
+    def opened(self, stream: int, *, now: float, silence_s: float = SILENCE_S) -> None:
+        """Take the id of the stream that answers the last Want; never an id used before.
+
+        ``silence_s``: how long its first chunk is waited for at least.
+        """
         self.stream = stream
+        self._silence_s = max(self._silence_s, silence_s)
         self._sequence = 0
         self._request_at = now + self._silence_s
 

@@ -8,9 +8,10 @@ Invariant: one call of ``state`` never takes a peer from LIVE to LOST, and witho
 depends on the length of the silence alone.
 """
 
-from enum import StrEnum
 from math import inf
 from typing import Final
+
+from .backports import StrEnum
 
 
 class LivenessState(StrEnum):

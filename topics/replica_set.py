@@ -13,6 +13,7 @@ expected to bring, but at least one byte: less would never end.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from .bulk import CREDIT_DEFAULT
 from .follower import (
@@ -30,6 +31,11 @@ from .follower import (
     Want,
 )
 from .wire.messages import CatchUp, Chunk, Credit, Refused, Wanted
+
+ANSWERS_MAX: Final = 4  # a peer may take so many times as long as for its last answer,
+PATIENCE_S_MAX: Final = 60.0  # or so long: 1,000 that join at once wait for each other
+CANCELLED_MAX: Final = 64  # streams of which it is known when they were cancelled
+CANCEL_AGAIN_S: Final = 1.0  # until what still comes of a cancelled stream is answered again
 
 Account = tuple[int, int]  # a topic at a level
 
@@ -50,6 +56,7 @@ class _Stream:
 
     active_at: float  # seconds: when it was opened, or its last message came
     waiting: dict[Account, bool]  # what it still has to bring: True until its turn has come
+    silence_s: float  # after which it counts as lost
     credit: int = 0  # bytes: granted and not used, as far as we know
     used: int = 0  # bytes, since it was last looked at whether to grant more
 
@@ -64,6 +71,7 @@ class ReplicaSet:
         credit_step: int,
         fenced: Callable[[Account], bool] = lambda _: True,
         expected_bytes: Callable[[Account], int] = lambda _: CREDIT_DEFAULT,
+        answer_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Begin with nothing followed.
 
@@ -72,15 +80,21 @@ class ReplicaSet:
             credit_step: Bytes; a Credit for less is not worth its frame.
             fenced: Tells whether deltas are sure to come: only then may an account catch up.
             expected_bytes: Returns how many bytes a catch-up of an account may bring from now on.
+            answer_s: Returns how many seconds the peer took for its last answer: one that is
+                slow, as many join, is waited for longer.
         """
         self._fenced = fenced
         self._expected_bytes = expected_bytes
+        self._answer_s = answer_s
         self._next_id = next_id
         self._credit_step = credit_step
         self._followers: dict[Account, Follower] = {}
         self._behind: dict[Account, Follower] = {}  # those that are not LIVE
         self._wants: dict[Account, Wanted] = {}  # for the next request
         self._streams: dict[int, _Stream] = {}  # open ones by id; each has something to bring
+        self._soonest: tuple[Account | None, float | None] | None = None
+        """What is due first, and when; None: not known. It is looked for among hundreds."""
+        self._cancelled: dict[int, float] = {}  # streams by id: when each was cancelled last
 
     @property
     def behind(self) -> tuple[Account, ...]:
@@ -93,10 +107,16 @@ class ReplicaSet:
         return len(self._behind)
 
     @property
+    def is_all_behind(self) -> bool:
+        """Whether no follower is LIVE."""
+        return len(self._behind) == len(self._followers)
+
+    @property
     def deadline(self) -> float | None:
         """The time at which ``overdue`` may have something."""
-        times = [one.deadline for account, one in self._behind.items() if self._fenced(account)]
-        return min((at for at in times if at is not None), default=None)
+        if self._soonest is None or not self._is_due(*self._soonest):
+            self._soonest = self._find_soonest()
+        return self._soonest[1]
 
     @property
     def wanted(self) -> tuple[Account, ...]:
@@ -115,6 +135,7 @@ class ReplicaSet:
         """Return a new follower, which is behind."""
         follower = Follower(topic, level)
         self._followers[topic, level] = self._behind[topic, level] = follower
+        self._soonest = None
         return follower
 
     def stop(self, account: Account) -> tuple[int, ...]:
@@ -129,6 +150,7 @@ class ReplicaSet:
         """Follow nothing any more."""
         for held in (self._followers, self._behind, self._wants, self._streams):
             held.clear()
+        self._soonest = None
 
     def feed(self, account: Account, fact: Fact, *, now: float) -> Iterator[Step]:
         """Yield what ``fact`` means for a follower; each step is applied before the next is taken.
@@ -153,8 +175,10 @@ class ReplicaSet:
             self._wants.pop(account, None)
         else:
             self._behind[account] = follower
+            self._note_due(account, follower)
         left = stream and follower.stream != stream
         if left and self._leave(stream, account) and not _ends_stream(fact):
+            self._cancelled[stream] = now
             yield Abandoned(stream)
 
     def received(self, stream: int, account: Account, *, now: float) -> bool:
@@ -171,6 +195,19 @@ class ReplicaSet:
         """Return what ``stream`` has still to bring."""
         found = self._streams.get(stream)
         return tuple(found.waiting) if found is not None else ()
+
+    def cancel(self, stream: int, *, now: float) -> bool:
+        """Return whether to cancel ``stream``, of which something came that is of no use.
+
+        All that was sent before the peer read the last Cancel still comes: none is sent for each.
+        """
+        if now < self._cancelled.get(stream, -CANCEL_AGAIN_S) + CANCEL_AGAIN_S:
+            return False
+        self._cancelled.pop(stream, None)
+        self._cancelled[stream] = now
+        if len(self._cancelled) > CANCELLED_MAX:
+            del self._cancelled[next(iter(self._cancelled))]
+        return True
 
     def credit(self, stream: int) -> int:
         """Return the bytes that ``stream`` may still bring; 0 if it is not open."""
@@ -199,13 +236,14 @@ class ReplicaSet:
 
         A topic whose turn in a stream has not come waits on while the stream is active.
         """
+        self._soonest = None  # also what is fenced may be other topics
         found = []
         for account, follower in self._behind.items():
             if follower.deadline is None or now < follower.deadline:
                 continue
             stream = self._streams.get(follower.stream)
             waits = stream is not None and stream.waiting[account]
-            if stream is not None and waits and now < stream.active_at + SILENCE_S:
+            if stream is not None and waits and now < stream.active_at + stream.silence_s:
                 follower.on_stream_active(now=stream.active_at)
             else:
                 found.append(account)
@@ -226,11 +264,13 @@ class ReplicaSet:
         if not wanted:
             return None
         stream = self._next_id()
-        opened = _Stream(now, {(one.topic, one.level): True for one in wanted})
+        silence_s = max(patience_s(self._answer_s()), SILENCE_S)
+        opened = _Stream(now, {(one.topic, one.level): True for one in wanted}, silence_s)
         opened.credit = self._credit_max(opened)
         self._streams[stream] = opened
         for account in opened.waiting:
-            self._followers[account].opened(stream, now=now)
+            self._followers[account].opened(stream, now=now, silence_s=silence_s)
+            self._note_due(account, self._followers[account])
         return CatchUp(stream=stream, credit=opened.credit, wanted=wanted)
 
     def check(self) -> None:
@@ -241,10 +281,38 @@ class ReplicaSet:
             assert (follower.state is not LIVE) is (account in self._behind), account
         assert self._behind.keys() <= self._followers.keys()
         assert self._wants.keys() <= self._behind.keys()
+        known = self._soonest
+        assert known is None or not self._is_due(*known) or known[1] == self._find_soonest()[1]
         for stream in self._streams.values():
             assert stream.waiting
             assert stream.waiting.keys() <= self._followers.keys()
             assert stream.credit <= CREDIT_DEFAULT
+
+    def _is_due(self, account: Account | None, at: float | None) -> bool:
+        """Return whether ``account`` is still due ``at`` a time; None: that nothing is due."""
+        if account is None:
+            return True
+        follower = self._behind.get(account)
+        return follower is not None and follower.deadline == at and self._fenced(account)
+
+    def _find_soonest(self) -> tuple[Account | None, float | None]:
+        """Return what is due first; of several the last, which a stream brings last."""
+        soonest: Account | None = None
+        soonest_at: float | None = None
+        for account, one in self._behind.items():
+            at = one.deadline
+            is_sooner = at is not None and (soonest_at is None or at <= soonest_at)
+            if is_sooner and self._fenced(account):
+                soonest, soonest_at = account, at
+        return soonest, soonest_at
+
+    def _note_due(self, account: Account, follower: Follower) -> None:
+        """Let ``account`` be due first if it is."""
+        if self._soonest is None:
+            return
+        at, soonest_at = follower.deadline, self._soonest[1]
+        if at is not None and (soonest_at is None or at <= soonest_at) and self._fenced(account):
+            self._soonest = account, at
 
     def _leave(self, stream: int, account: Account) -> bool:
         """Expect ``account`` no longer of ``stream``; True if that leaves nothing to expect."""
@@ -264,6 +332,14 @@ class ReplicaSet:
             if allowed >= CREDIT_DEFAULT:
                 return CREDIT_DEFAULT
         return max(allowed, 1)
+
+
+def patience_s(answer_s: float) -> float:
+    """Return how long to wait for a peer that took ``answer_s`` for its last answer.
+
+    One that is slow, as many join, is not asked twice: that would make it slower.
+    """
+    return min(ANSWERS_MAX * answer_s, PATIENCE_S_MAX)
 
 
 def _ends_stream(fact: Fact) -> bool:

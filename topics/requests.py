@@ -39,10 +39,13 @@ class Requests(Generic[SubjectT]):
         """The time at which ``due`` has something; None if nothing is open."""
         return min((one.due_at for one in self._open.values()), default=None)
 
-    def open(self, subject: SubjectT, *, now: float) -> int:
-        """Return the id of a new request, which is due for the first time at once."""
+    def open(self, subject: SubjectT, *, now: float, pause_s: float = 0.0) -> int:
+        """Return the id of a new request, which is due for the first time at once.
+
+        ``pause_s``: until the second time at least.
+        """
         request = self._next_id()
-        self._open[request] = _Open(subject, now, self._retry_s)
+        self._open[request] = _Open(subject, now, max(pause_s, self._retry_s))
         return request
 
     def get(self, request: int) -> SubjectT | None:
@@ -68,7 +71,7 @@ class Requests(Generic[SubjectT]):
         due = [(request, one) for request, one in self._open.items() if one.due_at <= now]
         for _, one in due:
             one.due_at = now + one.pause_s
-            one.pause_s = min(2 * one.pause_s, RETRY_S_MAX)
+            one.pause_s = max(min(2 * one.pause_s, RETRY_S_MAX), one.pause_s)
         return tuple((request, one.subject) for request, one in due)
 
     def back_off(self, request: int, *, until: float) -> None:

@@ -5,7 +5,7 @@ Text in, value or ``ConfigError`` out; the caller knows where the text came from
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -34,7 +34,6 @@ _DURATION_UNITS_S: Final = {
 }
 _SIZE_FORM: Final = "bytes, or a number with KB, MB, GB or TB (of 1024)"
 _DURATION_FORM: Final = "seconds, or a number with ms, s, m, h or d"
-LISTEN_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 _LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
 _HOST_NAME: Final = re.compile(
     r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE
@@ -60,6 +59,18 @@ class Address:
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host.lower() == "localhost"
+
+    @property
+    def is_every_interface(self) -> bool:
+        """Whether it is 0.0.0.0 or ::, which can be listened on, but not connected to."""
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+    def with_port(self, port: int) -> "Address":
+        """Return the address with this port."""
+        return replace(self, port=port)
 
 
 def parse_size(text: str, *, setting: str = "size", total_bytes: int | None = None) -> int:
@@ -124,12 +135,38 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
     """Return where to listen; port 0 is any free one.
 
     Raises:
-        ConfigError: ``host`` is none of this machine alone.
+        ConfigError: ``host`` is no name and no number; an IPv6 one may stand between [ and ].
     """
-    if host not in LISTEN_HOSTS:
-        allowed = "only loopback is served so far: 127.0.0.1, localhost or ::1"
-        raise ConfigError(setting, host, allowed)
-    return Address("tcp", host, port)
+    return Address("tcp", _host(f"[{host}]" if _is_ipv6(host) else host, host, setting), port)
+
+
+def advertised_address(listens: Address, text: str | None) -> Address:
+    """Return where peers connect to a daemon that ``listens`` there: ``host[:port]``, else there.
+
+    Port 0 is the one that is listened on.
+
+    Raises:
+        ConfigError: ``text`` is no such address; or there is none, and a daemon that listens on
+            every interface cannot know the one by which its peers reach it.
+    """
+    setting = "advertise_address"
+    if text is None:
+        if listens.is_every_interface:
+            allowed = f"the host[:port] at which peers reach what listens on {listens.host}"
+            raise ConfigError(setting, "", allowed)
+        return listens
+    has_port = ":" in text.rpartition("]")[2]
+    host, _, port = text.rpartition(":") if has_port else (text, "", "")
+    number = _port(port, text, setting) if has_port else 0
+    found = Address(listens.scheme, _host(host, text, setting), number)
+    if found.is_every_interface:
+        raise ConfigError(setting, text, "an address that peers can connect to")
+    return found
+
+
+def port_of(address: str) -> int:
+    """Return the port of an address that is known to have one."""
+    return int(address.rpartition(":")[2])
 
 
 def state_folder(name: str, environ: Mapping[str, str]) -> Path:
@@ -184,6 +221,10 @@ def _host(host: str, address: str, setting: str) -> str:
     if not _HOST_NAME.fullmatch(host):
         raise ConfigError(setting, address, "the host is a name or an address")
     return host
+
+
+def _is_ipv6(host: str) -> bool:
+    return ":" in host and not host.startswith("[")
 
 
 def _port(port: str, address: str, setting: str) -> int:

@@ -17,14 +17,14 @@ key to the end of one takes 1 µs, of a SortedDict by version 9 µs.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from .backports import IntEnum
 from .errors import ConfigError, WireError
 from .objects.names import group_of
 
@@ -258,6 +258,10 @@ class Topic:
             for name, group in self._groups.items()
             if any(entry.kind != TOMBSTONE for entry in group.rows.values())
         )
+
+    def held_bytes_of(self, sees: Callable[[bytes], bool]) -> int:
+        """Return ``held_bytes`` of the groups that ``sees`` accepts. Cost: O(groups)."""
+        return sum(group.held_bytes for name, group in self._groups.items() if sees(name))
 
     def file(self, entries: Iterable[Entry]) -> None:
         """File ``entries``, sorted by version; an entry older than the one held is ignored.

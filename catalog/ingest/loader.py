@@ -11,12 +11,15 @@ that only events of partitions overtook, what was read is published, each partit
 Where events are not polled, nothing waits for a confirmation.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from types import MappingProxyType
-from typing import Final, assert_never
+from typing import Final
 
+from ...topics.backports import assert_never
 from ...topics.objects.names import TableId
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import Column
@@ -211,6 +214,36 @@ class Backlog:
         self.seq = seq if self._resync else NEVER
 
 
+class PendingEvents:
+    """The arrival numbers of events of which something is to be read or published.
+
+    A poll's events have one number, so there are few, however many tables are dirty.
+    """
+
+    def __init__(self) -> None:
+        self._needs: dict[int, int] = {}  # by arrival number: how many wait for it
+
+    def oldest(self) -> int:
+        """Return the lowest number; NEVER if there is none."""
+        return min(self._needs, default=NEVER)
+
+    def add(self, need: Need) -> None:
+        """Count ``need``, unless it is for a background load."""
+        if not need.load:
+            self._needs[need.seq] = self._needs.get(need.seq, 0) + 1
+
+    def remove(self, need: Need) -> None:
+        """Count ``need``, which is as it was when it was added, no more."""
+        if not need.load:
+            self._needs[need.seq] -= 1
+            if not self._needs[need.seq]:
+                del self._needs[need.seq]
+
+    def check(self, needs: Iterable[Need]) -> None:
+        """Assert that exactly ``needs`` are counted."""
+        assert Counter(need.seq for need in needs if not need.load) == self._needs
+
+
 class Loader:
     """Orders reads, and publishes what they find once a poll has confirmed it."""
 
@@ -235,6 +268,9 @@ class Loader:
         self._reads_max = reads_max
         self._polled = polled
         self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
+        self._events = PendingEvents()  # of what is dirty or in flight
+        self._look_again = False  # something may be ready to be read since ``_dirty`` was looked at
+        self._retry_at = inf  # seconds: as is then what failed before
         self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
         self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
         self._backlog = Backlog()
@@ -262,11 +298,9 @@ class Loader:
 
     def oldest_unpublished(self) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none."""
-        pending = [self._backlog.seq, *(n.seq for n in self._dirty.values() if not n.load)]
-        for read in self._in_flight.values():
-            pending += [need.seq for need in read.needs.values() if not need.load]
+        pending = [self._backlog.seq, self._events.oldest()]
         pending += [load.seq for load in self._loads.values() if load.seq is not None]
-        return min(pending, default=NEVER)
+        return min(pending)
 
     def pending(self, table: TableId) -> bool:
         """Return whether ``table`` is dirty, being read, or LOADING."""
@@ -339,7 +373,7 @@ class Loader:
         again = dict.fromkeys(tables)
         for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
             for table in needs.keys() & again.keys():
-                needs[table].merge(Need(seq, obj=True, whole=True, resync=True))
+                self._merge(needs[table], Need(seq, obj=True, whole=True, resync=True))
         self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
     def read_again(self) -> None:
@@ -376,7 +410,7 @@ class Loader:
         need = self._dirty.get(table)
         if need is not None and not need.obj:  # partitions that changed since they were listed
             load.mark_dirty(need.names, seq=need.seq)
-            del self._dirty[table]
+            self._events.remove(self._dirty.pop(table))
 
     def invalidate(self, table: TableId) -> None:
         """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
@@ -432,13 +466,13 @@ class Loader:
         read.done, read.confirmed_by = fact, self.polls_begun + 1
         if self._polled and read.load is None:
             return ()
-        return self._publish(self._in_flight.pop(fact.read)) + self._finished()
+        return self._publish(self._end_read(fact.read)) + self._finished()
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
-        read = self._in_flight.pop(fact.read, None)
-        if read is None:
+        if fact.read not in self._in_flight:
             return ()
+        read = self._end_read(fact.read)
         if away:
             self._away_until = now + self._away_s
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
@@ -447,7 +481,9 @@ class Loader:
         results: tuple[Result, ...] = ()
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
+                self._events.remove(need)
                 need.load = need.obj = need.whole = True  # no request waits for it any longer
+                self._events.add(need)
                 results += (self._withdraw((db, table), fact.error),)
         self._read_again(read, tuple(read.needs))
         return results
@@ -459,7 +495,7 @@ class Loader:
         ]
         results: tuple[Result, ...] = ()
         for number in ready:
-            results += self._publish(self._in_flight.pop(number))
+            results += self._publish(self._end_read(number))
         for load in self._loads.values():
             load.on_poll_done(poll)
         return results + self._finished()
@@ -470,7 +506,7 @@ class Loader:
             return self._ordered_at
         if any(load.slices for load in self._loads.values()):
             return self._slice_at
-        times = [need.retry_at for need in self._dirty.values()]
+        times = [self._retry_at] if self._retry_at < inf else []
         if self._dirty or self.tables_left:
             times.append(self._away_until)
         return min((time for time in times if time > self._ordered_at), default=None)
@@ -482,6 +518,8 @@ class Loader:
         assert len(self._in_flight) <= self._reads_max
         for read in self._in_flight.values():
             assert bool(read.needs) != (read.load is not None)
+        flying = [need for read in self._in_flight.values() for need in read.needs.values()]
+        self._events.check((*self._dirty.values(), *flying))
         for load in self._loads.values():
             assert load.reading == any(read.load is load for read in self._in_flight.values())
             load.check()
@@ -513,8 +551,16 @@ class Loader:
         known = self._dirty.get(table)
         if known is None:
             self._dirty[table] = need
+            self._events.add(need)
         else:
-            known.merge(need)
+            self._merge(known, need)
+        self._look_again = True
+
+    def _merge(self, known: Need, need: Need) -> None:
+        """Let ``known``, which is dirty or in flight, need what ``need`` does as well."""
+        self._events.remove(known)
+        known.merge(need)
+        self._events.add(known)
 
     def _overtake(self, table: TableId, names: tuple[str, ...] | None) -> None:
         for read in self._in_flight.values():
@@ -526,6 +572,12 @@ class Loader:
         return self._reads_max - len(self._in_flight)
 
     def _event_reads(self, now: float) -> Iterator[Read]:
+        """Yield what to read for events, if anything has changed since: it takes O(dirty)."""
+        if not self._look_again and now < self._retry_at:
+            return
+        self._look_again = False
+        later = (need.retry_at for need in self._dirty.values() if need.retry_at > now)
+        self._retry_at = min(later, default=inf)
         busy = {table for read in self._in_flight.values() for table in read.needs}
         ready = {
             t: need for t, need in self._dirty.items() if t not in busy and need.retry_at <= now
@@ -539,8 +591,8 @@ class Loader:
                 continue
             if need.obj or self._loaded(table):
                 yield self._begin({table: need}, few=True)
-            else:
-                del self._dirty[table]  # partitions of a table that is not held
+            else:  # partitions of a table that is not held
+                self._events.remove(self._dirty.pop(table))
 
     def _chunk_reads(self) -> Iterator[Read]:
         for table, load in sorted(self._loads.items(), key=lambda one: not one[1].awaited):
@@ -565,7 +617,8 @@ class Loader:
         """Read ``needs`` in one read; if they are not ``few``, without their partitions."""
         requests = []
         for (db, name), need in needs.items():
-            self._dirty.pop((db, name), None)
+            if self._dirty.pop((db, name), None) is None:
+                self._events.add(need)  # it is of the backlog
             if name:
                 names = () if need.whole else tuple(need.names)
                 whole = need.whole and few
@@ -583,6 +636,11 @@ class Loader:
 
     # -- what may be published
 
+    def _end_read(self, number: int) -> InFlightRead:
+        """Remove a read that is answered, or failed; what waited for its end may be read."""
+        self._look_again = True
+        return self._in_flight.pop(number)
+
     def _publish(self, read: InFlightRead) -> tuple[Result, ...]:
         if read.load is not None:
             return self._publish_chunk(read)
@@ -595,15 +653,18 @@ class Loader:
         self._read_again(read, tuple(table for table, itself in read.overtaken.items() if itself))
         if not read.needs:
             return ()
-        for table in read.needs:
+        for table, need in read.needs.items():
             self._errors.pop(table, None)
+            self._events.remove(need)
         databases = {db: read.done.databases.get(db) for db, name in read.needs if not name}
         tables = {t: read.done.tables.get(t, TableRead()) for t in read.needs if t[1]}
         return (PublishTables(databases=databases, tables=tables, needs=read.needs),)
 
     def _read_again(self, read: InFlightRead, tables: tuple[TableId, ...]) -> None:
         for table in tables:
-            self._need(table, read.needs.pop(table))
+            need = read.needs.pop(table)
+            self._events.remove(need)
+            self._need(table, need)
 
     def _publish_chunk(self, read: InFlightRead) -> tuple[Result, ...]:
         load, table = read.load, read.table

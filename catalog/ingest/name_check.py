@@ -1,20 +1,21 @@
 """NameCheck: whether names appear or vanish in the metastore while no event reports it.
 
-    due ──listing──▶ equal ──▶ due again, NAMES_S later, with the next databases
-                       └ differs: read ──▶ suspected ──an event of the name──▶ cleared
-                                               └──none, and it is as it was listed──▶ missed
+    due ──listing──▶ equal ──▶ NAMES_S later due again, for the next databases
+                       └ differs: read ──▶ suspected ──an event names it──▶ cleared
+                                               └──no event, and it is as it was listed──▶ missed
 
-A metastore may say that it records events, or say nothing, and record none: one of several servers
-lacks the listener, or the listener is of another kind. What was missed stays until events come.
-With the names of databases and tables go those of the partitions of one table after the other.
-Invariant: a name that differed because its event was late, or not read yet, is never missed.
+Some metastores record no events though they say that they do, or do not say whether they do: one of
+several servers lacks the listener, or the listener is of another kind. ``missed`` keeps its text
+until new events arrive. Each listing also has the names of the partitions of one table.
+Invariant: a name is not counted as missed if its event was only late, or was not read yet.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final, assert_never
+from typing import Final
 
+from ...topics.backports import assert_never
 from ...topics.objects.names import TableId, table_name
 from ..metastore.port import (
     LISTED_DATABASES_MAX,
@@ -28,7 +29,6 @@ from ..metastore.port import (
 from .poller import LISTENER_SETTING, WINDOW_S
 
 NAMES_S: Final = 30.0  # between two listings: at most 3.4 calls/s; 1,000 databases in 5 minutes
-BLOCKS_COMPARED_MAX: Final = 32  # 1,024 partitions of one table in a listing: some ms; none of more
 RETRY_S: Final = 1.0  # after a listing that failed
 OVER_S: Final = 600.0  # since names were missed: where one server of several records, events come
 SUSPECTS_MAX: Final = 1_000  # all that differs is read, one is enough to know
@@ -52,19 +52,19 @@ class NameCheck:
     """What is listed when, and what follows from a difference; one listing at a time."""
 
     def __init__(self, interval_s: float = NAMES_S) -> None:
-        """``interval_s``: between two listings that nobody asked for."""
+        """``interval_s``: between two listings that no request waits for."""
         self._interval_s = interval_s
         self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
         self.rounds_done = 0  # times that every database was compared
         self._rounds_begun = 0
         self._listing = False
         self._after = ""  # the databases up to this one are compared in the running round
-        self._due_at: float | None = None  # of the next listing; None: nobody asked yet
+        self._due_at: float | None = None  # of the next listing; None: before the first ``begin``
         self._awaited = 0  # the round that a request waits for
         self._suspects: dict[Name, _Suspect] = {}  # SUSPECTS_MAX at most
         self._polled_at = -inf  # when the newest poll began that brought everything
-        self._over_at = 0.0  # an event from then on shows that events come, or
-        self._connection = 0  # one over another connection than this
+        self._over_at = 0.0  # an event that arrives then or later clears ``missed``;
+        self._connection = 0  # an earlier one does if it arrives on another connection than this
 
     @property
     def deadline(self) -> float | None:
@@ -73,7 +73,7 @@ class NameCheck:
 
     @property
     def suspects(self) -> bool:
-        """Whether there is something to judge."""
+        """Whether ``judge`` has names to look at."""
         return bool(self._suspects)
 
     def demand(self, now: float) -> int:
@@ -85,7 +85,7 @@ class NameCheck:
     def begin(self, now: float, table: Callable[[], TableId | None]) -> ListNames | None:
         """Return the listing that is due; None if none is.
 
-        ``table`` returns one whose partitions are to be compared, another one each time.
+        ``table`` returns the table whose partitions this listing compares, or None.
         """
         if self._due_at is None:
             self._due_at = now + self._interval_s
@@ -96,13 +96,13 @@ class NameCheck:
         return ListNames(after=self._after, table=table())
 
     def on_failed(self, now: float) -> None:
-        """Note that the listing failed: list again."""
+        """Note that the listing failed; it is repeated RETRY_S later."""
         self._listing = False
         self._rounds_begun -= not self._after
         self._due_at = now + RETRY_S
 
     def on_listed(self, fact: NamesListed, found: Differences, *, seq: int, now: float) -> None:
-        """Suspect what was ``found`` to differ, and is read under the arrival number ``seq``."""
+        """Suspect the names that differ; they are read under the arrival number ``seq``."""
         self._listing = False
         for name, listed in found.items():
             if len(self._suspects) < SUSPECTS_MAX:
@@ -113,7 +113,7 @@ class NameCheck:
         self._due_at = now if self._awaited > self.rounds_done else now + self._interval_s
 
     def on_event(self, objects: tuple[Dirty, ...]) -> None:
-        """Clear what an event has reported."""
+        """Suspect no longer the names of ``objects``, which an event has reported."""
         for one in objects if self._suspects else ():
             match one:
                 case DirtyPartitions(db=db, table=table, names=names):
@@ -128,7 +128,7 @@ class NameCheck:
                     assert_never(one)
 
     def on_polled(self, *, began_at: float, events: bool, connection: int, now: float) -> None:
-        """Note a poll that brought everything; new ``events`` may show that they come again."""
+        """Note a poll that brought all there was; ``events``: some were new, so events arrive."""
         self._polled_at = began_at
         if self.missed and events and (now >= self._over_at or connection != self._connection):
             self.missed = ""
@@ -139,12 +139,12 @@ class NameCheck:
         self._suspects.clear()
 
     def judge(self, *, unpublished: int, exists: Callable[[Name], bool], now: float) -> str:
-        """Return what was found to be missed now; empty: nothing more than before.
+        """Return the text of ``missed`` if this call has set it, else nothing.
 
         Args:
             unpublished: The arrival number of the oldest change that is not published.
-            exists: Whether what has a name is held.
-            now: When this is.
+            exists: Returns whether catalogd holds an object of this name.
+            now: The time, in seconds.
         """
         judged = {
             name: one
@@ -153,13 +153,14 @@ class NameCheck:
         }
         for name in judged:
             del self._suspects[name]
-        told = [name for name, one in judged.items() if exists(name) is one.listed]
-        if not told:
+        confirmed = [name for name, one in judged.items() if exists(name) is one.listed]
+        if not confirmed:
             return ""
         self._over_at = now + OVER_S
         if self.missed:
             return ""
-        (db, table, part), verb = told[0], "is there" if judged[told[0]].listed else "is gone"
+        db, table, part = first = confirmed[0]
+        verb = "is there" if judged[first].listed else "is gone"
         what = f"table {table_name(db, table)}" if table else f"database {db}"
         what = f"partition {part} of {what}" if part else what
         self.missed = (

@@ -223,12 +223,18 @@ class EventWindow:
             events: Ascending by id; may be cut short, then from the end.
             now: When the answer arrived.
             current_id: The metastore's newest id, read before this poll; 0 if it was not read.
+                Events above it are left to later polls: where the counter of Hive 2.3 went back,
+                their ids will be given again.
 
         Returns:
             The events that were never seen, in their order, and the ids of those that are missing:
             the log begins above the last id, because the metastore deleted what was requested.
         """
-        read = [event for event in events if event.id > self._polled_after]
+        read = [
+            event
+            for event in events
+            if event.id > self._polled_after and (not current_id or event.id <= current_id)
+        ]
         covered = read[-1].id if read else max(self.last_id, current_id)
         missing = self.last_id + 1, read[0].id - 1 if read else covered
         gap = missing if missing[0] <= missing[1] else None
@@ -374,7 +380,7 @@ class Poller:
         self._recorded = True  # whether the metastore does, as far as it says
         self._says = True  # it said so, or not, when it was asked last
         self._connected_at_id = 0  # the newest event when the connection was made
-        self._told_on: int | None = None  # the connection that brought a newer one
+        self._events_on: int | None = None  # the last connection that brought a newer one
         self._refused_since: float | None = None  # the first of the refusals without an answer
         self._refusal = ""  # the last of them, once they have lasted
 
@@ -396,8 +402,8 @@ class Poller:
 
         None since the connection was made: the metastore may have been restarted without them.
         """
-        told = self._told_on is not None and self._told_on == self._check.connection
-        return self.enabled and not self._says and not told
+        came = self._events_on is not None and self._events_on == self._check.connection
+        return self.enabled and not self._says and not came
 
     @property
     def watermark(self) -> int:
@@ -483,7 +489,7 @@ class Poller:
             return None
         self._followed = True
         events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
-        whole = len(fact.events) < POLL_EVENTS_MAX
+        whole = len(fact.events) < POLL_EVENTS_MAX or fact.events[-1].id > fact.current_id
         if not whole:
             self._due_at = now
         if events or gap:
@@ -492,7 +498,7 @@ class Poller:
             self.polled = fact.poll, self.seq
         self._note_state(self.window.state)
         if self.window.last_id > self._connected_at_id:
-            self._told_on = fact.connection
+            self._events_on = fact.connection
         return Batch(self.seq, events, gap, whole, self._began_at)
 
     def on_identified(self, fact: Identified, now: float) -> Finding | None:

@@ -7,8 +7,9 @@ delivered to the owner; a metastore that fails ends in one as well.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Final, assert_never
+from typing import Final
 
+from ...topics.backports import assert_never
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.names import TableId
 from ..metastore.port import (

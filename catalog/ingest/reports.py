@@ -15,6 +15,7 @@ from typing import Final
 
 from ...topics.errors import UsageError
 from ...topics.objects.names import TableId, parse_table_name
+from ...topics.policy import Policy
 from ...topics.topic import Topic
 from ...topics.wire.messages import (
     ABANDONED,
@@ -39,6 +40,7 @@ DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeat
 STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN)
 
 NO_OBJECT: Final = "NO_OBJECT"
+NOT_VISIBLE: Final = "NOT_VISIBLE"
 MALFORMED: Final = "MALFORMED"
 TOO_MANY: Final = "TOO_MANY"
 
@@ -50,6 +52,7 @@ class Tally:
     writes: int = 0
     repeated: int = 0
     unknown: int = 0
+    not_visible: int = 0  # of tables that the driver's key may not see: they were not raised
     lapsed: int = 0
 
 
@@ -60,6 +63,7 @@ class _Driver:
     settled: int = 0
     open: dict[int, WriteRow] = field(default_factory=dict)
     done: dict[int, WriteRow] = field(default_factory=dict)
+    policy: Policy | None = None  # what its key may see; after a restart, once it reports again
 
 
 class Reports:
@@ -73,7 +77,7 @@ class Reports:
         *,
         known: Iterable[WriteRow] = (),
     ) -> None:
-        """``known`` are the writes that the store has; their leases begin anew."""
+        """``known``: the writes that the store has; their leases start again."""
         self._namespace = namespace
         self._tables = tables
         self.locations = Locations(topics)
@@ -111,7 +115,7 @@ class Reports:
         times = [0.0 if at is None else at + LEASE_S for at in self._reported_at.values()]
         return min(times, default=None)
 
-    def knows(self, report: Report) -> bool:
+    def knows(self, report: Report, policy: Policy | None = None) -> bool:
         """Return whether every object of ``report`` is known; if not, a poll may bring it.
 
         Paths are found once ``Locations.catch_up`` has returned True.
@@ -121,16 +125,23 @@ class Reports:
             one.state in (INTENT, ABANDONED)
             or one.number in driver.done
             or one.number < driver.settled
-            or bool(_fault(one) or self._targets(one.object))
+            or bool(_fault(one, policy) or self._targets(one.object, policy))
             for one in report.writes
         )
 
-    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
-        """Apply ``report``: raise data versions; return a verdict for each of its writes."""
+    def apply(
+        self, report: Report, *, policy: Policy | None = None, now: float, at_us: int
+    ) -> tuple[Verdict, ...]:
+        """Apply ``report``: raise data versions; return a verdict for each of its writes.
+
+        ``policy``: only tables that it sees are raised. A path outside of them is refused as one
+        that leads to no table.
+        """
         if not report.writes:
             return ()  # it checks only whether its metastore is the one that is followed
         driver = self._drivers.pop(report.driver, None) or _Driver()
         self._drivers[report.driver] = driver
+        driver.policy = policy
         driver.settled = max(driver.settled, report.settled)
         for number in [one for one in driver.done if one < driver.settled]:
             self._discard(report.driver, number)
@@ -178,8 +189,9 @@ class Reports:
         if done is not None:
             self.tally.repeated += 1
             return _verdict(one, done.topic, done.version)
-        problem = _fault(one)
+        problem = _fault(one, driver.policy)
         if problem:
+            self.tally.not_visible += problem.startswith(NOT_VISIBLE)
             return _verdict(one, problem=problem)
         if one.state == INTENT:
             return self._note(name, one, at_us)
@@ -203,7 +215,9 @@ class Reports:
 
     def _finish(self, name: bytes, one: Write, at_us: int) -> Verdict:
         source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
-        topic, version = self._raise(one.object, one.partitions, at_us, source=source)
+        policy = self._drivers[name].policy
+        targets = self._targets(one.object, policy)
+        topic, version = self._raise(targets, one.partitions, at_us, source=source)
         if version:
             self.tally.writes += 1
             self._close(replace(_row(name, one, at_us), topic=topic, version=version))
@@ -218,16 +232,21 @@ class Reports:
         driver = self._drivers[name]
         for row in driver.open.values():
             self.tally.lapsed += 1
-            self._raise(row.object, row.partitions, at_us)
+            self._raise(self._targets(row.object, driver.policy), row.partitions, at_us)
             self._discarded.append((name, row.number))
         driver.open.clear()
 
     def _raise(
-        self, wanted: str, partitions: tuple[str, ...], at_us: int, *, source: int = SOURCE_REPORTS
+        self,
+        targets: Mapping[TableId, tuple[str, ...]],
+        partitions: tuple[str, ...],
+        at_us: int,
+        *,
+        source: int = SOURCE_REPORTS,
     ) -> tuple[int, int]:
         """Raise the data version of what a write touched; return the last topic and version."""
         topic = version = 0
-        for table, named in self._targets(wanted).items():
+        for table, named in targets.items():
             topic, version = self._tables.raise_data(
                 table,
                 partitions=named or partitions,
@@ -258,10 +277,17 @@ class Reports:
         del self._drivers[name].done[number]
         self._discarded.append((name, number))
 
-    def _targets(self, wanted: str) -> dict[TableId, tuple[str, ...]]:
-        """Return the tables that are ``wanted``, each with the partitions that a path names."""
+    def _targets(self, wanted: str, policy: Policy | None) -> dict[TableId, tuple[str, ...]]:
+        """Return the tables that are ``wanted``, each with the partitions that a path names.
+
+        Those that ``policy`` does not see are left out.
+        """
         found = self.locations.find(wanted) if is_path(wanted) else {parse_table_name(wanted): ()}
-        return {table: named for table, named in found.items() if self._namespace.find(table)}
+        return {
+            table: named
+            for table, named in found.items()
+            if self._namespace.find(table) and (policy is None or policy.sees(table[0]))
+        }
 
 
 def is_path(text: str) -> bool:
@@ -280,14 +306,19 @@ def _verdict(one: Write, topic: int = 0, version: int = 0, *, problem: str = "")
     return Verdict(number=one.number, topic=topic, version=version, problem=problem)
 
 
-def _fault(one: Write) -> str:
-    """Return what is wrong with ``one`` itself; nothing if it is well formed."""
+def _fault(one: Write, policy: Policy | None) -> str:
+    """Return what is wrong with ``one`` itself; nothing if it is well formed, and visible."""
     if one.state not in STATES:
         return f"{MALFORMED}: state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
     if is_path(one.object):
         return ""
     try:
-        parse_table_name(one.object)
+        db, _ = parse_table_name(one.object)
     except UsageError as error:
         return f"{MALFORMED}: {error}"
-    return ""
+    if policy is None or policy.sees(db):
+        return ""
+    return (
+        f"{NOT_VISIBLE}: {one.object} is not visible to this driver's key, which sees {policy}: "
+        "others are not told of its write; use a key that sees it"
+    )

@@ -1,12 +1,15 @@
-"""Addresses: where the metastore is reached, and which of them has died; shared by connections.
+"""Addresses: where the metastore is reached, and which of them is used; shared by connections.
 
     alive ──silent for SILENT_S while a call waits──▶ probed ──any answer──▶ alive
                                                         └──none──▶ dead: its calls end, go elsewhere
 
 A metastore that hangs accepts connections and requests, and never answers. A long read looks the
 same from its own connection, so a short call on a connection of its own tells them apart.
+All connections lead to one address. Behind two of them may be two metastores, or one and its copy
+that lags; only the connection of polls is checked, so the others must not be elsewhere.
 """
 
+import logging
 import ssl
 import threading
 import time
@@ -15,9 +18,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...topics.errors import ConfigError
+from .sasl import Login
 
 PORT_DEFAULT: Final = 9083
 SILENT_S: Final = 1.0  # without a byte from an address while a call waits; then it is probed
+
+log: Final = logging.getLogger(__name__)
 
 
 class AddressDied(Exception):
@@ -27,11 +33,19 @@ class AddressDied(Exception):
 class Address:
     """One address of the metastore; any thread may use it."""
 
-    def __init__(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> None:
-        """``tls``: None where connections are plain."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        login: Login | None = None,
+    ) -> None:
+        """``tls``, ``login``: as of MetastoreClient."""
         self.host = host
         self.port = port
         self.tls = tls
+        self.login = login
         self.failed_at = 0.0  # the last failure, on the monotonic clock; 0: there was none
         self.deaths = 0  # how often it was found dead; connections of before are of no use
         self._answered_at = 0.0  # the last byte or answer on any connection, on the same clock
@@ -82,17 +96,28 @@ class Address:
 class Addresses:
     """Every address of one metastore."""
 
-    def __init__(self, uris: str, *, tls: ssl.SSLContext | None = None) -> None:
-        """Read a comma list of ``thrift://host:port``; connections are plain without ``tls``.
+    def __init__(
+        self, uris: str, *, tls: ssl.SSLContext | None = None, login: Login | None = None
+    ) -> None:
+        """Read a comma list of ``thrift://host:port``; ``tls``, ``login``: as of MetastoreClient.
 
         Raises:
             ConfigError: one of them is something else, or there is none.
         """
-        self.all = tuple(Address(host, port, tls=tls) for host, port in parse_uris(uris))
+        self.all = tuple(
+            Address(host, port, tls=tls, login=login) for host, port in parse_uris(uris)
+        )
+        self.used: Address | None = None  # by every connection; another one is of no use
 
     def in_turn(self) -> tuple[Address, ...]:
         """Return them in the order given, but last those that failed, the latest at the end."""
         return tuple(sorted(self.all, key=lambda address: address.failed_at))
+
+    def use(self, address: Address) -> None:
+        """Note that ``address`` took a connection: the others move there at their next call."""
+        before, self.used = self.used, address
+        if before not in (None, address):
+            log.info("metastore address changed: from=%s to=%s", before, address)
 
 
 def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:

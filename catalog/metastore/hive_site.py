@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ...topics.backports import StrEnum
 from ...topics.errors import ConfigError
+from ...topics.keys.files import read_secret
+from .sasl import Kerberos, Login, Plain, load_gssapi
 from .truststore import load_truststore
 
 URIS_DEFAULT: Final = "thrift://127.0.0.1:9083"
@@ -30,18 +33,48 @@ UNITS_S: Final[Mapping[str, float]] = {  # Hive's, each also in short: m is a mi
     "usec": 1e-6,
 }
 SHORT: Final = {"d": "days", "h": "hours", "m": "minutes", "": "seconds", "ms": "msec"}
+SELECTIONS: Final = ("SEQUENTIAL", "RANDOM")  # SEQUENTIAL if it is not set, unlike Hive's own
 _VARIABLE: Final = re.compile(r"\$\{([^}$\s]+)\}")
 _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
-_TRUE: Final = frozenset({"true"})
+_PRINCIPAL: Final = re.compile(r"[^/@\s]+/[^/@\s]+@[^/@\s]+")
+
+
+class MetastoreAuth(StrEnum):
+    """How a client proves to the metastore who it is."""
+
+    NONE = "none"  # it says a name, and is believed
+    PLAIN = "plain"  # by a password
+    KERBEROS = "kerberos"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetastoreFlags:
+    """What the operator has set by flags, which come before ``hive_site``; None sets nothing."""
+
+    uris: str | None = None
+    hive_site: Path | None = None
+    use_ssl: bool | None = None
+    truststore: Path | None = None
+    truststore_password_file: Path | None = None
+    auth: str | None = None
+    user: str | None = None
+    password_file: Path | None = None
+    server_principal: str | None = None
+    principal: str | None = None
+    keytab_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreClient:
-    """How to connect to the metastore. ``tls``: None where connections are plain."""
+    """How to connect to the metastore.
+
+    ``tls``: None where connections are plain. ``login``: None where the metastore believes a name.
+    """
 
     uris: str = URIS_DEFAULT
     timeout_s: float = TIMEOUT_S_DEFAULT
     tls: ssl.SSLContext | None = None
+    login: Login | None = None
 
 
 def read_hive_site(path: Path) -> dict[str, str]:
@@ -71,64 +104,103 @@ def read_hive_site(path: Path) -> dict[str, str]:
     return {name: _substituted(value, found) for name, value in found.items()}
 
 
-def metastore_client(
-    *,
-    uris: str | None,
-    hive_site: Path | None,
-    use_ssl: bool | None,
-    truststore: Path | None,
-    truststore_password_file: Path | None,
-) -> MetastoreClient:
-    """Return what flags and ``hive_site`` set; a flag comes before the file, None sets nothing.
+def metastore_client(flags: MetastoreFlags) -> MetastoreClient:
+    """Return what ``flags``, and the file that they name, set.
 
     Raises:
         ConfigError: a file cannot be read, or demands what is not supported.
     """
-    site = {} if hive_site is None else read_hive_site(hive_site)
-    _demand_supported(site, hive_site)
-    if uris is None:
-        uris = _either(site, "metastore.thrift.uris", "hive.metastore.uris") or URIS_DEFAULT
-        if _either(site, "metastore.thrift.uri.selection", "hive.metastore.uri.selection") in (
-            "RANDOM",
-            "random",
-        ):
-            several = uris.split(",")
-            random.shuffle(several)
-            uris = ",".join(several)
-    wanted = _either(site, "metastore.use.SSL", "hive.metastore.use.SSL").lower() in _TRUE
-    timeout = _either(
-        site, "metastore.client.socket.timeout", "hive.metastore.client.socket.timeout"
+    site = {} if flags.hive_site is None else read_hive_site(flags.hive_site)
+    timeout = _of(site, "client.socket.timeout")
+    return MetastoreClient(
+        uris=_uris(site) if flags.uris is None else flags.uris,
+        timeout_s=_seconds(timeout) if timeout else TIMEOUT_S_DEFAULT,
+        tls=_tls(site, flags),
+        login=_login(site, flags),
     )
-    tls = None
-    if wanted if use_ssl is None else use_ssl:
-        tls = _tls(site, truststore, truststore_password_file)
-    timeout_s = _seconds(timeout) if timeout else TIMEOUT_S_DEFAULT
-    return MetastoreClient(uris=uris, timeout_s=timeout_s, tls=tls)
 
 
-def _demand_supported(site: Mapping[str, str], path: Path | None) -> None:
-    if _either(site, "metastore.sasl.enabled", "hive.metastore.sasl.enabled").lower() in _TRUE:
-        text = "a metastore without Kerberos: hive.metastore.sasl.enabled is not supported yet"
-        raise ConfigError("hive_site", str(path), text)
-    mode = _either(site, "metastore.client.auth.mode", "hive.metastore.client.auth.mode")
-    if mode.upper() not in ("", "NOSASL"):
-        text = f"hive.metastore.client.auth.mode=NOSASL; {mode} is not supported yet"
-        raise ConfigError("hive_site", str(path), text)
+def _uris(site: Mapping[str, str]) -> str:
+    uris = site.get("metastore.thrift.uris") or site.get("hive.metastore.uris") or URIS_DEFAULT
+    selection = site.get("metastore.thrift.uri.selection") or _of(site, "uri.selection")
+    if selection.upper() not in ("", *SELECTIONS):
+        allowed = f"hive.metastore.uri.selection={' or '.join(SELECTIONS)}"
+        raise ConfigError("hive_site", selection, allowed)
+    if selection.upper() != "RANDOM":
+        return uris
+    several = uris.split(",")
+    random.shuffle(several)
+    return ",".join(several)
 
 
-def _tls(
-    site: Mapping[str, str], truststore: Path | None, password_file: Path | None
-) -> ssl.SSLContext:
-    password = _either(site, "metastore.truststore.password", "hive.metastore.truststore.password")
-    if truststore is None:
-        named = _either(site, "metastore.truststore.path", "hive.metastore.truststore.path")
-        truststore = Path(named) if named else None
-    if password_file is not None:
+def _login(site: Mapping[str, str], flags: MetastoreFlags) -> Login | None:
+    auth = _auth(site, flags)
+    if auth is MetastoreAuth.KERBEROS:
+        return _kerberos(site, flags)
+    if auth is MetastoreAuth.NONE:
+        return None
+    user = flags.user or _of(site, "client.plain.username")
+    if not user or flags.password_file is None:
+        allowed = "with plain, a user and --hive_metastore_password_file"
+        raise ConfigError("hive_metastore_user", user, allowed)
+    setting = "hive_metastore_password_file"
+    try:
+        password = read_secret(flags.password_file, setting=setting).rstrip("\r\n")
+    except FileNotFoundError:
+        raise ConfigError(setting, str(flags.password_file), "a file that exists") from None
+    if not password or "\0" in user + password:
+        raise ConfigError(setting, str(flags.password_file), "a file with a password")
+    return Plain(user, password)
+
+
+def _auth(site: Mapping[str, str], flags: MetastoreFlags) -> MetastoreAuth:
+    if flags.auth is not None:
         try:
-            password = password_file.read_text(encoding="utf-8").strip()
+            return MetastoreAuth(flags.auth.lower())
+        except ValueError:
+            raise ConfigError("hive_metastore_auth", flags.auth, ", ".join(MetastoreAuth)) from None
+    if _is_true(_of(site, "sasl.enabled")):
+        return MetastoreAuth.KERBEROS
+    mode = _of(site, "client.auth.mode").upper()
+    if mode not in ("", "NOSASL", "PLAIN"):
+        allowed = f"hive.metastore.client.auth.mode=NOSASL or PLAIN, not {mode}"
+        raise ConfigError("hive_site", str(flags.hive_site), allowed)
+    return MetastoreAuth.PLAIN if mode == "PLAIN" else MetastoreAuth.NONE
+
+
+def _kerberos(site: Mapping[str, str], flags: MetastoreFlags) -> Kerberos:
+    server = flags.server_principal or _of(site, "kerberos.principal")
+    if not _PRINCIPAL.fullmatch(server):
+        allowed = "with kerberos, the metastore's own, such as hive/_HOST@EXAMPLE.COM"
+        raise ConfigError("hive_metastore_kerberos_principal", server, allowed)
+    keytab = flags.keytab_file
+    if keytab is not None:
+        try:
+            keytab.open("rb").close()
+        except OSError as exc:
+            allowed = f"a readable file ({exc.strerror})"
+            raise ConfigError("keytab_file", str(keytab), allowed) from exc
+    load_gssapi()
+    return Kerberos(server=server, principal=flags.principal or "", keytab=keytab)
+
+
+def _tls(site: Mapping[str, str], flags: MetastoreFlags) -> ssl.SSLContext | None:
+    is_wanted = flags.use_ssl
+    if is_wanted is None:
+        is_wanted = _is_true(_of(site, "use.SSL"))
+    if not is_wanted:
+        return None
+    truststore, password = flags.truststore, _of(site, "truststore.password")
+    if truststore is None:
+        named = _of(site, "truststore.path")
+        truststore = Path(named) if named else None
+    file = flags.truststore_password_file
+    if file is not None:
+        try:
+            password = file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as exc:
             setting = "hive_metastore_truststore_password_file"
-            raise ConfigError(setting, str(password_file), f"a readable file ({exc})") from exc
+            raise ConfigError(setting, str(file), f"a readable file ({exc})") from exc
     context = ssl.create_default_context()
     if truststore is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody else
@@ -137,9 +209,13 @@ def _tls(
     return context
 
 
-def _either(site: Mapping[str, str], *names: str) -> str:
-    """Return the value of the first of ``names`` that is set, else the empty text."""
-    return next((site[name] for name in names if site.get(name)), "")
+def _of(site: Mapping[str, str], name: str) -> str:
+    """Return a setting of the metastore by its new or old name; empty if neither is set."""
+    return site.get(f"metastore.{name}") or site.get(f"hive.metastore.{name}") or ""
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() == "true"
 
 
 def _seconds(text: str) -> float:

@@ -46,7 +46,9 @@ from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
 from ...topics.objects.thrift import fields, read_text
 from .addresses import Address, AddressDied, Addresses
+from .hive_site import MetastoreFlags, metastore_client
 from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent
+from .sasl import Frames, Login, negotiation
 
 T = TypeVar("T")
 SizedT = TypeVar("SizedT", bound=Sized)
@@ -282,10 +284,10 @@ class Hms:
             raise SourceError(f"{failed}: {_reason(exc)}") from exc
 
     def _connected(self) -> "_Connection":
-        if self._connection is not None and self._connection.is_outlived:
-            self.close()
-        if self._connection is not None:
-            return self._connection
+        held = self._connection
+        if held is not None and not held.is_outlived and held.address is self._addresses.used:
+            return held
+        self.close()
         refusals = []
         left = len(self._addresses.all)
         for address in self._addresses.in_turn():
@@ -295,12 +297,24 @@ class Hms:
             try:
                 self._connection = _introduced(address, answer_s)
                 self.connections += 1
+                self._addresses.use(address)
             except OSError as exc:
                 address.die(since=began)
                 refusals.append(f"{address} ({_reason(exc)})")
             else:
                 return self._connection
         raise SourceError(f"no metastore reached: {', '.join(refusals)}")
+
+
+def connection(flags: MetastoreFlags) -> Hms:
+    """Return a metastore by its settings, which another process can be handed.
+
+    Raises:
+        ConfigError: a value is not allowed, or a file that is named cannot be read.
+    """
+    client = metastore_client(flags)
+    addresses = Addresses(client.uris, tls=client.tls, login=client.login)
+    return Hms(addresses, timeout_s=client.timeout_s)
 
 
 class _Batch:
@@ -370,7 +384,9 @@ class _Connection:
     def __init__(self, address: Address, *, timeout_s: float) -> None:
         self.address = address
         self._born = address.deaths
-        self.capture = Capture(address.host, address.port, tls=address.tls, timeout_s=timeout_s)
+        self.capture = Capture(
+            address.host, address.port, tls=address.tls, login=address.login, timeout_s=timeout_s
+        )
         protocol = self._protocol = accelerated(self.capture)
         self.client = HMSClient(iprot=protocol)
         self.slicer = Slicer(protocol)
@@ -392,9 +408,9 @@ class _Connection:
         self.capture.watch(received=self.address.note_answer, waiting=check)
 
     def introduce(self) -> None:
-        """Send the user's name to the server, as Hive's own client does."""
+        """Send the user's name to a server that believes one, as Hive's own client does."""
         user = _user()
-        if user is None:
+        if user is None or self.address.login is not None:
             return
         try:
             self.client.set_ugi(user, [user])
@@ -484,44 +500,38 @@ class _Connection:
         return self.slicer.read(ThriftHiveMetastore.get_table_objects_by_name_result, NAME_ONLY)
 
     def _table_by_table(self, db: str, names: list[str]) -> list[tuple[str, bytes]]:
-        def send(name: str) -> None:
+        """Read each of ``names`` by a call of its own, but those that are gone."""
+        result = ThriftHiveMetastore.get_table_req_result
+        found: list[tuple[str, bytes]] = []
+        for name in names:
+            self.capture.begin_reply()
             request = GetTableRequest(dbName=db, tblName=name, capabilities=CAPABILITIES)
             self.client.send_get_table_req(request)
-
-        result = ThriftHiveMetastore.get_table_req_result
-        found = self._one_by_one(names, send, result=result, naming=NAME_ONLY, wrapped=True)
-        return list(found.items())
+            with suppress(NoSuchObjectException):
+                found += self.slicer.read(result, NAME_ONLY, wrapped=True)
+        return found
 
     def partitions(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
         self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
+        asked = set(names)
+        found = self._partitions_by_names(db, table, names)
+        if found.keys() <= asked:
+            return found
+        # one was renamed while it was read, or this metastore escapes names in another way
+        several = {name: struct for name, struct in found.items() if name in asked}
+        for name in asked - several.keys():
+            self.capture.begin_reply()
+            # not get_partition_by_name: it returns the values in the name, not those of the object
+            for struct in self._partitions_by_names(db, table, [name]).values():
+                several[name] = struct
+        return several
+
+    def _partitions_by_names(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
+        """Read partitions by one call; the names are those that their values make."""
         self.client.send_get_partitions_by_names(db, table, names)
         slices = self.slicer.read(ThriftHiveMetastore.get_partitions_by_names_result, VALUES_ONLY)
         keys = partition_keys(names[0])
-        found = {partition_name(keys, values): struct for values, struct in slices}
-        if found.keys() <= set(names):
-            return found
-        # this metastore escapes values in names in another way
-        send = partial(self.client.send_get_partition_by_name, db, table)
-        result = ThriftHiveMetastore.get_partition_by_name_result
-        return self._one_by_one(names, send, result=result, naming=VALUES_ONLY)
-
-    def _one_by_one(
-        self,
-        names: list[str],
-        send: Callable[[str], None],
-        *,
-        result: Any,
-        naming: Spec,
-        wrapped: bool = False,
-    ) -> dict[str, bytes]:
-        """Read each of ``names`` by the call that ``send`` sends, but those that are gone."""
-        found = {}
-        for name in names:
-            self.capture.begin_reply()
-            send(name)
-            with suppress(NoSuchObjectException):
-                ((_, found[name]),) = self.slicer.read(result, naming, wrapped=wrapped)
-        return found
+        return {partition_name(keys, values): struct for values, struct in slices}
 
 
 def _user() -> str | None:
@@ -560,6 +570,7 @@ def _raw(event: Any, *, followed: str) -> RawEvent:
         message=event.message or "",
         message_format=event.messageFormat or "",
         catalog="" if catalog == followed else catalog,
+        at_s=event.eventTime or 0,
     )
 
 
@@ -578,13 +589,19 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
     """A socket as a Thrift transport, which records every byte since ``begin_reply``."""
 
     def __init__(
-        self, host: str, port: int, *, timeout_s: float, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_s: float,
+        tls: ssl.SSLContext | None = None,
+        login: Login | None = None,
     ) -> None:
         """Connect; ``timeout_s`` limits each wait for bytes, and may be changed.
 
         Raises:
             OSError: nobody listens there, or not within CONNECT_S_MAX; or ``tls`` does not trust
-                the server, or the server has none.
+                the server, or the server has none; or it does not accept ``login``.
         """
         self.timeout_s = timeout_s
         self.reply_bytes_max = REPLY_BYTES_MAX  # of the next replies
@@ -596,7 +613,11 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         if tls is not None:
             self._socket = _encrypted(self._socket, host, tls)
         self._request: list[bytes] = []
+        self._frames: Frames | None = None
+        self._has_answered = False
         self.begin_reply()
+        if login is not None:
+            self._log_in(login, host)
 
     def watch(self, *, received: Callable[[], None], waiting: Callable[[], None]) -> None:
         """Call ``received`` at each arrival; ``waiting`` every SLICE_S without: it may raise."""
@@ -626,7 +647,7 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         """Send the request."""
         request, self._request = b"".join(self._request), []
         self._socket.settimeout(self.timeout_s)
-        self._socket.sendall(request)
+        self._socket.sendall(request if self._frames is None else self._frames.sent(request))
 
     def read(self, sz: int) -> bytes:
         """Return at least one byte and at most ``sz``."""
@@ -643,7 +664,7 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         while held < reqlen:
             chunk = self._receive()
             if not chunk:
-                raise EOFError("the metastore closed the connection")
+                raise EOFError(self._closed())
             self.received_bytes += len(chunk)
             if self.received_bytes > self.reply_bytes_max:
                 raise _ReplyTooLong(f"reply of more than {self.reply_bytes_max} bytes")
@@ -653,6 +674,11 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         self._buffer = BytesIO(b"".join(parts))
         self._buffer_at = self.received_bytes - held
         return self._buffer
+
+    def _closed(self) -> str:
+        if self._has_answered:
+            return "the metastore closed the connection"
+        return "it closed the connection unanswered: does it demand TLS or hive_metastore_auth?"
 
     def _receive(self) -> bytes:
         ends_at = time.monotonic() + self.timeout_s
@@ -664,9 +690,44 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
                 if time.monotonic() >= ends_at:
                     raise
                 self._waiting()
-            else:
-                self._received()
-                return chunk
+                continue
+            self._received()
+            self._has_answered = self._has_answered or bool(chunk)
+            content = chunk if self._frames is None else self._frames.received(chunk)
+            if content or not chunk:
+                return content
+            ends_at = time.monotonic() + self.timeout_s
+
+    def _log_in(self, login: Login, host: str) -> None:
+        """Prove who we are; each wait of it is as short as that for a connection."""
+        self._socket.settimeout(min(self.timeout_s, CONNECT_S_MAX))
+        steps = negotiation(login, host)
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, int):
+                    step = steps.send(self._exactly(step))
+                else:
+                    self._socket.sendall(step)
+                    step = next(steps)
+        except StopIteration as end:
+            self._frames = Frames(end.value, frame_bytes_max=REPLY_BYTES_MAX)
+        except TimeoutError as exc:
+            self.close()
+            text = f"no answer to {login.mechanism}: is its hive.metastore.sasl.enabled set?"
+            raise ConnectionRefusedError(text) from exc
+        except OSError:
+            self.close()
+            raise
+
+    def _exactly(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            chunk = self._socket.recv(count - len(found))
+            if not chunk:
+                raise ConnectionRefusedError("it closed the connection during the login")
+            found += chunk
+        return found
 
     def close(self) -> None:
         """Close the socket; a thread that waits for a reply gets its end."""

@@ -26,7 +26,8 @@ class RawEvent:
     """One notification as the metastore sent it; its id alone does not identify it.
 
     ``digest``: 16 bytes that differ between events of one id. ``catalog``: empty if it is the one
-    that is followed; the log has the events of all.
+    that is followed; the log has the events of all. ``at_s``: when, by the metastore's clock, in
+    seconds since 1970; nothing that follows events depends on it.
     """
 
     id: int
@@ -36,6 +37,7 @@ class RawEvent:
     message: str
     message_format: str
     catalog: str = ""
+    at_s: int = field(default=0, compare=False)
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -22,13 +22,13 @@ from typing import Final
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.edits import Leaves
 from ...topics.objects.names import (
-    DatabaseKey,
     TableId,
     block_key,
     database_key,
+    is_database,
+    name_of_database,
     names_group,
     names_key,
-    parse_namespace_key,
     problem_key,
     rules_key,
     table_key,
@@ -141,8 +141,7 @@ class Namespace:
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases."""
-        keys = map(parse_namespace_key, self._topic.group_ids())
-        return tuple(sorted(key.db for key in keys if isinstance(key, DatabaseKey)))
+        return tuple(sorted(map(name_of_database, filter(is_database, self._topic.group_ids()))))
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -8,10 +8,11 @@ store does not have. Nothing of it leaves the process before the commit returned
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from ...topics.objects.names import group_of
+from ...topics.backports import StrEnum
+from ...topics.objects.names import TableId, group_of
 from ...topics.topic import Entry, Topic
+from ...topics.wire.messages import FileFacts
 
 
 class ChangeKind(StrEnum):
@@ -66,6 +67,32 @@ class WriteRow:
     at_us: int
     topic: int = 0
     version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow:
+    """Who holds the lease of ``table``: an id of 16 bytes, and ``owner``, its name for people."""
+
+    table: TableId
+    holder: bytes
+    owner: str
+    lease_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRow:
+    """What is known of the files of ``table`` in one of its incarnations, as of ``revision``.
+
+    ``facts`` replace those of the same partition, then the ``removed`` are deleted. With ``anew``
+    everything that was known before is deleted first.
+    """
+
+    table: TableId
+    incarnation: int
+    revision: int
+    anew: bool = False
+    facts: tuple[FileFacts, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from ...topics.topic import NAMESPACE, VALUE, Entry
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.messages import SOURCE_LOAD
 from ..model.versions import VersionLog
-from .modes import Mode, Policy
+from .modes import Mode, ModeState
 
 STEP_BYTES_MAX: Final = 48 << 10  # of one transaction: below a delta, so that it goes out whole
 STEP_ENTRIES_MAX: Final = 32  # 40 µs for each block that is re-stamped: below a turn's 2 ms
@@ -27,12 +27,12 @@ PAUSE_S: Final = 0.01  # between two steps: other changes take most of the turns
 
 
 class Backfill:
-    """The mode, and the entries to re-stamp; ``policy`` is what of it the store keeps."""
+    """The mode, and the entries to re-stamp; ``mode_state`` is what of it the store keeps."""
 
-    def __init__(self, version_log: VersionLog, policy: Policy) -> None:
-        self.policy = policy
+    def __init__(self, version_log: VersionLog, mode_state: ModeState) -> None:
+        self.mode_state = mode_state
         self._version_log = version_log
-        self._unsaved = False  # the store does not have ``policy``
+        self._unsaved = False  # the store does not have ``mode_state``
         self._topics: deque[int] = deque()  # to look through, the first is being re-stamped
         self._keys: deque[bytes] = deque()  # of the first topic, to re-stamp; read when it is first
         self._upto: dict[int, int] = {}  # by topic: the versions of the remainder
@@ -42,7 +42,7 @@ class Backfill:
     @property
     def mode(self) -> Mode:
         """The mode that holds."""
-        return self.policy.mode
+        return self.mode_state.mode
 
     @property
     def topics_left(self) -> int:
@@ -52,19 +52,19 @@ class Backfill:
     @property
     def deadline(self) -> float | None:
         """When the next step is due; None if nothing is to be re-stamped."""
-        return self._next_at if self.policy.remainder is not None else None
+        return self._next_at if self.mode_state.remainder is not None else None
 
     def change(self, mode: Mode) -> bool:
         """Let ``mode`` hold from now on; False if it does already."""
         if mode == self.mode:
             return False
-        self._set(self.policy.changed(mode, self._version_log.versions()))
+        self._set(self.mode_state.changed(mode, self._version_log.versions()))
         self._begin()
         return True
 
     def restamp(self, *, now: float, at_us: int) -> None:
         """Re-stamp the next entries, if they are due: one transaction of one topic."""
-        if self.policy.remainder is None or now < self._next_at:
+        if self.mode_state.remainder is None or now < self._next_at:
             return
         self._next_at = now + PAUSE_S
         if self._topics and not self._keys:
@@ -75,34 +75,34 @@ class Backfill:
         if self._topics and not self._keys:
             self._topics.popleft()
         if not self._topics:
-            self._set(Policy(self.mode))
+            self._set(ModeState(self.mode))
 
-    def take(self) -> Policy | None:
-        """Return the policy if the store does not have it; from then on it counts as stored."""
+    def take(self) -> ModeState | None:
+        """Return the mode_state if the store does not have it; from then on it counts as stored."""
         unsaved, self._unsaved = self._unsaved, False
-        return self.policy if unsaved else None
+        return self.mode_state if unsaved else None
 
     def check(self) -> None:
         """Assert every invariant."""
         assert self._topics or not self._keys
-        assert self.policy.remainder is not None or not self._topics
+        assert self.mode_state.remainder is not None or not self._topics
 
-    def _set(self, policy: Policy) -> None:
-        self.policy = policy
+    def _set(self, mode_state: ModeState) -> None:
+        self.mode_state = mode_state
         self._unsaved = True
 
     def _begin(self) -> None:
         """Look through every table topic, from the beginning."""
         self._keys.clear()
         self._topics.clear()
-        remainder, topics = self.policy.remainder, self._version_log.topics
+        remainder, topics = self.mode_state.remainder, self._version_log.topics
         if remainder is not None:
             self._topics.extend(number for number in topics if number != NAMESPACE)
             self._upto = dict(zip(topics, remainder.versions, strict=True))
 
     def _keys_of(self, number: int) -> list[bytes]:
         """Return the keys of one topic to re-stamp, a table's own after its blocks."""
-        topic, remainder = self._version_log.topics[number], self.policy.remainder
+        topic, remainder = self._version_log.topics[number], self.mode_state.remainder
         assert remainder is not None
         keys: list[bytes] = []
         for group in topic.group_ids():

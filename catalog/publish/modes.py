@@ -89,24 +89,24 @@ class Remainder:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ModeState:
     """The mode, and what is still to be backfilled since it changed; kept in the store."""
 
     mode: Mode = MODE_DEFAULT
     remainder: Remainder | None = None
 
-    def changed(self, mode: Mode, versions: Sequence[int]) -> "Policy":
-        """Return the policy with ``mode``, where the topics are at ``versions``."""
+    def changed(self, mode: Mode, versions: Sequence[int]) -> "ModeState":
+        """Return the mode_state with ``mode``, where the topics are at ``versions``."""
         if self.mode.withholds_nothing or mode == self.mode:
-            return Policy(mode, self.remainder)
+            return ModeState(mode, self.remainder)
         former = self.remainder.modes if self.remainder else ()
         modes = tuple(dict.fromkeys((*former, self.mode)))
         if len(modes) > FORMER_MODES_MAX:
             modes = (Mode(MINIMAL_MODE),)
-        return Policy(mode, Remainder(modes, tuple(versions)))
+        return ModeState(mode, Remainder(modes, tuple(versions)))
 
 
-POLICY_DEFAULT: Final = Policy()
+MODE_STATE_DEFAULT: Final = ModeState()
 
 
 def parse_mode(name: str, overrides: str) -> Mode:
@@ -150,35 +150,35 @@ def stub_if_large(entry: Entry) -> Entry:
     return stub(entry) if is_large(entry) else entry
 
 
-def pack_policy(policy: Policy) -> str:
-    """Return the text of ``policy`` for the store."""
-    remainder = policy.remainder
+def pack_mode_state(mode_state: ModeState) -> str:
+    """Return the text of ``mode_state`` for the store."""
+    remainder = mode_state.remainder
     return json.dumps(
         {
-            "mode": _pair(policy.mode),
+            "mode": _pair(mode_state.mode),
             "owed": [_pair(mode) for mode in remainder.modes] if remainder else [],
             "versions": remainder.versions if remainder else [],
         }
     )
 
 
-def unpack_policy(text: str) -> Policy:
-    """Return the policy that ``pack_policy`` packed; an empty text is that of a new store.
+def unpack_mode_state(text: str) -> ModeState:
+    """Return the mode_state that ``pack_mode_state`` packed; an empty text is that of a new store.
 
     Raises:
         ValueError: the text is malformed.
         ConfigError: there is no such mode.
     """
     if not text:
-        return Policy()
+        return ModeState()
     try:
         fields = json.loads(text)
         mode = parse_mode(*fields["mode"])
         modes = tuple(parse_mode(*pair) for pair in fields["owed"])
         versions = tuple(int(version) for version in fields["versions"])
     except (KeyError, TypeError) as exc:
-        raise ValueError(f"no policy: {text[:80]!r}") from exc
-    return Policy(mode, Remainder(modes, versions) if modes else None)
+        raise ValueError(f"no mode_state: {text[:80]!r}") from exc
+    return ModeState(mode, Remainder(modes, versions) if modes else None)
 
 
 def _pair(mode: Mode) -> tuple[str, str]:

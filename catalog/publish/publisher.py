@@ -13,17 +13,26 @@ filed are bounded. A delta that is not sent, or is lost, is a gap to the hub, wh
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from math import inf
 from random import Random
 from typing import Final
 
+from ...topics.backports import StrEnum
 from ...topics.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
-from ...topics.errors import WireError
+from ...topics.errors import ConfigError, WireError
+from ...topics.keys.clients import checked_keys, readable_by_older_hubs
+from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import LOST, SUSPECT, Liveness
 from ...topics.topic import FULL, Entry, Topic, stub
 from ...topics.wire.codec import row_bytes
-from ...topics.wire.header import DELTA_BYTES_MAX, FEATURES, PROTOCOL, PROTOCOL_MIN
+from ...topics.wire.header import (
+    CLIENT_LISTS,
+    DELTA_BYTES_MAX,
+    FEATURES,
+    NEXT_KEYS,
+    PROTOCOL,
+    PROTOCOL_MIN,
+)
 from ...topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -32,6 +41,7 @@ from ...topics.wire.messages import (
     Bye,
     Cancel,
     CatchUp,
+    ClientList,
     Credit,
     Delta,
     Filed,
@@ -40,6 +50,7 @@ from ...topics.wire.messages import (
     Hello,
     Message,
     Refused,
+    ServerKeys,
     Wanted,
     Welcome,
 )
@@ -60,6 +71,7 @@ SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garba
 WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
 # Between two epochs for one hub, doubled by each: two catalogds must not race through epochs.
 AHEAD_S: Final = 1.0
+CLIENTS_AGAIN_S: Final = 10.0  # until the list is sent again: a lost one would leave keys admitted
 AHEAD_S_MAX: Final = 60.0
 TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
 # The hub restarted, or follows another start.
@@ -92,6 +104,7 @@ class PublishedState:
 
     ``topics`` are by ``topic_ids``, and hold what is committed whenever a publisher is called.
     ``starts`` are those of the current epoch, the last is the running one. ``mode`` is as stored.
+    ``clients`` is the text of the list of clients; empty: there is none to send.
     """
 
     topics: Mapping[int, Topic]
@@ -100,6 +113,7 @@ class PublishedState:
     catalog_name: str
     watermark: int = 0
     mode: Mode = MODE_DEFAULT
+    clients: bytes = b""
 
     @property
     def position(self) -> tuple[int, int]:
@@ -139,6 +153,13 @@ class MintAbove:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """The hub says that these are its public keys, the current one and the next."""
+
+    keys: PublicKeys
+
+
+@dataclass(frozen=True, slots=True)
 class Entered:
     """Log that the publisher has entered ``state`` because of ``reason``."""
 
@@ -146,7 +167,7 @@ class Entered:
     reason: str
 
 
-Effect = Reconnect | Send | Put | MintAbove | Entered
+Effect = Reconnect | Send | Put | MintAbove | Learned | Entered
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +255,10 @@ class Publisher:
         self._liveness: dict[int, Liveness] = {}
         self._probed: set[int] = set()
         self._welcomed: set[int] = set()
+        self._takes_lists = False  # whether the hub that welcomed us knows ClientList
+        self._takes_next_keys = False  # and next keys in it
+        self._clients = b""  # the list that the hub was sent on its present connection
+        self._clients_at = 0.0  # seconds: when it is sent again
         self._have: Have | None = None
         self._failures = 0
         self._connect_at = 0.0
@@ -308,6 +333,7 @@ class Publisher:
         if self.state == State.WAITING:
             return self._connect(now) if now >= self._connect_at else ()
         effects = self._watch(now)
+        effects = (*effects, *self._send_clients(now))
         if self._announced and now >= self._heartbeat_at:
             effects = (*effects, self._heartbeat(now))
         return (*effects, *self._turn())
@@ -331,6 +357,8 @@ class Publisher:
         match message:
             case Welcome():
                 return self._on_welcome(channel, message, now)
+            case ServerKeys(hub=current, hub_next=following):
+                return self._on_keys(current, following)
             case Have():
                 return self._on_have(message, now)
             case Filed():
@@ -357,7 +385,17 @@ class Publisher:
             return self._leave("another hub answers at this address", now=now)
         self.hub = message.hub
         self._welcomed.add(channel)
-        return self._compare(now) if self.state == State.CONNECTING else ()
+        self._takes_lists = bool(message.features & CLIENT_LISTS)
+        self._takes_next_keys = bool(message.features & NEXT_KEYS)
+        lists = self._send_clients(now)
+        return (*lists, *(self._compare(now) if self.state == State.CONNECTING else ()))
+
+    def _on_keys(self, current: str, following: str) -> tuple[Effect, ...]:
+        try:
+            return (Learned(checked_keys(current, following, setting="the hub's keys")),)
+        except ConfigError:
+            self.counts.strange += 1
+            return ()
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
         position = message.epoch, message.start
@@ -485,6 +523,17 @@ class Publisher:
         )
         return Send(CONTROL_CHANNEL, heartbeat)
 
+    def _send_clients(self, now: float) -> tuple[Effect, ...]:
+        """Send the hub the list of clients, unless it has been sent this one a moment ago."""
+        clients = self._published.clients
+        if not clients or not self._takes_lists or CONTROL_CHANNEL not in self._welcomed:
+            return ()
+        if clients == self._clients and now < self._clients_at:
+            return ()
+        self._clients, self._clients_at = clients, now + CLIENTS_AGAIN_S
+        text = clients if self._takes_next_keys else readable_by_older_hubs(clients)
+        return (Send(CONTROL_CHANNEL, ClientList(text=text)),)
+
     def _turn(self) -> tuple[Effect, ...]:
         sends = self._sender.turn(TURN_BYTES)
         self.counts.chunks += len(sends)
@@ -517,6 +566,7 @@ class Publisher:
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
+        self._clients = b""
         return self._move(State.WAITING, reason)
 
     def _move(self, state: State, reason: str) -> tuple[Effect, ...]:

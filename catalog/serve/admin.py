@@ -298,7 +298,7 @@ class AdminOrders:
             self._invalidate_some(job, at_us)
         elif job.tables and job.data and not self._is_missing(job):
             self._raise_data_of_some(job, at_us)
-        elif job.tables:  # also a new table whose event is still to arrive
+        elif job.tables:  # also one that the metastore has listed, and no event has reported yet
             self._refresh_some(job)
         return not job.tables and job.seq is None
 

@@ -6,29 +6,37 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Final, Protocol
 
 from ...topics.bulk import Send
-from ...topics.errors import UsageError, WireError
+from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
 from ...topics.keys.clients import Client, ClientRole
 from ...topics.objects.names import TableId
+from ...topics.policy import Policy
 from ...topics.wire.messages import (
     Bye,
     Cancel,
     Compare,
     Compared,
     Credit,
+    Grant,
+    Granted,
     Inspect,
     Inspected,
+    Lease,
+    Leased,
     Message,
     Order,
     OrderKind,
     Pull,
     Refused,
     Report,
+    Scan,
+    Sweep,
     Sync,
     Synced,
     Validate,
@@ -40,13 +48,33 @@ from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
 from ..model.lineage import Claim
 from ..model.tables import Namespace, Tables
-from ..model.versions import VersionLog
+from ..model.versions import LeaseRow, VersionLog
 from .admin import AdminOrders
-from .history import HistoryRead, ReadHistory, parse_history
+from .change_log import LOG, parse_log
+from .grants import Grants
+from .history import parse_bound, parse_changes, parse_history
+from .history_thread import (
+    HistoryOrder,
+    HistoryRead,
+    OfTable,
+    ReadBound,
+    ReadChanges,
+    ReadCuts,
+    ReadFiles,
+    ReadHistory,
+    ReadLog,
+    ReadPage,
+    ReadVersions,
+)
+from .leases import Full, Leases
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests
 from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
+from .scans import VERSIONS, parse_cuts
+from .sweeps import Sweeps, parse_files
+from .visibility import common, plain, without_claims
+from .visibility import fault as hidden_why
 
 
 class Core(Protocol):
@@ -71,19 +99,25 @@ class Core(Protocol):
         """Return the status table ``what``; raise UsageError if there is none."""
 
 
+UNRESTRICTED_MAX: Final = 16_384  # peers: four times as many as there may be clients
+
 COUNTED: Final[Mapping[type[Message], str]] = {
     Pull: "pulls",
+    Scan: "scans",
     Sync: "syncs",
     Order: "orders",
     Report: "reports",
 }
 
 
-ALONE_MAY: Final[Mapping[type[Message], ClientRole]] = {
-    Order: ClientRole.OPERATOR,
-    Report: ClientRole.DRIVER,
+ALONE_MAY: Final[Mapping[type[Message], tuple[ClientRole, ...]]] = {
+    Order: (ClientRole.OPERATOR,),
+    Report: (ClientRole.DRIVER,),
+    Grant: (ClientRole.DRIVER, ClientRole.OPERATOR),
+    Lease: (ClientRole.DRIVER, ClientRole.OPERATOR),
+    Sweep: (ClientRole.DRIVER, ClientRole.OPERATOR),
 }
-"""What one role alone may send; all others that read may send the rest."""
+"""What these roles alone may send; all others that read may send the rest."""
 
 
 def role_fault(client: Client, kind: type[Message]) -> str:
@@ -91,10 +125,11 @@ def role_fault(client: Client, kind: type[Message]) -> str:
     its = f"the key {client.name} has role {client.role}"
     if not client.role.reads:
         return f"{its}, which may not read: topicast keys add makes another"
-    needed = ALONE_MAY.get(kind, client.role)
-    if needed is client.role:
+    needed = ALONE_MAY.get(kind, (client.role,))
+    if client.role in needed:
         return ""
-    return f"{its}, and {kind.__name__} takes {needed}: topicast keys add makes another"
+    takes = f"{kind.__name__} takes {' or '.join(needed)}"
+    return f"{its}, and {takes}: topicast keys add makes another"
 
 
 class Dispatcher:
@@ -112,10 +147,15 @@ class Dispatcher:
         report_acks: ReportAcks,
         replies: Replies,
         version_log: VersionLog,
+        leases: Leases,
+        sweeps: Sweeps,
         core: Core,
     ) -> None:
         """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
         self.counts = dict.fromkeys((*COUNTED.values(), "refused"), 0)  # since the start
+        self.grants = Grants()
+        self._leases = leases
+        self._sweeps = sweeps
         self._core = core
         self._namespace = namespace
         self._tables = tables
@@ -134,7 +174,10 @@ class Dispatcher:
         self._name_check = name_check
         self._version_log = version_log
         self._replies = replies
-        self._histories: list[ReadHistory] = []  # to be read
+        self._histories: list[HistoryOrder] = []  # what is to be read from the store
+        self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
+        """Peers whose key sees everything, the last that was heard of last; others read plain
+        refusals."""
 
     @property
     def waiting(self) -> int:
@@ -167,12 +210,20 @@ class Dispatcher:
         if fault:
             self._replies.refuse(peer, request_id(message), Refusal.ROLE, why=fault)
             return
+        policy = client.policy
+        self._note_peer(peer, policy)
+        if isinstance(message, Pull | Validate):
+            message = without_claims(message, policy)
         if type(message) in COUNTED:
             self.counts[COUNTED[type(message)]] += 1
         match message:
-            case Pull() | Validate() | Order() | Report() if self._is_early(message):
+            case Pull() | Scan() | Validate() | Order() | Report() | Sweep() if self._is_early(
+                message
+            ):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
+            case Pull(db=db, table=table) if hidden := hidden_why((db, table), policy):
+                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=hidden)
             case Pull():
                 self._pull_server.on_pull(peer, message, now=now)
             case Sync():
@@ -185,9 +236,23 @@ class Dispatcher:
                 self._admin.on_order(peer, message, now=now, at_us=at_us)
             case Report():
                 begun = self._loader.polls_begun if self._poller.enabled else None
-                self._report_acks.on_report(peer, message, polls_begun=begun, now=now)
+                self._report_acks.on_report(
+                    peer, message, policy=policy, polls_begun=begun, now=now
+                )
             case Inspect():
-                self._on_inspect(peer, message)
+                self._on_inspect(peer, message, policy)
+            case Grant():
+                self._on_grant(peer, message, client=client, now=now)
+            case Lease(db=db, table=table) if hidden := hidden_why((db, table), policy):
+                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=hidden)
+            case Lease():
+                self._on_lease(peer, message, now)
+            case Sweep(db=db, table=table) if hidden := hidden_why((db, table), policy):
+                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=hidden)
+            case Sweep():
+                self._on_sweep(peer, message, at_us)
+            case Scan():
+                self._histories.append(ReadPage(peer=peer, scan=message, policy=policy))
             case Credit(stream=stream, amount=amount):
                 self._pull_server.on_credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
@@ -209,13 +274,13 @@ class Dispatcher:
         begun = self._loader.polls_begun
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
-    def take_histories(self) -> tuple[ReadHistory, ...]:
-        """Remove and return the histories that are to be read."""
+    def take_histories(self) -> tuple[HistoryOrder, ...]:
+        """Remove and return what is to be read from the store."""
         histories, self._histories = tuple(self._histories), []
         return histories
 
     def on_history(self, fact: HistoryRead) -> None:
-        """Answer a request for a history."""
+        """Answer a request with what was read from the store."""
         self._replies.add(fact.peer, fact.answer)
 
     def on_withdrawn(self, table: TableId, error: str) -> None:
@@ -241,9 +306,21 @@ class Dispatcher:
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._replies.refuse(sync.peer, sync.request, Refusal.SOURCE, why=why)
         parts = self._pull_server.turn(now=now, position=self._core.position)
-        replies = self._replies.take()
+        replies = tuple(map(self._for_peer, self._replies.take()))
         self.counts["refused"] += sum(isinstance(one.message, Refused) for one in replies)
         return (*replies, *parts)
+
+    def _note_peer(self, peer: bytes, policy: Policy | None) -> None:
+        self._unrestricted.pop(peer, None)
+        if policy is None:
+            self._unrestricted[peer] = None
+        if len(self._unrestricted) > UNRESTRICTED_MAX:
+            self._unrestricted.popitem(last=False)
+
+    def _for_peer(self, send: Send) -> Send:
+        if send.peer in self._unrestricted or not isinstance(send.message, Refused):
+            return send
+        return replace(send, message=plain(send.message))
 
     def _is_early(self, message: Message) -> bool:
         mode = isinstance(message, Order) and message.order == OrderKind.MODE
@@ -286,6 +363,37 @@ class Dispatcher:
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
         self._replies.add(peer, answer)
 
+    def _on_grant(self, peer: bytes, grant: Grant, *, client: Client, now: float) -> None:
+        try:
+            lease_s = self.grants.add(client, grant.public, lease_s=grant.lease_s, now=now)
+        except UsageError as error:
+            self._replies.refuse(peer, grant.request, Refusal.CLAIM, why=str(error))
+            return
+        self._replies.add(peer, Granted(request=grant.request, lease_s=lease_s))
+
+    def _on_lease(self, peer: bytes, lease: Lease, now: float) -> None:
+        table, lease_s = (lease.db, lease.table), 0
+        row = LeaseRow(table=table, holder=lease.holder, owner=lease.owner, lease_s=lease.lease_s)
+        try:
+            if lease.lease_s:
+                lease_s = self._leases.take(row, renew=lease.renew, now=now)
+            else:
+                self._leases.end(table, lease.holder, now=now)
+        except LeaseHeld as error:
+            self._replies.refuse(peer, lease.request, Refusal.HELD, why=str(error))
+        except Full as error:
+            self._replies.refuse(peer, lease.request, Refusal.BUSY, why=str(error))
+        else:
+            self._replies.add(peer, Leased(request=lease.request, lease_s=lease_s))
+
+    def _on_sweep(self, peer: bytes, sweep: Sweep, at_us: int) -> None:
+        try:
+            self._replies.add(peer, self._sweeps.apply(sweep, at_us=at_us))
+        except NoSuchObject as error:
+            self._replies.refuse(peer, sweep.request, Refusal.NO_OBJECT, why=error.name)
+        except UsageError as error:
+            self._replies.refuse(peer, sweep.request, Refusal.CLAIM, why=str(error))
+
     def _on_validate(self, peer: bytes, validate: Validate) -> None:
         epoch, start = self._core.position
         stale = stale_claims(
@@ -294,18 +402,35 @@ class Dispatcher:
         answer = Validated(request=validate.request, epoch=epoch, start=start, stale=stale)
         self._replies.add(peer, answer)
 
-    def _on_inspect(self, peer: bytes, inspect: Inspect) -> None:
+    def _on_inspect(self, peer: bytes, inspect: Inspect, policy: Policy | None) -> None:
         try:
-            table = parse_history(inspect.what)
-            if table is not None:
-                order = ReadHistory(peer=peer, request=inspect.request, table=table)
-                self._histories.append(order)
+            order = self._history_order(peer, inspect, policy)
+            if order is not None:
+                named = order.table if isinstance(order, OfTable) else None
+                hidden = hidden_why(named, policy) if named is not None else ""
+                if hidden:
+                    self._replies.refuse(peer, inspect.request, Refusal.NOT_VISIBLE, why=hidden)
+                else:
+                    self._histories.append(order)
                 return
-            found = self._core.inspect(inspect.what)
+            found = common(self._core.inspect(inspect.what), policy)
         except UsageError as error:
             self._replies.refuse(peer, inspect.request, Refusal.UNKNOWN, why=str(error))
             return
         self._replies.add(peer, replace(found, request=inspect.request))
+
+    def _history_order(
+        self, peer: bytes, inspect: Inspect, policy: Policy | None
+    ) -> HistoryOrder | None:
+        """Return what is to be read from the store for ``inspect``; None if it is nothing of it."""
+        found = parse_files(inspect.what)
+        if found is None:
+            return _history_order(peer, inspect, policy)
+        table, after = found
+        incarnation = self._sweeps.incarnation(table)
+        return ReadFiles(
+            peer=peer, request=inspect.request, table=table, incarnation=incarnation, after=after
+        )
 
     def _synced(self, request: int) -> Synced:
         epoch, start = self._core.position
@@ -316,3 +441,28 @@ class Dispatcher:
             event_id=self._poller.watermark,
             versions=self._version_log.versions(),
         )
+
+
+def _history_order(peer: bytes, inspect: Inspect, policy: Policy | None) -> HistoryOrder | None:
+    """Return what is to be read from the store for ``inspect``; None if it is nothing of it.
+
+    Raises:
+        UsageError: it begins like one of these, and goes on wrongly.
+    """
+    what, request = inspect.what, inspect.request
+    if what == VERSIONS:
+        return ReadVersions(peer=peer, request=request)
+    if (span := parse_changes(what)) is not None:
+        return ReadChanges(peer=peer, request=request, span=span, policy=policy)
+    if (bound := parse_bound(what)) is not None:
+        return ReadBound(peer=peer, request=request, bound=bound)
+    if what == LOG:
+        return ReadLog(peer=peer, request=request, after=None)
+    if (after := parse_log(what)) is not None:
+        return ReadLog(peer=peer, request=request, after=after, policy=policy)
+    if (cuts := parse_cuts(what)) is not None:
+        topic, size = cuts
+        return ReadCuts(peer=peer, request=request, topic=topic, every_bytes=size, policy=policy)
+    if (table := parse_history(what)) is not None:
+        return ReadHistory(peer=peer, request=request, table=table)
+    return None

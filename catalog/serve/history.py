@@ -1,38 +1,42 @@
 """The change history of a table as operators read it: when, what, by which way, before and after.
 
-    Inspect history@db.table ──▶ HistoryThread ──▶ Inspected | Refused
-
-It is read from the store's file in a thread of its own, so that no commit waits for it.
+Read from the store's file, by the history thread.
 """
 
-import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
-from queue import SimpleQueue
-from typing import Final
+from typing import Final, NamedTuple
 
-from ...topics.errors import WireError
-from ...topics.objects.names import TableId, name_of, parse_table_name, table_key, table_name
+from ...topics.errors import UsageError
+from ...topics.objects.names import TableId, group_of, name_of, parse_table_name, table_key
+from ...topics.objects.properties import different, partition_properties, table_properties
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
-from ...topics.objects.values import LOADING, TableValue, decode_block, decode_table_value
-from ...topics.topic import Entry, table_topic
-from ...topics.wire.messages import SOURCE_LOAD, Inspected, Refused, Source
-from ...topics.wire.refusal import Refusal
+from ...topics.objects.values import (
+    LOADING,
+    PartitionRecord,
+    TableValue,
+    decode_block,
+    decode_table_value,
+)
+from ...topics.policy import Policy
+from ...topics.topic import NAMESPACE, Entry
+from ...topics.wire.header import FRAME_BYTES_MAX
+from ...topics.wire.messages import SOURCE_LOAD, Source
 from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
 PREFIX: Final = "history@"
+CHANGES: Final = "changes@"  # then topic:epoch:after:until:skip, see Span
+ENTRIES: Final = "entries@"  # then topic:epoch:after:count, see Bound
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")
 ENTRIES_MAX: Final = 4000  # of a table, that one request reads: each names up to 64 partitions
 ROWS_MAX: Final = 1000  # of an answer
-TEXT_CHARS_MAX: Final = 500  # of what was there before and after: an answer takes 1 MB at most
-WAITING_MAX: Final = 16  # orders that wait for the thread
-BUSY_MS: Final = 1000  # then an order beyond them may come again
+NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
+CHANGES_MAX: Final = 5000  # rows of an answer about a topic: their numbers take 200 KB
+ROWS_BYTES_MAX: Final = FRAME_BYTES_MAX // 2  # their texts; the rest of a frame is for numbers
 NAMED_MAX: Final = 100  # partitions of one transaction
 SOURCES: Final[Mapping[int, str]] = {
     Source.LOAD: "load",
@@ -47,72 +51,6 @@ SOURCES: Final[Mapping[int, str]] = {
 Row = tuple[int, str, str, str, int, str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadHistory:
-    """Effect: read the history of ``table`` for this request; answered by ``HistoryRead``."""
-
-    peer: bytes
-    request: int
-    table: TableId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRead:
-    """Fact: the answer to ``ReadHistory``."""
-
-    peer: bytes
-    answer: Inspected | Refused
-
-
-class HistoryThread:
-    """One thread that reads the store's file; orders in, facts to ``deliver``."""
-
-    def __init__(self, path: Path, *, num_topics: int, deliver: Callable[[HistoryRead], None]):
-        self._path = path
-        self._num_topics = num_topics
-        self._deliver = deliver
-        self._orders: SimpleQueue[ReadHistory | None] = SimpleQueue()  # None ends the thread
-        self._thread = threading.Thread(target=self._work, name="history", daemon=True)
-
-    def start(self) -> None:
-        """Begin to work."""
-        self._thread.start()
-
-    def order(self, order: ReadHistory) -> None:
-        """Have the thread perform ``order``, or refuse it at once if too many wait."""
-        if self._orders.qsize() < WAITING_MAX:
-            self._orders.put(order)
-            return
-        why = f"{WAITING_MAX} histories are to be read before this one"
-        self._deliver(_refused(order, Refusal.BUSY, why, retry_ms=BUSY_MS))
-
-    def close(self) -> None:
-        """Take no more orders; return when the thread has ended."""
-        self._orders.put(None)
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _work(self) -> None:
-        while (order := self._orders.get()) is not None:
-            self._deliver(self._read(order))
-
-    def _read(self, order: ReadHistory) -> HistoryRead:
-        topic = table_topic(*order.table, self._num_topics)
-        try:
-            with closing(HistoryReader(self._path)) as reader, reader.moment():
-                rows = table_history(reader, topic, order.table)
-        except (sqlite3.Error, WireError) as error:
-            why = f"the history of {table_name(*order.table)} cannot be read: {error}"
-            return _refused(order, Refusal.UNREADABLE, why)
-        found = Inspected(request=order.request, columns=COLUMNS, rows=tuple(rows))
-        return HistoryRead(peer=order.peer, answer=found)
-
-
-def _refused(order: ReadHistory, code: Refusal, why: str, *, retry_ms: int = 0) -> HistoryRead:
-    answer = Refused(request=order.request, code=code, message=why, retry_ms=retry_ms)
-    return HistoryRead(peer=order.peer, answer=answer)
-
-
 def table_history(reader: HistoryReader, topic: int, table: TableId) -> list[Row]:
     """Return what has become of ``table`` and its partitions, the newest first.
 
@@ -122,21 +60,111 @@ def table_history(reader: HistoryReader, topic: int, table: TableId) -> list[Row
     group = table_key(*table)
     own = reader.present(topic, group)
     rows: list[Row] = []
+    left_bytes = ROWS_BYTES_MAX
     found = reader.replacements(topic, group, count=ENTRIES_MAX)
     for _, some in groupby(found, key=attrgetter("version")):
         step = _Step(group, list(some), own)
-        rows += step.rows()
         own = step.before
-        if len(rows) >= ROWS_MAX:
+        for row in map(step.row, step.changes()):
+            left_bytes -= sum(len(cell.encode()) for cell in row if isinstance(cell, str))
+            if left_bytes < 0 or len(rows) == ROWS_MAX:
+                return rows
+            rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The transactions of ``topic`` in ``(after, until]``, but for the first ``skip`` rows."""
+
+    epoch: int
+    topic: int
+    after: int
+    until: int
+    skip: int
+
+
+def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = None) -> list[Row]:
+    """Return what has become of the tables of a topic that ``policy`` sees, the oldest first.
+
+    They are as many as a frame holds.
+
+    Every partition is named. Who continues asks for what comes after the version before the last
+    one received, and skips the rows of that one: they are the same each time.
+
+    Raises:
+        UsageError: it is the topic of the names.
+        HistoryGone: the history begins later, or is of another epoch.
+        WireError: the store holds what is no table.
+    """
+    if span.topic == NAMESPACE:
+        raise UsageError("names change with their tables: ask for the changes of table topics")
+    reader.demand_epoch(span.epoch)
+    rows: list[Row] = []
+    left_bytes, skip = ROWS_BYTES_MAX, span.skip
+    for replaced in reader.steps(span.topic, after=span.after, until=span.until):
+        group, version = group_of(replaced[0].key), replaced[0].version
+        if policy is not None and not policy.sees_group(span.topic, group):
+            continue
+        own = reader.entry_at(span.topic, group, version)
+        step = _Step(group, replaced, own, named_max=None)
+        changes = step.changes()
+        wanted, skip = changes[skip:], max(0, skip - len(changes))
+        for row in map(step.row, wanted):
+            left_bytes -= sum(len(cell.encode()) for cell in row if isinstance(cell, str))
+            if rows and (left_bytes < 0 or len(rows) == CHANGES_MAX):
+                return rows
+            rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """The first transactions of ``topic`` behind ``after``, of ``count`` entries together."""
+
+    epoch: int
+    topic: int
+    after: int
+    count: int
+
+
+def bounded(reader: HistoryReader, bound: Bound) -> int:
+    """Return the version of the last transaction of ``bound``; at least one is in it, if any is.
+
+    Raises:
+        HistoryGone: the history begins later, or is of another epoch.
+    """
+    reader.demand_epoch(bound.epoch)
+    last, left = bound.after, bound.count
+    for version, entries in reader.sizes(bound.topic, after=bound.after):
+        left -= entries
+        if left < 0 and last > bound.after:
             break
-    return rows[:ROWS_MAX]
+        last = version
+    return last
+
+
+class _Changed(NamedTuple):
+    """An object that a transaction changed; ``texts`` returns what differs, which takes longer."""
+
+    name: str
+    kind: ChangeKind
+    texts: Callable[[], tuple[str, str]]
 
 
 class _Step:
     """What one transaction did to a table."""
 
-    def __init__(self, group: bytes, replaced: Sequence[Replacement], own: Entry | None) -> None:
-        """``own``: the table's own entry after it."""
+    def __init__(
+        self,
+        group: bytes,
+        replaced: Sequence[Replacement],
+        own: Entry | None,
+        *,
+        named_max: int | None = NAMED_MAX,
+    ) -> None:
+        """``own``: the table's own entry after it. ``named_max``: partitions; None: all."""
+        self._named_max = named_max
         self._name = name_of(group)
         self._first = replaced[0]
         self._own = next((one for one in replaced if one.key == group), None)
@@ -144,74 +172,100 @@ class _Step:
         self.before = own if self._own is None else self._own.before
         self._values = _decoded(self.before), _decoded(own)
 
-    def rows(self) -> list[Row]:
-        """Return a row for each object that was changed."""
-        if self._first.lost:
-            return [self._row(self._name, ChangeKind.DROPPED, ("more than is kept", ""))]
-        before, after = self._values
-        if self._first.source == SOURCE_LOAD:
-            kind = ChangeKind.LOADED if after is not None else ChangeKind.UNLOADED
-            return [self._row(self._name, kind, ("", ""))] if self._own is not None else []
-        whole = self._own is not None and (self._own.before is None or self._own.after is None)
-        rows = [] if self._own is None else self._table_rows(self._own)
-        loaded = after is not None and before is not None and before.partitions == LOADING
-        partitions = [] if whole or loaded else self._partition_rows()
-        if partitions and rows and rows[0][2] == ChangeKind.DATA and not any(rows[0][-2:]):
-            return partitions  # the table's own entry says no more than these
-        return rows + partitions
+    def changes(self) -> list[_Changed]:
+        """Return the objects that were changed.
 
-    def _table_rows(self, own: Replacement) -> list[Row]:
+        With a table that is created its partitions are; one that is dropped stands for its own.
+        Partitions that are loaded, or unloaded, have not changed.
+        """
+        if self._first.lost:
+            return [self._of_table(ChangeKind.DROPPED, ("more than is kept", ""))]
+        own = [] if self._own is None else self._table_changes(self._own)
+        if self._first.source == SOURCE_LOAD or not self._knows_partitions():
+            return own
+        partitions = self._partition_changes()
+        if partitions and own and own[0].kind == ChangeKind.DATA and not any(own[0].texts()):
+            return partitions  # the table's own entry says no more than these
+        return own + partitions
+
+    def row(self, changed: _Changed) -> Row:
+        """Return the row of one of ``changes``."""
+        one = self._first
+        before, after = changed.texts()
+        source = SOURCES[one.source]
+        return one.at_us, changed.name, str(changed.kind), source, one.version, before, after
+
+    def _knows_partitions(self) -> bool:
+        """Return whether those that came and went with this step are those that changed."""
+        if self._own is not None and self._own.before is None:
+            return True
+        return all(one is not None and one.partitions != LOADING for one in self._values)
+
+    def _table_changes(self, own: Replacement) -> list[_Changed]:
+        before, after = self._values
+        if after is None and own.after is not None:
+            return [self._of_table(ChangeKind.UNLOADED)]
+        if self._first.source == SOURCE_LOAD or (before is None and own.before is not None):
+            return [self._of_table(ChangeKind.LOADED)]
         old, new = (None if value is None else _table(value) for value in self._values)
-        texts = _different(_properties(old), _properties(new))
+        texts = different(table_properties(old), table_properties(new))
         if own.before is None:
             kind = ChangeKind.CREATED
         elif own.after is None:
             kind = ChangeKind.DROPPED
         elif old is not None and new is not None and not any(texts):
-            if own.after.data_version <= own.before.data_version:
+            if before is not None and before.partitions == LOADING:
+                kind = ChangeKind.LOADED
+            elif after is not None and after.partitions == LOADING:
+                kind = ChangeKind.UNLOADED
+            elif own.after.data_version > own.before.data_version:
+                kind = ChangeKind.DATA
+            else:
                 return []  # of its partitions
-            kind = ChangeKind.DATA
         else:
             again = own.after.schema_version > own.before.schema_version
             kind = ChangeKind.SCHEMA if again else ChangeKind.DATA
-        return [self._row(self._name, kind, texts)]
+        return [self._of_table(kind, texts)]
 
-    def _partition_rows(self) -> list[Row]:
-        old = self._partitions(self._values[0], [one.before for one in self._blocks])
-        new = self._partitions(self._values[1], [one.after for one in self._blocks])
-        rows = []
+    def _partition_changes(self) -> list[_Changed]:
+        old, read_old = self._partitions(self._values[0], [one.before for one in self._blocks])
+        new, read_new = self._partitions(self._values[1], [one.after for one in self._blocks])
         changed = [
             name
             for name in sorted(old.keys() | new.keys())
             if name not in new or name not in old or new[name].version != old[name].version
         ]
-        for name in changed[:NAMED_MAX]:
-            before, after = old.get(name), new.get(name)
-            kind = ChangeKind.DATA if before else ChangeKind.CREATED
-            kind = kind if after else ChangeKind.DROPPED
-            texts = _different(_facts(before), _facts(after))
-            rows.append(self._row(f"{self._name}/{name}", kind, texts))
-        if len(changed) > NAMED_MAX:
-            text = f"and {len(changed) - NAMED_MAX} more partitions"
-            rows.append(self._row(self._name, ChangeKind.DATA, ("", text)))
-        return rows
+
+        def texts(name: str) -> tuple[str, str]:
+            before = read_old(old[name]) if name in old else None
+            after = read_new(new[name]) if name in new else None
+            return different(partition_properties(before), partition_properties(after))
+
+        named = changed[: self._named_max]
+        found = []
+        for name in named:
+            kind = ChangeKind.DATA if name in old else ChangeKind.CREATED
+            kind = kind if name in new else ChangeKind.DROPPED
+            found.append(_Changed(f"{self._name}/{name}", kind, partial(texts, name)))
+        if len(changed) > len(named):
+            text = f"and {len(changed) - len(named)} more partitions"
+            found.append(self._of_table(ChangeKind.DATA, ("", text)))
+        return found
 
     def _partitions(
         self, value: TableValue | None, blocks: Sequence[Entry | None]
-    ) -> dict[str, Partition]:
-        if value is None:
-            return {}
-        read = PartitionReader(value.templates).read
-        return {
-            record.name: read(record)
+    ) -> tuple[dict[str, PartitionRecord], Callable[[PartitionRecord], Partition]]:
+        """Return the records in ``blocks`` by name, and what makes a partition of one."""
+        found = {
+            record.name: record
             for block in blocks
-            if block is not None and block.value is not None
+            if value is not None and block is not None and block.value is not None
             for record in decode_block(block.value, block.version).records()
         }
+        return found, PartitionReader(() if value is None else value.templates).read
 
-    def _row(self, name: str, kind: ChangeKind, texts: tuple[str, str]) -> Row:
-        one = self._first
-        return (one.at_us, name, str(kind), SOURCES[one.source], one.version, *texts)
+    def _of_table(self, kind: ChangeKind, texts: tuple[str, str] = ("", "")) -> _Changed:
+        return _Changed(self._name, kind, lambda: texts)
 
 
 def _decoded(own: Entry | None) -> TableValue | None:
@@ -222,51 +276,47 @@ def _table(value: TableValue) -> Table:
     return read_table(value.thrift, 0)
 
 
-def _properties(table: Table | None) -> dict[str, str]:
-    if table is None:
-        return {}
-    columns = {f"column {one.name}": one.type for one in table.columns}
-    keys = {f"partition column {one.name}": one.type for one in table.partition_columns}
-    order = {"columns": ", ".join(one.name for one in table.columns)}
-    facts = {
-        "type": table.type,
-        "owner": table.owner,
-        "location": table.location,
-        "serde": table.storage.serde,
-        "view": table.view_text,
-    }
-    return columns | keys | order | facts | _parameters(table.parameters)
-
-
-def _facts(partition: Partition | None) -> dict[str, str]:
-    if partition is None:
-        return {}
-    return {"location": partition.location} | _parameters(partition.parameters)
-
-
-def _parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    return {f"parameter {key}": value for key, value in parameters.items()}
-
-
-def _different(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, str]:
-    """Return what differs of two sets of properties, as texts: that before, and that after."""
-    return _text(before, after), _text(after, before)
-
-
-def _text(one: Mapping[str, str], other: Mapping[str, str]) -> str:
-    def parts() -> Iterator[str]:
-        for name, value in one.items():
-            if value and other.get(name) != value:
-                yield f"{name}={value}"
-
-    text = "; ".join(parts())
-    return text if len(text) <= TEXT_CHARS_MAX else text[: TEXT_CHARS_MAX - 1] + "…"
-
-
 def parse_history(what: str) -> TableId | None:
-    """Return the table whose history the inspection ``what`` names; None: it names another table.
+    """Return the table of ``history@db.table``; None if ``what`` names no history.
 
     Raises:
         UsageError: it names no table.
     """
     return parse_table_name(what.removeprefix(PREFIX)) if what.startswith(PREFIX) else None
+
+
+def parse_changes(what: str) -> Span | None:
+    """Return the span of ``changes@topic:epoch:after:until:skip``; None if ``what`` is no such.
+
+    Raises:
+        UsageError: it is one, and not five numbers.
+    """
+    if not what.startswith(CHANGES):
+        return None
+    topic, epoch, after, until, skip = numbers(what, CHANGES, "TOPIC:EPOCH:AFTER:UNTIL:SKIP")
+    return Span(epoch=epoch, topic=topic, after=after, until=until, skip=skip)
+
+
+def parse_bound(what: str) -> Bound | None:
+    """Return the bound of ``entries@topic:epoch:after:count``; None if ``what`` is no such.
+
+    Raises:
+        UsageError: it is one, and not four numbers.
+    """
+    if not what.startswith(ENTRIES):
+        return None
+    topic, epoch, after, count = numbers(what, ENTRIES, "TOPIC:EPOCH:AFTER:COUNT")
+    return Bound(epoch=epoch, topic=topic, after=after, count=count)
+
+
+def numbers(what: str, prefix: str, names: str) -> tuple[int, ...]:
+    """Return the numbers that stand in ``what`` behind ``prefix``, one for each of ``names``.
+
+    Raises:
+        UsageError: there are others; says which should.
+    """
+    found = what.removeprefix(prefix).split(":")
+    right = len(found) == len(names.split(":"))
+    if not right or not all(one.isascii() and one.isdigit() for one in found):
+        raise UsageError(f"{what[:80]!r}: {prefix}{names}, all numbers")
+    return tuple(min(int(one[:20]), NUMBER_MAX) for one in found)

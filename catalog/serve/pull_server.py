@@ -29,7 +29,7 @@ from ...topics.objects.selector import KeyRange, Matches, Selector, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.wire.codec import is_large, row_bytes
-from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX, VALUE_BYTES_MAX
+from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal, refuse
 from ..ingest.loader import Loader
@@ -425,10 +425,10 @@ def answer(
         return iter([(pulled_cost(like), replace(like, moved=True))])
     selection, cut = select(tables, pull), _name_pieces if pull.names_only else _block_pieces
     if not (pull.in_pieces or pull.names_only):
-        largest = max((entry.size for entry in selection.entries), default=0)
-        if largest > VALUE_BYTES_MAX:
+        large = [entry.size for entry in selection.entries if is_large(entry)]
+        if large:
             why = (
-                f"a value of {table_name(*table)} has {largest} bytes, and comes in pieces, "
+                f"a value of {table_name(*table)} has {max(large)} bytes, and comes in pieces, "
                 f"which this reader does not take: upgrade topicast in its driver"
             )
             refused = refuse(Refusal.LARGE, why)

@@ -9,6 +9,7 @@ A driver that reports too much is refused for a while; no other driver is.
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.policy import Policy
 from ...topics.settings import metastore_hosts
 from ...topics.wire.messages import Report, Reported
 from ...topics.wire.refusal import Refusal
@@ -37,6 +38,14 @@ class _Allowance:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    """A report, and what the key of its driver may see; None: everything."""
+
+    report: Report
+    policy: Policy | None
+
+
 class ReportAcks:
     """Applies reports, each once its objects are known, and acknowledges them."""
 
@@ -45,8 +54,8 @@ class ReportAcks:
         self._reports = reports
         self._metastore = metastore
         self._replies = replies
-        self._waiting: EventWaits[Report] = EventWaits()
-        self._ready: dict[RequestId, Report] = {}  # to apply; none of them waits
+        self._waiting: EventWaits[_Reported] = EventWaits()
+        self._ready: dict[RequestId, _Reported] = {}  # to apply; none of them waits
         self._allowances: dict[bytes, _Allowance] = {}  # by driver, the last that reported is last
 
     def check(self) -> None:
@@ -63,9 +72,18 @@ class ReportAcks:
         return bool(self._ready)
 
     def on_report(
-        self, peer: bytes, report: Report, *, polls_begun: int | None, now: float
+        self,
+        peer: bytes,
+        report: Report,
+        *,
+        policy: Policy | None = None,
+        polls_begun: int | None,
+        now: float,
     ) -> None:
-        """Take a report in; ``polls_begun`` None: there are no events to wait for."""
+        """Take a report in; ``polls_begun`` None: there are no events to wait for.
+
+        ``policy``: what the key of its driver may see, so may have written.
+        """
         if (peer, report.request) in self._ready or self._waiting.get(peer, report.request):
             return  # sent again
         if self._metastore and not metastore_hosts(report.metastore) & metastore_hosts(
@@ -82,10 +100,11 @@ class ReportAcks:
             why = f"more than {WRITES_PER_S:.0f} writes a second of one driver: send fewer"
             self._replies.refuse(peer, report.request, Refusal.RATE, why=why)
             return
-        if polls_begun is None or self._reports.knows(report):
-            self._ready[peer, report.request] = report
+        one = _Reported(report, policy)
+        if polls_begun is None or self._reports.knows(report, policy):
+            self._ready[peer, report.request] = one
         elif not self._waiting.add_once(
-            peer, report.request, report, polls_begun=polls_begun, now=now
+            peer, report.request, one, polls_begun=polls_begun, now=now
         ):
             self._replies.refuse(peer, report.request, Refusal.BUSY, why="too many reports wait")
 
@@ -112,19 +131,21 @@ class ReportAcks:
         ``position``: epoch and start.
         """
         published = self._waiting.take_published(unresolved, polled=polled)
-        for one in (*published, *self._waiting.expire(now)):
-            self._ready[one.peer, one.request] = one.value
+        for waited in (*published, *self._waiting.expire(now)):
+            self._ready[waited.peer, waited.request] = waited.value
         of_paths = {
-            request: one for request, one in self._ready.items() if self._reports.names_path(one)
+            request: one
+            for request, one in self._ready.items()
+            if self._reports.names_path(one.report)
         }
         deadline = self._reports.deadline
         lapses = deadline is not None and now >= deadline
         current = not (of_paths or lapses) or self._reports.find_locations()
         ready, self._ready = self._ready, {} if current else of_paths
-        for (peer, request), report in ready.items():
+        for (peer, request), one in ready.items():
             if (peer, request) in self._ready:
                 continue
-            verdicts = self._reports.apply(report, now=now, at_us=at_us)
+            verdicts = self._reports.apply(one.report, policy=one.policy, now=now, at_us=at_us)
             epoch, start = position
             reported = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
             self._replies.add(peer, reported)

@@ -9,22 +9,26 @@ connection of its own, so reads of the history never wait for a commit, nor a co
 """
 
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ...topics.errors import HistoryGone
-from ...topics.objects.names import group_of
+from ...topics.objects.names import TableId, group_of
 from ...topics.topic import PREFIX, TOMBSTONE, Entry
+from ...topics.wire.messages import FileFacts
 from ..model.versions import Transaction
+from . import file_facts
 
 BYTES_MAX_DEFAULT: Final = 256 << 20
 AGE_MAX_US_DEFAULT: Final = 7 * 24 * 3600 * 1_000_000  # a week
 DROP_BYTES_MAX: Final = 8 << 20  # a larger group is not kept when it is deleted, so no commit waits
 IMAGE_OVERHEAD_BYTES: Final = 96  # of a row of ``images`` and its index, without key and value
-TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never delays a publish
+TRIM_ROWS_MAX: Final = 50  # deleted with one commit, so that trimming never delays a publish
 
 SCHEMA_OF_HISTORY: Final = (
     """CREATE TABLE images (
@@ -51,11 +55,32 @@ OF_KEY = """SELECT key, version, schema_version, data_version, size, value, kind
             FROM entries WHERE topic = ? AND key = ?"""
 OF_GROUP = """SELECT key, version, schema_version, data_version, size, value, kind
               FROM entries WHERE topic = ? AND key >= ? AND key < ?"""
+PAGE = """SELECT key, version, schema_version, data_version, size, value, kind
+          FROM entries WHERE topic = ? AND key > ? AND (? = x'' OR key < ?) ORDER BY key"""
+IMAGES = """SELECT key, version, schema_version, data_version, size, value, kind, min(until)
+            FROM images WHERE topic = ? AND key > ? AND (? = x'' OR key < ?)
+                              AND (? = x'' OR key <= ?) AND until > ?
+            GROUP BY key ORDER BY key"""
+LOST = f"""SELECT key, until
+           FROM images WHERE topic = ? AND key >= ? AND (? = x'' OR key < ?)
+                             AND (? = x'' OR key <= ?) AND until > ? AND kind = {PREFIX}"""
+REPLACED = """SELECT until, at_us, source, key, version, schema_version, data_version, size, value,
+                     kind
+              FROM images WHERE topic = ? AND until > ? AND until <= ? ORDER BY until, key"""
+SIZES = """SELECT until, count(*) FROM images
+           WHERE topic = ? AND until > ? GROUP BY until ORDER BY until"""
+SIZES_BY_KEY = "SELECT key, size FROM entries WHERE topic = ? ORDER BY key"
+LAST_LOST = f"""SELECT key, max(until) FROM images
+                WHERE topic = ? AND until > ? AND kind = {PREFIX} GROUP BY key"""
+NEXT_IMAGE = """SELECT key, version, schema_version, data_version, size, value, kind
+                FROM images WHERE topic = ? AND key = ? AND until > ? ORDER BY until LIMIT 1"""
 SIZE_OF_GROUP = """SELECT total(length(value)) + 100 * count(*)
                    FROM entries WHERE topic = ? AND key >= ? AND key < ?"""
 ADD_IMAGE = "INSERT OR IGNORE INTO images VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# By id: SQLite would walk the index of all images instead, for the sake of its order.
 RAISE_FLOORS = """INSERT INTO history_floors
-                  SELECT topic, max(until) FROM images WHERE id <= ? GROUP BY topic
+                  SELECT topic, max(until) FROM images NOT INDEXED
+                  WHERE id <= ? GROUP BY topic
                   ON CONFLICT (topic) DO UPDATE SET version = max(version, excluded.version)"""
 BEGIN_HERE = """INSERT INTO history_floors SELECT topic, version FROM topics WHERE true
                 ON CONFLICT (topic) DO UPDATE SET version = max(version, excluded.version)"""
@@ -78,11 +103,16 @@ def record(db: sqlite3.Connection, one: Transaction, end: int) -> int:
 
 
 def trim(db: sqlite3.Connection, *, end: int, bytes_max: int, oldest_us: int, added: int) -> None:
-    """Delete the oldest images beyond ``bytes_max`` or before ``oldest_us``, a bounded number."""
-    last = 0
-    oldest_first = "SELECT id, at_us FROM images ORDER BY id LIMIT ?"
-    for row, at_us in db.execute(oldest_first, (max(TRIM_ROWS_MAX, 2 * added),)):
+    """Delete the oldest images beyond ``bytes_max`` or before ``oldest_us``, a bounded number.
+
+    It is TRIM_ROWS_MAX, and more only for twice the bytes that were ``added``.
+    """
+    last = first = 0
+    for number, (row, at_us) in enumerate(db.execute("SELECT id, at_us FROM images ORDER BY id")):
+        first = first or row
         if row > end - bytes_max and at_us >= oldest_us:
+            break
+        if number >= TRIM_ROWS_MAX and row - first > 2 * added:
             break
         last = row
     if last:
@@ -105,6 +135,11 @@ def _replaced(db: sqlite3.Connection, topic: int, entry: Entry) -> list[Entry]:
     if db.execute(SIZE_OF_GROUP, group).fetchone()[0] > DROP_BYTES_MAX:
         return [Entry(entry.key, 0, 0, 0, 0, None, PREFIX)]
     return [Entry(*row) for row in db.execute(OF_GROUP, group)]
+
+
+LogRow = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
+"""A line of the log: its number, time, source, topic, object, kind, its version before and after,
+the event up to which catalogd was complete before and after, and who gave the order it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,37 +193,88 @@ class HistoryReader:
         row = self._db.execute(OF_KEY, (topic, key)).fetchone()
         return Entry(*row) if row else None
 
-    def entries_at(self, topic: int, version: int) -> list[Entry]:
-        """Return the values and stubs of ``topic`` as of ``version``, sorted by key.
+    def files(
+        self, table: TableId, incarnation: int, *, after: str | None, count: int
+    ) -> tuple[int, list[FileFacts]]:
+        """Return what is known of the files of ``table``, as ``file_facts.read``."""
+        return file_facts.read(self._db, table, incarnation, after=after, count=count)
+
+    def epoch(self) -> int:
+        """Return the epoch that versions count in."""
+        return int(self._db.execute("SELECT epoch FROM state").fetchone()[0])
+
+    def demand_epoch(self, epoch: int) -> None:
+        """Raise HistoryGone unless versions count in ``epoch``."""
+        current = self.epoch()
+        if epoch != current:
+            raise HistoryGone(f"epoch {epoch}: the history is of epoch {current}")
+
+    def page_at(
+        self, topic: int, version: int, *, after: bytes, until: bytes, bytes_max: int
+    ) -> tuple[list[Entry], bytes]:
+        """Return values and stubs of ``topic`` as of ``version`` by key, and where they end.
+
+        The second is the key behind which the next page begins; empty: nothing is left.
+
+        Args:
+            topic: Whose entries.
+            version: At most the topic's.
+            after: The page begins behind this key.
+            until: It ends before this key; empty: at the end of the topic.
+            bytes_max: Of keys and values; the entry that exceeds it is the last, and comes whole.
 
         Raises:
             HistoryGone: the history does not reach back so far.
+
+        Cost: the entries of the page, and the images of keys from its first to its last.
         """
         self._demand(topic, version)
-        query = """SELECT key, version, schema_version, data_version, size, value, kind
-                   FROM entries WHERE topic = ? AND version <= ?"""
-        found = {row[0]: Entry(*row) for row in self._db.execute(query, (topic, version))}
-        query = """SELECT key, version, schema_version, data_version, size, value, kind, min(until)
-                   FROM images WHERE topic = ? AND until > ? GROUP BY key"""
-        for *row, until in self._db.execute(query, (topic, version)):
-            image = Entry(*row)
-            if image.kind == PREFIX:
-                raise _too_large(image.key, until)
-            if image.kind != TOMBSTONE:
-                found[image.key] = image
-        return [found[key] for key in sorted(found)]
+        rows = self._db.execute(PAGE, (topic, after, until, until))
+        present, cut = _first(map(Entry._make, rows), bytes_max)
+        last = present[-1].key if cut else b""
+        images, cut = _first(self._images(topic, version, (after, until, last)), bytes_max)
+        last = images[-1].key if cut else last
+        found = {one.key: one for one in present if one.version <= version}
+        found |= {one.key: one for one in images}
+        page = [found[key] for key in sorted(found) if key <= last or not last]
+        return [one for one in page if one.kind != TOMBSTONE], last
+
+    def entries_at(self, topic: int, version: int) -> list[Entry]:
+        """Return all values and stubs of ``topic`` as of ``version``; as ``page_at``."""
+        whole, _ = self.page_at(topic, version, after=b"", until=b"", bytes_max=sys.maxsize)
+        return whole
+
+    def _images(
+        self, topic: int, version: int, bounds: tuple[bytes, bytes, bytes]
+    ) -> Iterator[Entry]:
+        """Yield what transactions after ``version`` replaced, as of it, sorted by key.
+
+        ``bounds``: keys are above the first, below the second and at most the third, where these
+        are not empty.
+        """
+        after, until, last = bounds
+        ends = (until, until, last, last, version)
+        group = group_of(after) if after else b""  # a mark in front of the page is of its keys, too
+        lost = self._db.execute(LOST, (topic, group, *ends)).fetchone()
+        if lost is not None:
+            raise _too_large(*lost)
+        for *row, _ in self._db.execute(IMAGES, (topic, after, *ends)):
+            yield Entry._make(row)
 
     def replacements(self, topic: int, group: bytes, *, count: int) -> list[Replacement]:
-        """Return the ``count`` newest replacements in a group, of one version in order of keys.
+        """Return the replacements in a group by its newest versions, those of a version by key.
 
-        They end at one that is ``lost``: what was there before it is not known.
+        They are ``count`` or more, so that those of the last version are complete; they end at
+        one that is ``lost``: what was there before it is not known.
         """
         last = group[:-1] + b"\x01"
-        query = """SELECT until, at_us, source, key, version, schema_version, data_version, size,
-                          value, kind
-                   FROM images WHERE topic = ? AND key >= ? AND key < ?
-                   ORDER BY until DESC, key LIMIT ?"""
-        rows = self._db.execute(query, (topic, group, last, count)).fetchall()
+        of_group = "FROM images WHERE topic = ? AND key >= ? AND key < ?"
+        query = f"SELECT until {of_group} ORDER BY until DESC LIMIT 1 OFFSET ?"
+        oldest = self._db.execute(query, (topic, group, last, count - 1)).fetchone() or (0,)
+        query = f"""SELECT until, at_us, source, key, version, schema_version, data_version, size,
+                           value, kind
+                    {of_group} AND until >= ? ORDER BY until DESC, key"""
+        rows = self._db.execute(query, (topic, group, last, *oldest)).fetchall()
         after = {row[0]: Entry(*row) for row in self._db.execute(OF_GROUP, (topic, group, last))}
         found: list[Replacement] = []
         for until, at_us, source, *row in rows:
@@ -205,11 +291,87 @@ class HistoryReader:
                 after[image.key] = before
         return found
 
+    def steps(self, topic: int, *, after: int, until: int) -> Iterator[list[Replacement]]:
+        """Yield what each transaction in ``(after, until]`` did to each group that it touched.
+
+        They come by version, then by key. What was done to a group before it was ``lost`` is left
+        out: it is not known.
+
+        Raises:
+            HistoryGone: the history begins later.
+
+        Cost: the images of the topic, and two look-ups for each of those that are yielded.
+        """
+        self._demand(topic, after)
+        lost = dict(self._db.execute(LAST_LOST, (topic, after)))
+        rows = self._db.execute(REPLACED, (topic, after, until))
+        for (version, group), some in groupby(rows, key=lambda row: (row[0], group_of(row[3]))):
+            if version >= lost.get(group, 0):
+                yield [self._replacement(topic, row) for row in some]
+
+    def sizes(self, topic: int, *, after: int) -> Iterator[tuple[int, int]]:
+        """Yield the version of each transaction behind ``after``, and how many entries it replaced.
+
+        Raises:
+            HistoryGone: the history begins later.
+
+        Cost: the index of the topic's images.
+        """
+        self._demand(topic, after)
+        yield from self._db.execute(SIZES, (topic, after))
+
+    def cuts(self, topic: int, *, every_bytes: int) -> Iterator[bytes]:
+        """Yield keys of ``topic``, in order: about ``every_bytes`` of values lie between two.
+
+        Cost: the rows of the topic, without large values.
+        """
+        size = 0
+        for key, value_bytes in self._db.execute(SIZES_BY_KEY, (topic,)):
+            size += value_bytes
+            if size >= every_bytes:
+                yield key
+                size = 0
+
+    def log_bounds(self) -> tuple[int, int]:
+        """Return the numbers of the first and the last line of the log of changes; 0 for none."""
+        first, last = self._db.execute("SELECT min(id), max(id) FROM changes").fetchone()
+        return (first or 0, last or 0)
+
+    def log(self, after: int) -> Iterator[LogRow]:
+        """Yield the lines of the log of changes and orders behind the number ``after``."""
+        yield from self._db.execute("SELECT * FROM changes WHERE id > ? ORDER BY id", (after,))
+
+    def entry_at(self, topic: int, key: bytes, version: int) -> Entry | None:
+        """Return the entry of ``key`` as of ``version``, if what came later is kept; None: none."""
+        row = self._db.execute(NEXT_IMAGE, (topic, key, version)).fetchone()
+        found = Entry(*row) if row is not None else self.present(topic, key)
+        return None if found is None or found.kind in (TOMBSTONE, PREFIX) else found
+
+    def _replacement(self, topic: int, row: Sequence[Any]) -> Replacement:
+        until, at_us, source, *entry = row
+        image = Entry(*entry)
+        lost = image.kind == PREFIX
+        before = None if image.kind in (TOMBSTONE, PREFIX) else image
+        after = None if lost else self.entry_at(topic, image.key, until)
+        return Replacement(image.key, until, at_us, source, before, after, lost=lost)
+
     def _demand(self, topic: int, version: int) -> None:
         floor = self.floor(topic)
         if version < floor:
             text = f"topic {topic} as of version {version}: the history begins at version {floor}"
             raise HistoryGone(text)
+
+
+def _first(entries: Iterable[Entry], bytes_max: int) -> tuple[list[Entry], bool]:
+    """Return the first of ``entries``, until they exceed ``bytes_max``; and if there are more."""
+    found: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if size > bytes_max:
+            return found, True
+        found.append(entry)
+        size += len(entry.key) + len(entry.value or b"")
+    return found, False
 
 
 def _too_large(group: bytes, until: int) -> HistoryGone:

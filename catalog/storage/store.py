@@ -5,12 +5,14 @@
 Invariant: once ``commit`` has returned, its transactions survive ``kill -9`` at any instruction;
 one that has not returned is stored as a whole or not at all. Used from one thread.
 
-state    one row: num_topics, epoch, last event id, poll window, policy (publish/modes)
+state    one row: num_topics, epoch, last event id, poll window, policy (ModeState)
 topics   version and floor of each topic            starts   one row a start, of this epoch
 entries  values and stubs                           graves   tombstones, by version
 changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
          ``who`` is set for an operator's order, topic and versions are then -1 and 0
 writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
+leases   who holds the lease of a table, see serve/leases
+sweeps, files   what sweeps have found of the files of tables, see storage/file_facts
 images   what entries were before, see storage/history
 """
 
@@ -28,12 +30,12 @@ from ...topics.objects.names import rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
-from ..model.versions import OrderRow, Transaction, WriteId, WriteRow
-from . import history
+from ..model.versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteId, WriteRow
+from . import file_facts, history
 from .lock import FolderLock
 
 FILE_NAME: Final = "catalog.sqlite3"
-SCHEMA: Final = 4
+SCHEMA: Final = 6
 APPLICATION_ID: Final = 0x746F7063  # "topc": tells this file from any other SQLite database
 
 PAGE_BYTES: Final = 8192
@@ -42,6 +44,7 @@ PAGE_BYTES: Final = 8192
 Measured with 100,000 tables and 10 M partitions: 1.7 s to read, against 3.1 s by rowid."""
 
 WAL_BYTES_MAX: Final = 64 << 20  # the log is truncated to this after a burst
+CHECKPOINT_PAGES: Final = 100  # of the log; then a commit moves them into the file: 0.5 ms
 BUSY_S: Final = 5.0  # so long an operator's sqlite3 shell may hold a lock
 
 WRITES_TABLE: Final = """CREATE TABLE writes (
@@ -54,6 +57,14 @@ WRITES_TABLE: Final = """CREATE TABLE writes (
         topic INTEGER NOT NULL,
         version INTEGER NOT NULL,
         PRIMARY KEY (driver, number)) WITHOUT ROWID"""
+
+LEASES_TABLE: Final = """CREATE TABLE leases (
+        db TEXT NOT NULL,
+        name TEXT NOT NULL,
+        holder BLOB NOT NULL,
+        owner TEXT NOT NULL,
+        lease_s INTEGER NOT NULL,
+        PRIMARY KEY (db, name)) WITHOUT ROWID"""
 
 TABLES: Final = (
     """CREATE TABLE state (
@@ -104,6 +115,8 @@ TABLES: Final = (
         who TEXT)""",
     WRITES_TABLE,
     *history.SCHEMA_OF_HISTORY,
+    LEASES_TABLE,
+    *file_facts.SCHEMA,
 )
 
 UPGRADES: Final = {
@@ -113,6 +126,8 @@ UPGRADES: Final = {
     ),
     2: (WRITES_TABLE,),
     3: (*history.SCHEMA_OF_HISTORY, history.BEGIN_HERE),
+    4: (LEASES_TABLE,),
+    5: file_facts.SCHEMA,
 }
 """By schema, what makes the next one of it."""
 
@@ -123,7 +138,7 @@ costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
 CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
 CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # a month of history
 CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes``, without its two texts
-TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never delays a publish
+TRIM_ROWS_MAX: Final = 50  # deleted with one commit, so that trimming never delays a publish
 
 TOMBSTONES_BYTES_MAX: Final = 512 << 10
 """Of one topic. With 10 M partitions a topic's snapshot is about 1.3 MB: a peer that lacks much
@@ -138,13 +153,14 @@ DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
 DELETE_ALL_BUT = "DELETE FROM entries WHERE NOT (topic = ? AND key = ?)"
 DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
 DELETE_TOMBSTONES = "DELETE FROM graves WHERE topic = ? AND version <= ?"
-SET_VERSION = """INSERT INTO topics VALUES (?1, ?2, 0)
-          ON CONFLICT (topic) DO UPDATE SET version = ?2"""
-RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
-                 ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
+SET_VERSION = """INSERT INTO topics VALUES (?, ?, 0)
+          ON CONFLICT (topic) DO UPDATE SET version = excluded.version"""
+RAISE_FLOOR = """INSERT INTO topics VALUES (?, 0, ?)
+                 ON CONFLICT (topic) DO UPDATE SET floor = excluded.floor"""
 PUT_WRITE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 DELETE_WRITE = "DELETE FROM writes WHERE driver = ? AND number = ?"
 WRITES = "SELECT * FROM writes ORDER BY driver, number"
+ADD_LEASE = "INSERT INTO leases VALUES (?, ?, ?, ?, ?)"
 ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
                FROM entries WHERE topic = ? ORDER BY key"""
@@ -160,15 +176,15 @@ _BROKEN = (
     "is damaged",
     "put back a copy, or move the file away: all is read again from the metastore, as a new epoch",
 )
-_PROBLEMS = {
-    sqlite3.SQLITE_NOTADB: _BROKEN,
-    sqlite3.SQLITE_CORRUPT: _BROKEN,
-    sqlite3.SQLITE_FULL: ("cannot grow", "free space on its disk, then start again"),
-    sqlite3.SQLITE_READONLY: ("cannot be written", "check its owner and mode"),
-    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "check its owner and mode"),
-    sqlite3.SQLITE_PERM: ("cannot be opened", "check its owner and mode"),
-    sqlite3.SQLITE_BUSY: ("is locked by another program", "end that program, then start again"),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written", "check its disk, then start again"),
+_PROBLEMS = {  # by a part of SQLite's message: Python 3.10 gives no code
+    "not a database": _BROKEN,
+    "malformed": _BROKEN,
+    "is full": ("cannot grow", "free space on its disk, then start again"),
+    "readonly": ("cannot be written", "check its owner and mode"),
+    "unable to open": ("cannot be opened", "check its owner and mode"),
+    "permission denied": ("cannot be opened", "check its owner and mode"),
+    "is locked": ("is locked by another program", "end that program, then start again"),
+    "I/O error": ("cannot be read or written", "check its disk, then start again"),
 }
 _UNKNOWN = ("cannot be used", "check the file with the sqlite3 shell, or put back a copy")
 
@@ -179,8 +195,8 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as exc:
-        code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the rest tells kinds of one problem
-        problem, remedy = _PROBLEMS.get(code, _UNKNOWN)
+        found = (known for part, known in _PROBLEMS.items() if part in str(exc))
+        problem, remedy = next(found, _UNKNOWN)
         raise StoreError(str(path), f"{problem} ({exc})", remedy) from exc
 
 
@@ -223,6 +239,7 @@ def _set_up(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
+    db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
 
 
 def _is_new(db: sqlite3.Connection) -> bool:
@@ -292,7 +309,7 @@ class Store:
         self.epoch = 0
         self.last_event_id: int | None = None
         self.window = b""  # see ingest/poller
-        self.policy = ""  # see publish/modes
+        self.mode_state = ""  # see publish/modes
         self.start = 0  # the id of this start
         self.starts: tuple[StartRecord, ...] = ()  # of the epoch, oldest first, this one last
 
@@ -370,24 +387,28 @@ class Store:
         last_event_id: int | None,
         window: bytes,
         orders: Sequence[OrderRow] = (),
-        policy: str | None = None,
+        mode_state: str | None = None,
         writes: Sequence[WriteRow] = (),
         settled: Sequence[WriteId] = (),
+        leases: Sequence[LeaseRow] | None = None,
+        sweeps: Sequence[SweepRow] = (),
     ) -> None:
         """Make ``transactions`` and the state of the event window durable, all or nothing.
 
         Transactions of a topic follow each other, and follow what is stored, without a gap.
-        ``orders`` go into the history, ``policy`` takes the place of the one that is stored.
+        ``orders`` go into the history, ``mode_state`` takes the place of the one that is stored.
         ``writes`` replace those of the same driver and number, then the ``settled`` are deleted.
+        ``leases`` take the place of all that are stored; None: they stay. ``sweeps`` are what was
+        found of files.
         Cost: one fsync however many there are; none if nothing differs from what is stored.
 
         Raises:
             StoreError: nothing of it was stored.
         """
-        policy = self.policy if policy is None else policy
-        state = (last_event_id, window, policy)
-        changed = state != (self.last_event_id, self.window, self.policy)
-        if not any((transactions, orders, changed, writes, settled)):
+        mode_state = self.mode_state if mode_state is None else mode_state
+        state = (last_event_id, window, mode_state)
+        changed = state != (self.last_event_id, self.window, self.mode_state)
+        if not any((transactions, orders, changed, writes, settled, sweeps)) and leases is None:
             return
         ends = self._check_order(transactions)
         changes = self._change_rows(transactions, orders, last_event_id)
@@ -402,25 +423,41 @@ class Store:
                     end=images_end,
                     bytes_max=self._history_bytes_max,
                     oldest_us=transactions[-1].at_us - self._history_age_max_us,
-                    added=sum(len(one.entries) for one in transactions),
+                    added=images_end - self._images_end,
                 )
             if changes:
                 self._db.executemany(ADD_CHANGE, changes)
                 self._trim((transactions or orders)[-1].at_us, len(changes))
             self._db.executemany(PUT_WRITE, map(_packed, writes))
             self._db.executemany(DELETE_WRITE, settled)
+            if leases is not None:
+                self._db.execute("DELETE FROM leases")
+                rows = ((*one.table, one.holder, one.owner, one.lease_s) for one in leases)
+                self._db.executemany(ADD_LEASE, rows)
+            file_facts.write(self._db, sweeps)
             self._db.executemany(SET_VERSION, ends.items())
             self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", state)
         self._versions.update(ends)
         self._changes_end = changes[-1][0] if changes else self._changes_end
         self._images_end = images_end
-        self.last_event_id, self.window, self.policy = state
+        self.last_event_id, self.window, self.mode_state = state
 
     def load_writes(self) -> Iterator[WriteRow]:
         """Yield the writes of drivers, by driver and number."""
         with explained(self.path):
             for row in self._db.execute(WRITES).fetchall():
                 yield _unpacked(row)
+
+    def load_leases(self) -> Iterator[LeaseRow]:
+        """Yield the leases of tables, by table."""
+        with explained(self.path):
+            for db, name, holder, owner, lease_s in self._db.execute("SELECT * FROM leases"):
+                yield LeaseRow(table=(db, name), holder=holder, owner=owner, lease_s=lease_s)
+
+    def load_sweeps(self) -> Iterator[SweepRow]:
+        """Yield as of which revision the files of each table are known, without the facts."""
+        with explained(self.path):
+            yield from file_facts.load(self._db)
 
     def floor_due(self, topic: int, now_us: int) -> int:
         """Return a floor below which ``topic`` has tombstones that are too old or too many; or 0.
@@ -505,7 +542,7 @@ class Store:
     def _read(self, now_us: int, new_id: int) -> None:
         state = "SELECT num_topics, epoch, last_event_id, window, policy FROM state"
         row = self._db.execute(state).fetchone()
-        self.num_topics, self.epoch, self.last_event_id, self.window, self.policy = row
+        self.num_topics, self.epoch, self.last_event_id, self.window, self.mode_state = row
         ids = topic_ids(self.num_topics)
         self._versions, self._floors = dict.fromkeys(ids, 0), dict.fromkeys(ids, 0)
         for topic, version, floor in self._db.execute("SELECT topic, version, floor FROM topics"):

@@ -10,9 +10,10 @@ import click
 from ...topics.errors import UsageError
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages import Inspected
+from ..exit_codes import FAILED
 from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
 from ..operator import Operator, facts_of
-from ..output import FAILED, Output
+from ..output import Output
 from .show import catalog_at
 
 

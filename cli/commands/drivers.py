@@ -9,11 +9,12 @@ import click
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages import Inspected
+from ..exit_codes import DONE
 from ..flags import OUTPUT, TIMEOUT, command, option, statestores_option
-from ..operator import Operator, at_each, facts_of
-from ..output import DONE, Output
+from ..operator import Operator, at_each, facts_of, note_policy
+from ..output import Output
 from .admin import ordered
-from .topics import code_of, complain_of, readers_of
+from .topics import OWN_ONLY, code_of, complain_of, readers_of
 
 UNREACHABLE: Final = "unreachable"
 TABLE_COLUMNS: Final = (  # in JSON there are more
@@ -22,6 +23,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "user",
     "host",
     "spark",
+    "release",
     "state",
     "full_topics",
     "minimal_topics",
@@ -29,6 +31,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "held_bytes",
     "staleness_s",
     "metastore_problem",
+    "connection_problem",
     "refreshes",
     "stale_reads_avoided",
     "would_refresh",
@@ -76,6 +79,7 @@ def drivers(
     addresses = parse_addresses(statestores, setting="statestores")
     found, failures = at_each(addresses, _drivers)
     complain_of(failures)
+    note_policy(OWN_ONLY)
     records = [one for one in _each_once(found) if app is None or _matches(one, app)]
     columns = (*JSON_COLUMNS, *KNOWN) if output == "json" else TABLE_COLUMNS
     Output(output).rows(columns, [[one.get(name) for name in columns] for one in records])

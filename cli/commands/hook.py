@@ -18,11 +18,15 @@ from typing import Final
 import click
 
 from ...topics.errors import TopicastError, UsageError
+from ..exit_codes import DONE, FAILED
 from ..flags import OUTPUT, command
-from ..output import DONE, FAILED, Output
+from ..output import Output
 
 VARIABLE: Final = "TOPICAST_STATESTORES"
 NAME: Final = "topicast.pth"
+INSTALLED: Final = "installed"
+BROKEN: Final = "broken"
+NOT_INSTALLED: Final = "not installed"
 LOOK_S: Final = 60.0  # for a Python to start
 
 _CODE: Final = """
@@ -56,17 +60,21 @@ def hook(*, what: str, user: bool, output: str) -> int:
     """
     if what == "install":
         _install(_folder(user=user) / NAME)
-    found = _found()
     if what == "remove":
-        for file in found:
+        for file in _found():
             _remove(file)
-        found = []
-    works = bool(found) and _is_read()
-    state = "installed" if works else "broken" if found else "not installed"
-    files = [str(file) for file in found]
+    state, files = hook_state()
     facts = {"python": sys.executable, "state": state, "files": files}
     Output(output).document(facts, text=" ".join([f"{state}:", *(files or [sys.executable])]))
-    return DONE if works or what == "remove" else FAILED
+    return DONE if state == INSTALLED or what == "remove" else FAILED
+
+
+def hook_state() -> tuple[str, list[str]]:
+    """Return whether this Python attaches drivers, and the files that have it do so."""
+    found = [str(file) for file in _found()]
+    if not found:
+        return NOT_INSTALLED, []
+    return INSTALLED if _is_read() else BROKEN, found
 
 
 def _install(file: Path) -> None:

@@ -1,6 +1,6 @@
-"""The command that makes keys, and says who may connect.
+"""The commands that make keys, and that add clients to catalogd's list and remove them.
 
-It changes files where catalogd's keys are; catalogd sees that within half a second.
+They change files in catalogd's folder of keys; catalogd reads them again within half a second.
 """
 
 import os
@@ -12,6 +12,7 @@ from ...topics.errors import ConfigError
 from ...topics.keys.clients import ClientRole
 from ...topics.keys.folder import KeysFolder, default_folder
 from ...topics.link import new_pair
+from ...topics.policy import parse_policy
 from ...topics.settings import parse_addresses
 from ..flags import OUTPUT, command, option, settings
 from ..output import Output
@@ -24,15 +25,15 @@ KEYS_DIR = option(
     help="Folder of catalogd's keys.",
 )
 ROLES = [role.value for role in ClientRole if role is not ClientRole.CATALOGD]
-COLUMNS = ("name", "role", "public", "address")
+COLUMNS = ("name", "role", "public", "address", "databases")
 
 
 @click.group("keys", context_settings=settings())
 def keys() -> None:
-    """Make keys, and say who may connect.
+    """Make keys, and admit or revoke clients.
 
-    The first start of a daemon makes the keys of one machine and user by itself. Everybody else
-    has a key file of their own, which 'add' makes, and names it by TOPICAST_KEY_FILE.
+    The first start of a daemon makes the keys of one machine and user by itself. Every other client
+    needs a key file of its own: 'add' makes it, and the client names it by TOPICAST_KEY_FILE.
     """
 
 
@@ -49,26 +50,46 @@ def init(keys_dir: str | None) -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), required=True, help="What it may do.")
 @click.option("--address", default="", help="Of a hub: where it is reached, tcp://host:port.")
-@click.option("--out", type=click.Path(path_type=Path), help="Its key file, else in the folder.")
+@click.option("--databases", help="Those that it may see, as sales,finance_*; else all.")
+@click.option("--out", help="Its key file, else in the folder; -: printed, and kept nowhere.")
 @KEYS_DIR
-def add(*, name: str, role: str, address: str, out: Path | None, keys_dir: str | None) -> None:
+def add(
+    *,
+    name: str,
+    role: str,
+    address: str,
+    databases: str | None,
+    out: str | None,
+    keys_dir: str | None,
+) -> None:
     """Admit the client NAME, and write its key file.
 
     A driver reads and reports what it writes, an operator reads and gives orders, an observer
-    reads. Whoever reads the file is that client, so only its owner may; with --out no copy is left.
+    reads. With --databases, a driver or observer receives nothing of any other database: no names,
+    no changes, no sizes. Whoever reads the file is that client, so only its owner may; with --out
+    no copy is left.
     """
     if (role == ClientRole.HUB) is not bool(address):
-        raise ConfigError("address", address, "a hub has one: tcp://host:port; others have none")
+        allowed = "a key of role hub needs --address tcp://host:port; other roles have none"
+        raise ConfigError("address", address, allowed)
     if address:
         (address,) = map(str, parse_addresses(address, setting="address")[:1])
-    print(_folder(keys_dir).add(name, ClientRole(role), new_pair, address=address, to=out))
+    folder = _folder(keys_dir)
+    to = Path(out) if out and out != "-" else None
+    policy = None if databases is None else parse_policy(databases, setting="databases")
+    made = folder.add(name, ClientRole(role), new_pair, address=address, policy=policy, to=to)
+    if out == "-":
+        print(made.read_text(encoding="utf-8"), end="")
+        made.unlink()
+    else:
+        print(made)
 
 
 @command("list")
 @KEYS_DIR
 @OUTPUT
 def list_(keys_dir: str | None, output: str) -> None:
-    """List who may connect."""
+    """List the clients that are admitted."""
     Output(output).rows(COLUMNS, _rows(keys_dir))
 
 
@@ -93,7 +114,26 @@ def revoke(name: str, keys_dir: str | None) -> None:
     print(f"revoked {client.name} {client.public}")
 
 
-for _one in (init, add, list_, show, revoke):
+@command("rotate")
+@click.option("--now", is_flag=True, help="The keys are stolen: replace the next ones, too.")
+@KEYS_DIR
+def rotate(*, now: bool, keys_dir: str | None) -> None:
+    """Give each daemon of the folder the next of its two keys, and make another one to be next.
+
+    They take it within a second, without a restart. Every driver and command that runs knows the
+    next keys and goes on, and a key file that was written since the last rotation is good for this
+    one. So rotate once, bring new key files to where they are needed, then rotate again. A hub on
+    another host has its own folder: rotate its key there.
+
+    With --now both keys of each daemon are replaced, and whoever has a key file elsewhere needs a
+    new one: 'revoke' and 'add' make it.
+    """
+    for own in _folder(keys_dir).rotate(new_pair, at_once=now):
+        following = own.next_pair.public if own.next_pair is not None else ""
+        print(f"{own.name} has {own.pair.public}, next {following}")
+
+
+for _one in (init, add, list_, show, revoke, rotate):
     keys.add_command(_one)
 
 
@@ -101,6 +141,8 @@ def _folder(keys_dir: str | None) -> KeysFolder:
     return default_folder(os.environ) if keys_dir is None else KeysFolder(Path(keys_dir))
 
 
-def _rows(keys_dir: str | None) -> list[tuple[str, str, str, str]]:
+def _rows(keys_dir: str | None) -> list[tuple[str, str, str, str, str]]:
     clients = _folder(keys_dir).listed()
-    return [(one.name, str(one.role), one.public, one.address) for one in clients]
+    return [
+        (one.name, str(one.role), one.public, one.address, str(one.policy or "")) for one in clients
+    ]

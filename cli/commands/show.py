@@ -5,20 +5,22 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from ...subscriber import Subscriber
 from ...topics.errors import LinkError, NotReady
 from ...topics.keys.folder import OPERATOR, find_credential
+from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.topic import offered_names
 from ...topics.wire.messages import Inspected
+from ..exit_codes import DONE
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
-from ..operator import Operator, at_each, facts_of
-from ..output import DONE, Output, complain, exit_code
+from ..operator import Operator, at_each, facts_of, note_policy
+from ..output import Output, complain, exit_code
 
 
 @contextmanager
@@ -52,16 +54,20 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
 def status(statestores: str, output: str) -> int:
     """Show the state of each statestored and of catalogd, and the mode."""
     found, failures = at_each(parse_addresses(statestores, setting="statestores"), _processes)
-    hubs = [hub for hub, _ in found]
-    failures += [one for _, one in found if isinstance(one, LinkError)]
-    catalogd = next((one for _, one in found if isinstance(one, dict)), {})
+    hubs = [one.hub for one in found]
+    failures += [failure for one in found for failure in one.failures]
+    catalogd = next((one.catalogd for one in found if one.catalogd), {})
     for error in failures:
         complain(str(error))
+    is_cut = note_policy("what counts other databases, too, is left out")
     printed = Output(output)
     if output == "json":
         printed.document({"statestoreds": hubs, "catalogd": catalogd}, text="")
     else:
-        printed.rows(("process", "fact", "value"), _process_rows(hubs, catalogd))
+        rows = _process_rows(hubs, catalogd)
+        if is_cut:
+            rows = [row for row in rows if row[-1] is not None]
+        printed.rows(("process", "fact", "value"), rows)
     return exit_code(failures[-1]) if failures else DONE
 
 
@@ -73,10 +79,11 @@ def tables(pattern: str, output: str, **where: Any) -> None:
 
     PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything).
     """
-    wanted = pattern if "." in pattern or pattern == "*" else f"{pattern}.*"
+    wanted = table_pattern(pattern)
     with catalog_at(**where) as catalog:
         names = [(db, name) for db in catalog.databases() for name in catalog.tables(db)]
-    rows = [(db, name) for db, name in names if fnmatchcase(f"{db}.{name}", wanted.lower())]
+    rows = [(db, name) for db, name in names if fnmatchcase(f"{db}.{name}", wanted)]
+    note_policy("tables of other databases are left out")
     Output(output).rows(("database", "table"), rows)
 
 
@@ -126,6 +133,7 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
     printed = Output(output)
     with catalog_at(**where) as catalog, suppress(KeyboardInterrupt):
         changes = catalog.watch(pattern)
+        note_policy("changes of other databases are left out")
         click.echo(f"watching {pattern}", err=True)
         for number, change in enumerate(changes, start=1):
             printed.item(
@@ -165,13 +173,27 @@ def _utc(at_us: int) -> str:
     return f"{text}.{at_us // 1000 % 1000:03}Z"
 
 
-def _processes(visit: Operator) -> tuple[dict[str, Any], dict[str, Any] | LinkError]:
-    """Return the facts of a hub, and those of the catalogd behind it, or why there are none."""
+class _Processes(NamedTuple):
+    """The facts of a hub, those of the catalogd behind it, and what is not reached from here."""
+
+    hub: dict[str, Any]
+    catalogd: dict[str, Any]
+    failures: tuple[LinkError, ...]
+
+
+def _processes(visit: Operator) -> _Processes:
     hub = {"address": str(visit.address)} | _with_offers(visit.hub("status"))
+    failures: list[LinkError] = []
+    catalogd: dict[str, Any] = {}
     try:
-        return hub, _with_offers(visit.catalog("status"))
+        visit.reach_data()
     except LinkError as error:
-        return hub, error
+        failures.append(error)
+    try:
+        catalogd = _with_offers(visit.catalog("status"))
+    except LinkError as error:
+        failures.append(error)
+    return _Processes(hub, catalogd, tuple(failures))
 
 
 def _process_rows(

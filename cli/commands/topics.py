@@ -1,6 +1,7 @@
 """The commands that show topics, and the subscribers that follow them, at which level and why."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -9,11 +10,13 @@ from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE
 from ...topics.wire.messages import Inspected
+from ..exit_codes import DONE
 from ..flags import OUTPUT, command, statestores_option
-from ..operator import Operator, at_each
-from ..output import DONE, Cell, Output, complain, exit_code
+from ..operator import Operator, at_each, note_policy
+from ..output import Cell, Output, complain, exit_code
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
+OWN_ONLY: Final = "subscribers with another key are left out"
 BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
 WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
 
@@ -58,6 +61,7 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     addresses = parse_addresses(statestores, setting="statestores")
     found, failures = at_each(addresses, _by_level if by_topic else _members)
     complain_of(failures)
+    note_policy(OWN_ONLY)
     records = [one for records in found for one in records]
     apart = {"statestored"} if len(addresses) == 1 and output != "json" else set()
     columns = [name for name in (records[0] if records else BY_LEVEL) if name not in apart]
@@ -84,11 +88,20 @@ def code_of(failures: list[LinkError]) -> int:
 
 
 def _print_topics(facts: Inspected, printed: Output, output: str) -> None:
+    if note_policy("what counts other databases, too, is left out") and output != "json":
+        facts = _without_unknown(facts)
     at = facts.columns.index("topic")
     rows: Iterable[Sequence[Cell]] = facts.rows
     if output != "json":
         rows = [(*row[:at], _name(row[at]), *row[at + 1 :]) for row in facts.rows]
     printed.rows(facts.columns, rows)
+
+
+def _without_unknown(facts: Inspected) -> Inspected:
+    """Return ``facts`` without the columns that hold nothing."""
+    shown = [at for at in range(len(facts.columns)) if any(r[at] is not None for r in facts.rows)]
+    rows = tuple(tuple(row[at] for at in shown) for row in facts.rows)
+    return replace(facts, columns=tuple(facts.columns[at] for at in shown), rows=rows)
 
 
 def _print_reasons(visit: Operator, reader: Record, output: str) -> None:

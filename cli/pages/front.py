@@ -1,6 +1,8 @@
 """The page of a daemon for people: whether it serves, what it holds, what it has done."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from html import escape
 from typing import Final
 
@@ -11,19 +13,22 @@ Meanings = Mapping[str, tuple[str, str]]
 COUNTER: Final = "counter"
 IN_VERDICT: Final = ("problem", "warning")
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
+STYLE: Final = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 62rem }
+h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem }
+.verdict { padding: .5rem .8rem; border-left: .4rem solid; overflow-wrap: anywhere }
+.well { border-color: #2a7d3f; background: #eaf5ec }
+.warned { border-color: #b87700; background: #fdf3dd }
+.ill { border-color: #b3261e; background: #fbe9e7 }
+table { border-collapse: collapse; width: 100% }
+td, th { text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid #eee;
+font-weight: normal; vertical-align: top }
+th { font-family: ui-monospace, monospace; width: 15rem }
+td.number { width: 14rem; overflow-wrap: anywhere } td.meaning { color: #555 }"""
+STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
+"""By which a Content-Security-Policy lets a browser apply this style, and no other."""
 PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width">
-<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 62rem }}
-h2 {{ font-size: 1.1rem; margin: 1.5rem 0 .3rem }}
-.verdict {{ padding: .5rem .8rem; border-left: .4rem solid; overflow-wrap: anywhere }}
-.well {{ border-color: #2a7d3f; background: #eaf5ec }}
-.warned {{ border-color: #b87700; background: #fdf3dd }}
-.ill {{ border-color: #b3261e; background: #fbe9e7 }}
-table {{ border-collapse: collapse; width: 100% }}
-td, th {{ text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid #eee;
-font-weight: normal; vertical-align: top }}
-th {{ font-family: ui-monospace, monospace; width: 15rem }}
-td.number {{ width: 14rem; overflow-wrap: anywhere }} td.meaning {{ color: #555 }}</style></head>
+<style>{style}</style></head>
 <body><h1>{title}</h1>{verdict}
 <h2>Now</h2><table>{now}</table>
 <h2>Since it was started</h2><table>{counts}</table>
@@ -37,6 +42,7 @@ def front(title: str, facts: Mapping[str, Fact], meanings: Meanings) -> str:
     shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
     counts = [name for name in shown if _is_count(name, meanings)]
     return PAGE.format(
+        style=STYLE,
         title=escape(title),
         verdict=_verdict(str(facts.get("problem") or ""), str(facts.get("warning") or "")),
         now=_rows((name for name in shown if name not in counts), shown, meanings),

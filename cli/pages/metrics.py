@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ... import __version__
+from .answers import Facts
 from .front import COUNTER
-from .server import Facts
 
 GAUGE: Final = "gauge"
 
@@ -74,12 +74,14 @@ CATALOGD: Final[Table] = {
     "withdrawn": (COUNTER, "Times that a table could not be read: it is unloaded until it can be"),
     "unfit": (COUNTER, "Times that a table was too large, or not text, and cannot be held"),
     "pulls": (COUNTER, "Pulls that were answered"),
+    "scans": (COUNTER, "Pages of a topic that were requested"),
     "syncs": (COUNTER, "Syncs that were answered"),
     "orders": (COUNTER, "Orders that were given"),
     "reports": (COUNTER, "Messages in which drivers reported what they write"),
     "writes": (COUNTER, "Reported writes that were applied"),
     "repeated": (COUNTER, "Reported writes that were known already"),
     "unknown": (COUNTER, "Reported writes to objects that the metastore does not have"),
+    "not_visible": (COUNTER, "Reported writes to tables that the driver's key may not see"),
     "lapsed": (COUNTER, "Writes taken for done because their driver stopped reporting"),
     "refused": (COUNTER, "Requests that were refused"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),

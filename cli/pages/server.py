@@ -1,78 +1,114 @@
-"""The web server of a daemon. It reads immutable facts and changes nothing.
+"""The web server of a daemon: Tornado in a thread of its own. No request changes anything.
 
-/          one page for people; ?json gives the same as a document
-/healthz   200 when the daemon serves (with a warning if there is one), else 503 with the reason;
-           that no change can arrive any more is a reason, too
-/metrics   Prometheus
+    connection ──▶ TLS ──▶ request ──▶ Host, method, secret ──▶ answer ──▶ closed
+
+One thread waits for all connections, so one that never finishes its request costs a descriptor and
+its buffer, not a thread; it is cut off after CONNECTION_S, or after GRACE_S if there are too many.
 """
 
-import json
+import asyncio
+import logging
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Final, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Final, cast
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from tornado.http1connection import HTTP1ServerConnection
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream, SSLIOStream
+from tornado.web import Application, HTTPError, RequestHandler
 
-from ...topics.errors import LinkError
-from .front import Fact, Meanings, front
+from ...topics.backports import Self
+from ...topics.errors import ConfigError, LinkError
+from ...topics.settings import Address
+from .access import Access
+from .answers import HEALTH, TEXT, Answer, Sources, answer, answer_to_probe
+from .front import STYLE_HASH
 
-REQUEST_TIMEOUT_S: Final = 5.0  # a connection without a request is closed
-TEXT: Final = "text/plain; charset=utf-8"
-HTML: Final = "text/html; charset=utf-8"
-JSON: Final = "application/json"
-Facts = Mapping[str, Fact]
+CONNECTION_S: Final = 10.0  # for TLS, request and answer: a scraper needs milliseconds
+BACKLOG: Final = 1024  # connections that the kernel holds: beyond, they try again after 1 s
+CONNECTIONS_MAX: Final = 256  # of the 1024 descriptors that a process usually has
+HEAD_BYTES_MAX: Final = 16 * 1024  # of a request: browsers send at most 8 KB
+BUFFER_BYTES_MAX: Final = 64 * 1024  # of a connection, read and not yet looked at
+GRACE_S: Final = 0.25  # that a connection has when there are too many
+TICK_S: Final = 0.01  # before another look whether one can be taken
+REFUSAL_S: Final = 0.5  # before a wrong secret is refused: passwords are not found by trying
+REFRESH_S: Final = 10.0  # between two looks at the files of ``Access``
+LOG_S: Final = 60.0  # between two lines of the same kind: a stranger must not fill the disk
+HEADERS: Final = {
+    "Server": "topicast",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": f"default-src 'none'; style-src '{STYLE_HASH}'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where the pages' answers come from; each function may be called by any thread.
-
-    The fact ``problem`` is why the daemon does not serve, or the empty text when it does;
-    ``warning``, if there is one, is what is wrong while it serves on.
-    """
-
-    title: str
-    facts: Callable[[], Facts]
-    meanings: Meanings
-    metrics: CollectorRegistry
+log: Final = logging.getLogger(__name__)
 
 
 class Pages:
     """A web server in a thread of its own, from ``with`` to its end."""
 
-    def __init__(self, sources: Sources, *, interface: str, port: int) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        access: Access,
+        *,
+        refresh_s: float = REFRESH_S,
+        connection_s: float = CONNECTION_S,
+    ) -> None:
         """Bind.
+
+        Args:
+            sources: Where the answers come from.
+            access: Where to listen, and who may read.
+            refresh_s: Time between two looks at its files.
+            connection_s: How long a connection lasts at most.
 
         Raises:
             LinkError: the port is in use, or the interface is not of this machine.
         """
+        self._sources = sources
+        self._access = access
+        self._refresh_s = refresh_s
+        self._connection_s = connection_s
+        address = access.config.address
         try:
-            self._server = _server_class(interface)((interface, port), _handler_class(sources))
-        except (OSError, OverflowError) as exc:
+            self._socket = _listening(address)
+        except OSError as exc:
             raise LinkError(
-                f"web pages cannot listen on {interface}:{port} ({exc}): "
+                f"web pages cannot listen on {address.host}:{address.port} ({exc}): "
                 "choose another --webserver_port (0 takes any free one)"
             ) from exc
-        self._server.daemon_threads = True
+        self._port = int(self._socket.getsockname()[1])
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the thread, while it runs
+        self._started = threading.Event()
+        self._ended = asyncio.Event()
         self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="pages"
+            target=lambda: asyncio.run(self._serve()), name="pages", daemon=True
         )
 
     @property
     def url(self) -> str:
         """Where a browser finds the pages."""
-        host, port = self._server.server_address[:2]
-        text = host.decode() if isinstance(host, bytes | bytearray) else str(host)
-        return f"http://{f'[{text}]' if ':' in text else text}:{port}"
+        scheme = "https" if self._access.tls else "http"
+        return str(Address(scheme, self._access.config.address.host, self._port))
 
     def __enter__(self) -> Self:
+        if self._access.config.sends_secrets_in_the_clear:
+            log.warning(
+                "passwords and tokens for %s are sent unencrypted: set --webserver_certificate_file"
+                " and --webserver_private_key_file, or put a proxy with TLS before it",
+                self.url,
+            )
         self._thread.start()
+        self._started.wait()
         return self
 
     def __exit__(
@@ -81,74 +117,237 @@ class Pages:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._server.shutdown()
+        assert self._loop is not None, "it was started"
+        self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()
-        self._server.server_close()
+
+    async def _serve(self) -> None:
+        """Serve until ``_ended``, in the thread's own loop."""
+        self._loop = asyncio.get_running_loop()
+        lines = _Lines()
+        self._loop.set_exception_handler(lambda _, found: lines.failed(found.get("exception")))
+        page = {"sources": self._sources, "access": self._access, "lines": lines}
+        server = _Server(
+            Application([(r".*", _Page, page)], log_function=lambda _: None),
+            no_keep_alive=True,
+            connection_s=self._connection_s,
+            max_header_size=HEAD_BYTES_MAX,
+            max_body_size=HEAD_BYTES_MAX,
+        )
+        # What it logs comes from broken requests, as often as a stranger likes.
+        logging.getLogger("tornado").setLevel(logging.CRITICAL)
+        tasks = [
+            asyncio.create_task(self._refresh()),
+            asyncio.create_task(self._accept(server, lines)),
+        ]
+        self._started.set()
+        await self._ended.wait()
+        for task in tasks:
+            task.cancel()
+        self._socket.close()
+        await server.close_all_connections()
+
+    async def _accept(self, server: "_Server", lines: "_Lines") -> None:
+        """Take one connection a turn of the loop: who is connected goes first."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(0)
+            await server.make_room()
+            try:
+                connection, address = await loop.sock_accept(self._socket)
+            except OSError as exc:  # no descriptor is left
+                lines.failed(exc)
+                await asyncio.sleep(TICK_S)
+                continue
+            try:
+                server.take(connection, address, self._access.tls)
+            except OSError as exc:
+                _clear_tracebacks(exc)
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(self._refresh_s)
+            try:
+                if self._access.refresh():
+                    log.info("passwords, tokens and certificate of the pages were read again")
+            except ConfigError as exc:
+                log.warning("the pages keep passwords, tokens and certificate: %s", exc)
 
 
-def _server_class(interface: str) -> type[ThreadingHTTPServer]:
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in interface else socket.AF_INET
-        block_on_close = False
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """Log nothing: a client that hung up is no event."""
-
-    return Server
-
-
-def _handler_class(sources: Sources) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = REQUEST_TIMEOUT_S
-        server_version = "topicast"
-        sys_version = ""
-
-        def do_GET(self) -> None:
-            """Answer one request."""
-            status, kind, body = answer(sources, self.path)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET  # noqa: N815  the library's name
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's
-            """Log nothing: one line for each scrape would drown the others."""
-
-    return Handler
+def _listening(address: Address) -> socket.socket:
+    """Return a socket that listens; ``::`` takes IPv4, too, where the system lets it."""
+    is_ipv6 = ":" in address.host
+    found = socket.create_server(
+        (address.host, address.port),
+        family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+        backlog=BACKLOG,
+        dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
+    )
+    found.settimeout(0)
+    return found
 
 
-def answer(sources: Sources, target: str) -> tuple[HTTPStatus, str, bytes]:
-    """Return status, content type and body for the request's ``target``."""
-    url = urlsplit(target)
-    match url.path:
-        case "/":
-            return _front(sources, as_json="json" in parse_qs(url.query, keep_blank_values=True))
-        case "/healthz":
-            return _health(sources.facts())
-        case "/metrics":
-            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
-        case path:
-            text = f"no page {path}: there are /, /healthz and /metrics\n"
-            return HTTPStatus.NOT_FOUND, TEXT, text.encode()
+class _Lines:
+    """Lines of log that a stranger may cause: one of each kind in LOG_S."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}  # by kind: from when on another line is written
+
+    def refused(self, peer: str) -> None:
+        """Log that ``peer`` gave a wrong secret."""
+        if self._is_due("refused"):
+            log.warning("wrong password or token for the pages, from %s", peer)
+
+    def failed(self, error: BaseException | None) -> None:
+        """Log that a request, or the loop, failed by a defect or a broken connection."""
+        if self._is_due("failed"):
+            log.warning("a request of the pages failed: %r", error, exc_info=error)
+        _clear_tracebacks(error)
+
+    def _is_due(self, kind: str) -> bool:
+        now = time.monotonic()
+        due = now >= self._next.get(kind, now)
+        if due:
+            self._next[kind] = now + LOG_S
+        return due
 
 
-def _health(facts: Facts) -> tuple[HTTPStatus, str, bytes]:
-    problem, warning = facts.get("problem"), facts.get("warning")
-    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-    text = f"{problem or 'ok'}\n" + (f"warning: {warning}\n" if warning else "")
-    return status, TEXT, text.encode()
+def _clear_tracebacks(error: BaseException | None) -> None:
+    """Let go of what led to ``error``: its frames hold it in turn, and daemons collect no cycles.
+
+    Garbage collections visit young objects only; a connection is old when it is cut off.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__
 
 
-def _front(sources: Sources, *, as_json: bool) -> tuple[HTTPStatus, str, bytes]:
-    facts = sources.facts()
-    trouble = facts.get("problem")
-    if as_json:
-        document = {"serving": not trouble, **facts}
-        return HTTPStatus.OK, JSON, json.dumps(document, indent=2).encode()
-    page = front(sources.title, facts, sources.meanings)
-    return HTTPStatus.OK, HTML, page.encode()
+class _Server(HTTPServer):
+    """Tornado's server, with bounds on the connections, whatever they do."""
+
+    def initialize(self, *args: Any, **settings: Any) -> None:
+        """Begin without connections; each lasts ``connection_s`` at most."""
+        self._connection_s = float(settings.pop("connection_s"))
+        super().initialize(*args, **settings)
+        # When each open connection is cut off, the oldest first; at most CONNECTIONS_MAX.
+        self._cuts: dict[IOStream, asyncio.TimerHandle] = {}
+
+    async def make_room(self) -> None:
+        """Return when one more connection may be taken; cut off the oldest for it if need be."""
+        loop = asyncio.get_running_loop()
+        while len(self._cuts) >= CONNECTIONS_MAX:
+            oldest, cut = next(iter(self._cuts.items()))
+            if cut.when() - self._connection_s + GRACE_S <= loop.time():
+                del self._cuts[oldest]
+                cut.cancel()
+                oldest.close()
+            else:
+                await asyncio.sleep(TICK_S)
+
+    def take(self, connection: socket.socket, address: Any, tls: ssl.SSLContext | None) -> None:
+        """Serve a new connection; ``tls``: None if it is plain.
+
+        Raises:
+            OSError: it is not open any more.
+        """
+        try:
+            connection.getpeername()  # or it was reset: ssl would raise, and leave it open
+            stream = (
+                IOStream(connection, max_buffer_size=BUFFER_BYTES_MAX)
+                if tls is None
+                else SSLIOStream(
+                    tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False),
+                    max_buffer_size=BUFFER_BYTES_MAX,
+                )
+            )
+        except OSError:
+            connection.close()
+            raise
+        loop = asyncio.get_running_loop()
+        self._cuts[stream] = loop.call_later(self._connection_s, stream.close)
+        self.handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        """Forget a connection that was closed."""
+        super().on_close(server_conn)
+        stream = cast(HTTP1ServerConnection, server_conn).stream
+        cut = self._cuts.pop(stream, None)
+        if cut is not None:
+            cut.cancel()
+        _clear_tracebacks(stream.error)
+        stream.error = None
+
+
+class _Page(RequestHandler):
+    """Answers one request for any path."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD")
+
+    def initialize(self, sources: Sources, access: Access, lines: _Lines) -> None:
+        """Take what all requests share."""
+        self._sources = sources
+        self._access = access
+        self._lines = lines
+        self._admitted = False
+
+    def set_default_headers(self) -> None:
+        """Set the headers of every answer, an error's included."""
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    async def prepare(self) -> None:
+        """Refuse who may not read this page."""
+        request = self.request
+        given = request.headers.get("Authorization", "")
+        self._admitted = self._access.admits(given)
+        if not self._access.config.needs_secret and not self._names_this_machine():
+            text = "without a password these pages are for http://localhost only\n"
+            self._send((HTTPStatus.MISDIRECTED_REQUEST, TEXT, text.encode()))
+            return
+        if given and not self._admitted:
+            self._lines.refused(str(request.remote_ip))
+            await asyncio.sleep(REFUSAL_S)
+        if not self._admitted and request.path != HEALTH:
+            for challenge in self._access.challenges:
+                self.add_header("WWW-Authenticate", challenge)
+            text = "this page needs a password or a token; /healthz needs none\n"
+            self._send((HTTPStatus.UNAUTHORIZED, TEXT, text.encode()))
+
+    def get(self) -> None:
+        """Answer a reader who may read; a probe reads /healthz without a secret."""
+        if self._admitted:
+            self._send(answer(self._sources, str(self.request.uri)))
+        else:
+            self._send(answer_to_probe(self._sources))
+
+    head = get
+
+    def write_error(self, status_code: int, **_: Any) -> None:
+        """Answer what no page answers, in plain text."""
+        if status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.set_header("Allow", ", ".join(self.SUPPORTED_METHODS))
+        status = HTTPStatus(status_code)
+        self._send((status, TEXT, f"{status_code} {status.phrase}\n".encode()))
+
+    def log_exception(
+        self,
+        typ: type[BaseException] | None,  # noqa: ARG002  the library's
+        value: BaseException | None,
+        tb: TracebackType | None,  # noqa: ARG002  the library's
+    ) -> None:
+        """Log a defect of ours; a request that is refused is none."""
+        if not isinstance(value, HTTPError):
+            self._lines.failed(value)
+
+    def compute_etag(self) -> None:
+        """Let no answer be kept: each is as of now."""
+
+    def _names_this_machine(self) -> bool:
+        """Whether ``Host`` is loopback; else another site's page may read (DNS rebinding)."""
+        return Address("http", self.request.host_name.strip("[]"), 0).is_loopback
+
+    def _send(self, answer: Answer) -> None:
+        status, kind, body = answer
+        self.set_status(status)
+        self.set_header("Content-Type", kind)
+        self.finish(body)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from ...topics.link import LinkCounts
 from ...topics.topic import offered_names
 from . import metrics
-from .server import Facts, Sources
+from .answers import Facts, Sources
 
 STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy one every few milliseconds
 

@@ -11,8 +11,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
+from ...topics.backports import Self
 from ...topics.errors import AuthRefused, LinkError, NotReady, UsageError
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
@@ -379,11 +380,10 @@ class Subscriber:
         try:
             self._reader.call(self._core.ready)
         except NotReady as error:
-            problem = loop.key_problem
+            problem = loop.reachability.problem if loop.reachability.refuses_key else ""
             self.close()
             if problem:
-                text = f"{problem}: get a key file where catalogd's keys are (topicast keys add)"
-                raise AuthRefused(text) from error
+                raise AuthRefused(problem) from error
             raise
         except BaseException:
             self.close()

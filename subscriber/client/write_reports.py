@@ -5,8 +5,8 @@ catalog.report_write("sales.orders")                                 written
 """
 
 from collections.abc import Iterable
-from typing import Self
 
+from ...topics.backports import Self
 from ...topics.objects.names import table_name
 from ...topics.wire.messages import ABANDONED, FAILED, INTENT, OVERWRITTEN, WRITTEN, Write
 from .. import arguments

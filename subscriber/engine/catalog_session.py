@@ -30,7 +30,7 @@ from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
-from ..store.view import ReadFloor, TopicView
+from ..store.view import ReadFloor, TopicView, View
 from .write_outbox import Outbox, WriteSender
 
 
@@ -83,7 +83,7 @@ class CatalogSession:
     def fetch(self, request: TableRequest, *, now: float) -> Started[Result]:
         """Get a table from catalogd."""
         fetch = Fetch(request)
-        return _FetchWait(self, fetch), self.begin_fetch(fetch, now=now)
+        return _FetchWait(self, self._replicas.view, fetch), self.begin_fetch(fetch, now=now)
 
     def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:
         """Begin to fetch; the outcome is set in ``fetch``."""
@@ -349,17 +349,22 @@ class _ValidateWait(Wait[Mapping[int, Version]]):
 
 
 class _FetchWait(Wait[Result]):
-    """Until a pull has brought the table."""
+    """Until a pull has brought the table, or memory answers for it again."""
 
-    def __init__(self, session: CatalogSession, fetch: Fetch) -> None:
+    def __init__(self, session: CatalogSession, view: View, fetch: Fetch) -> None:
         self._session = session
+        self._view = view
         self._fetch = fetch
 
     def poll(self) -> Done[Result] | None:
         outcome = self._fetch.outcome
         if isinstance(outcome, TopicastError):
             raise outcome
-        return None if outcome is None else Done(outcome)
+        if outcome is not None:
+            return Done(outcome)
+        request = self._fetch.request
+        held = self._view.partitions(request.db, request.table, request.selector)
+        return None if held is None else Done(held)
 
     def missing(self) -> str:
         return self._session.unanswered(self._fetch)

@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain, count
 from math import inf
-from typing import assert_never
 
+from ...topics.backports import assert_never
+from ...topics.errors import ConfigError
+from ...topics.keys.clients import checked_keys
+from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, NONE, Version, topic_ids
+from ...topics.wire.header import policy_of
 from ...topics.wire.messages import (
     Barrier,
     Bye,
@@ -28,6 +32,7 @@ from ...topics.wire.messages import (
     Pulled,
     Refused,
     Reported,
+    ServerKeys,
     Synced,
     Validated,
     Welcome,
@@ -40,8 +45,10 @@ from ..placement.prefetch import Prefetcher
 from ..placement.priorities import PinRules, Priorities
 from ..protocol.shell import (
     DONE,
+    BeginAnew,
     Channel,
     Command,
+    ConnectionProblem,
     Done,
     Effects,
     Leave,
@@ -50,6 +57,7 @@ from ..protocol.shell import (
     Send,
     Started,
     Tick,
+    Trust,
     Undecodable,
     Wait,
     Watching,
@@ -65,7 +73,7 @@ from .catalog_session import CatalogSession
 from .introspection import Driver, Facts, inspected
 from .write_outbox import Outbox
 
-Fact = Received | Undecodable | Tick | Command[object] | Watching | Leave
+Fact = Received | Undecodable | Tick | Command[object] | Watching | ConnectionProblem | Leave
 
 
 class Core:
@@ -107,9 +115,13 @@ class Core:
         self._next_id = count(1).__next__  # of requests: no late answer meets another one's id
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that are no message
+        self._connection_problem = ""  # as the shell sees it
         self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
+        self._policy: Policy | None = None  # as our key file has it
+        self._policy_digest: int | None = None  # of that which all is held by; None: not welcomed
+        self._policy_number = 0  # with which its deltas begin at the present hub
         self._by_hand: Mapping[int, int] = {}  # levels to be set again after a restart
         self._build(registration)
 
@@ -214,6 +226,13 @@ class Core:
         # Changes before the answers that rest on them
         return self._replicas.take_changes() + effects
 
+    def restrict(self, policy: Policy | None) -> None:
+        """Name databases that our key may not see as such; None: it may see all.
+
+        Where a hub has another policy of our key, names are missing as any others.
+        """
+        self._policy = self.view.policy = policy
+
     def check(self) -> None:
         """Assert every invariant."""
         self._subscriptions.check()
@@ -284,8 +303,10 @@ class Core:
             (Channel.DATA, Heartbeat): self._on_heartbeat,
             (Channel.DATA, Barrier): subscriptions.on_barrier,
             (Channel.BULK, Chunk): subscriptions.on_chunk,
+            (Channel.BULK, Welcome): self._on_bulk_welcome,
             (Channel.BULK, Refused): subscriptions.on_bulk_refused,
-            (Channel.CONTROL, Welcome): subscriptions.on_welcome,
+            (Channel.CONTROL, Welcome): self._on_welcome,
+            (Channel.CONTROL, ServerKeys): self._on_server_keys,
             (Channel.CONTROL, Joined): subscriptions.on_joined,
             (Channel.CONTROL, Refused): subscriptions.on_control_refused,
             (Channel.CONTROL, Inspect): self._on_inspect,
@@ -298,11 +319,26 @@ class Core:
             (Channel.PULLS, Refused): catalog.on_pull_refused,
         }
 
+    def _on_server_keys(self, keys: ServerKeys, *, now: float) -> Effects:  # noqa: ARG002
+        """Let connections that are made from now on try what the servers will have next."""
+        try:
+            hub = checked_keys(keys.hub, keys.hub_next, setting="the hub's keys")
+            catalogd: tuple[str, ...] = ()
+            if keys.catalogd:
+                known = keys.catalogd, keys.catalogd_next
+                catalogd = checked_keys(*known, setting="catalogd's keys")
+        except ConfigError:
+            self._wire_errors += 1
+            return ()
+        return (Trust(hub, catalogd),)
+
     def _decide(self, fact: Fact, now: float) -> Effects:
         match fact:
+            case Received(policy=number) if number not in (0, self._policy_number):
+                return ()  # left out is what another policy does not see: what it lacks is a gap
             case Received(channel=channel, message=message):
                 handler = self._handlers.get((channel, type(message)))
-                # Without one it is well formed and of no use here: Dropped, the welcome on bulk
+                # Without one it is well formed and of no use here, as Dropped is
                 return handler(message, now=now) if handler is not None else ()
             case Command():
                 return self._pending.start(fact, now=now)
@@ -316,6 +352,9 @@ class Core:
             case Watching(on=on):
                 self._replicas.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
+            case ConnectionProblem(text=text):
+                self._connection_problem = text
+                return ()
             case Leave():
                 return (Send(Channel.CONTROL, Bye(reason="closed")),)
             case _:
@@ -333,6 +372,28 @@ class Core:
             else:
                 effects += self.placement.join((topic,), level, now=now)[1]
         return effects
+
+    def _on_welcome(self, welcome: Welcome, *, now: float) -> Effects:
+        """Begin anew under another policy: positions say nothing of what that leaves out."""
+        self._policy_number, digest = policy_of(welcome.features)
+        if self._policy_digest in (None, digest):
+            self._on_policy(digest)
+            return self._subscriptions.on_welcome(welcome, now=now)
+        self._on_policy(digest)
+        return (BeginAnew(),)
+
+    def _on_bulk_welcome(self, welcome: Welcome, *, now: float) -> Effects:  # noqa: ARG002 - as all
+        """Begin anew if what comes behind it on this connection is of another policy."""
+        _, digest = policy_of(welcome.features)
+        if self._policy_digest in (None, digest):
+            return ()
+        self._on_policy(digest)
+        return (BeginAnew(),)
+
+    def _on_policy(self, digest: int) -> None:
+        self._policy_digest = digest
+        known = self._policy is not None and self._policy.digest == digest
+        self.view.policy = self._policy if known else None
 
     def _on_delta(self, delta: Delta, *, now: float) -> Effects:
         if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:
@@ -395,6 +456,7 @@ class Core:
             writes_delay_reason=outbox.delay,
             staleness_s=inf if alive_at is None else max(now - alive_at, 0.0),
             metastore_problem=self.view.metastore_problem(),
+            connection_problem=self._connection_problem,
             hub=subscriptions.hub_address,
             ready=subscriptions.ready(),
         )

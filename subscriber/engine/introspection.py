@@ -98,6 +98,7 @@ def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
         "held_bytes": stats.held_bytes,
         "staleness_s": stats.staleness_s,
         "metastore_problem": stats.metastore_problem,
+        "connection_problem": stats.connection_problem,
     }
 
 

@@ -14,21 +14,26 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar, assert_never
+from concurrent.futures import TimeoutError as FutureTimeout  # TimeoutError itself from 3.11 on
+from typing import Final, TypeVar
 
+from ...topics.backports import assert_never
 from ...topics.errors import ConfigError, LinkError, NotReady, UsageError, WireError
-from ...topics.keys.credential import Credential
-from ...topics.link import Handshake, Inbox, Link
+from ...topics.keys.credential import Credential, PublicKeys
+from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.wire import decode, encode
+from ...topics.wire.header import policy_number, without_policy
 from ..protocol.shell import (
+    BeginAnew,
     Channel,
     Command,
     Complete,
     ConnectCatalog,
     ConnectData,
     ConnectHub,
+    ConnectionProblem,
     Effect,
     EngineRestarted,
     Leave,
@@ -39,11 +44,13 @@ from ..protocol.shell import (
     Send,
     Subscribe,
     Tick,
+    Trust,
     Undecodable,
     Unsubscribe,
     Watching,
 )
 from .core import Core, Fact
+from .reachability import Reachability
 from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0
@@ -51,7 +58,6 @@ TURN_S: Final = 0.002  # for commands, before the sockets are polled again
 CHANNELS: Final = {one.value: one for one in Channel}
 LARGE: Final = (Channel.BULK, Channel.PULLS)  # of which a frame may take a millisecond
 GRACE_S: Final = 1.0  # the core times commands out; this is for a thread that is held up
-GOODBYE_S: Final = 0.02
 STOP_S: Final = 5.0  # for the thread to end
 FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of them
 FLOOD_POLLS: Final = 10  # so many are a flood; a write makes two or three deltas
@@ -61,8 +67,6 @@ TOGETHER: Final = 20  # facts that are settled at once; their effects wait for t
 RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once is no accident
 RESTARTS_S: Final = 60.0
 FEW: Final = 50  # frames at once; of more, handling takes the time, or they fill the inbox
-
-KEY_PROBLEMS: Final = (Handshake.REFUSED, Handshake.FAILED)
 
 CLOSED: Final = "the subscriber is closed, or was never opened"
 
@@ -88,12 +92,15 @@ class EngineLoop:
         ``inbox_bytes``: of the hub's frames that have arrived while the engine is busy.
         """
         self.core = core
+        core.restrict(credential.policy)
         self._inbox_bytes = inbox_bytes
         self._few = min(FEW, read_max(inbox_bytes) // 2)
         self._link = link
         self._credential = credential
         self._hub = ""  # the address of the hub that was tried last
-        self.key_problem = ""  # why that hub, or catalogd, does not let us in; empty while it does
+        self._hub_keys: dict[str, PublicKeys] = {}  # by address, as hubs have said them
+        self._catalogd_keys: PublicKeys = ()  # as a hub has said them; empty: not yet
+        self.reachability = Reachability(credential.name)
         self._clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
@@ -146,7 +153,12 @@ class EngineLoop:
         try:
             self._put(command, timeout_s=timeout_s)
             return command.result(timeout_s + GRACE_S)
-        except TimeoutError as exc:
+        except EngineRestarted:
+            raise
+        except NotReady as error:
+            problem = self.reachability.problem
+            raise (NotReady(f"{error}; {problem}") if problem else error) from error
+        except FutureTimeout as exc:
             raise NotReady(f"no answer within {timeout_s} s: the thread is held up") from exc
         finally:
             self._commands.discard(command)
@@ -188,7 +200,7 @@ class EngineLoop:
             self.perform(self.core.handle(Tick(), now=now))
             self._deadline = self.core.deadline
         self._notice(batch, now)
-        self._notice_keys()
+        self._look_at_connections(now)
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform ``effects`` in their order, and those that they lead to behind them."""
@@ -211,19 +223,19 @@ class EngineLoop:
         self._polls = self._polls + 1 if again else 0
         self._delta_at = now
 
-    def _notice_keys(self) -> None:
-        """Log when a server begins to refuse our key, or has another key than we know."""
-        found = ""
-        for channel in (Channel.CONTROL, Channel.SERVICE):
-            if channel in self._connected and self._link.handshake(channel) in KEY_PROBLEMS:
-                whom = (
-                    f"the statestored at {self._hub}" if channel is Channel.CONTROL else "catalogd"
-                )
-                how = self._link.handshake(channel).value
-                found = found or f"{whom}: key {self._credential.name} {how}"
-        if found and found != self.key_problem:
-            log.warning("key not accepted: problem=%s", found)
-        self.key_problem = found
+    def _look_at_connections(self, now: float) -> None:
+        """Log and pass on when a server is not reached any more, or refuses our key."""
+        handshakes = {one: self._link.handshake(one) for one in self._connected}
+        if not self.reachability.look(handshakes, now=now):
+            return
+        problem = self.reachability.problem
+        if self.reachability.refuses_key:
+            log.warning("key not accepted: problem=%s", problem)
+        elif problem:
+            log.warning("server not reached: problem=%s", problem)
+        else:
+            log.info("servers reached")
+        self.perform(self.core.handle(ConnectionProblem(problem), now=now))
 
     def _may_rest(self) -> bool:
         """Tell whether a flood goes on, and no caller waits."""
@@ -237,7 +249,6 @@ class EngineLoop:
                 self._turn()
             if not self.failure:
                 self.perform(self.core.handle(Leave(), now=self._clock()))
-                self._link.poll(GOODBYE_S)  # what arrives is of no use; what was sent goes out
         finally:
             self._stopping = True
             self.core.outbox.detach(self._link.wake)
@@ -272,12 +283,16 @@ class EngineLoop:
             log.error("engine given up: failures=%d within_s=%d", RESTARTS_MAX, RESTARTS_S)
             self._stopping = True
             return
+        self._begin_anew("the subscriber failed while it carried this out")
+
+    def _begin_anew(self, reason: str) -> None:
+        """Begin anew on new sockets, and give callers and watches ``reason`` for it."""
         self._reconnect(tuple(Channel), "")
         self._large.clear()
         self._deadline = 0.0
         self.core.restart()
         for command in list(self._commands):
-            command.abort(EngineRestarted("the subscriber failed while it carried this out"))
+            command.abort(EngineRestarted(reason))
         self._watches.lose()
 
     def _put(self, fact: Fact, *, timeout_s: float) -> None:
@@ -313,6 +328,14 @@ class EngineLoop:
             case ConnectCatalog(address=address):
                 log.info("catalogd found: address=%s", address)
                 self._reconnect((Channel.SERVICE, Channel.PULLS), address)
+            case Trust(hub=hub, catalogd=catalogd):
+                self._hub_keys[self._hub] = hub
+                self._catalogd_keys = catalogd or self._catalogd_keys
+                for channel in self._connected:
+                    self._link.trust(channel, self._keys_of(channel))
+            case BeginAnew():
+                log.info("databases of our key changed: begun anew")
+                self._begin_anew("the databases that our key may see have changed")
             case Notify():
                 raise AssertionError(effect)  # performed above
             case _:
@@ -324,31 +347,33 @@ class EngineLoop:
             if channel in LARGE:
                 self._large = deque(one for one in self._large if one[0] != channel)
             if channel in self._connected:
+                self.reachability.closed(channel)
                 self._link.disconnect(channel)
                 self._connected.discard(channel)
             if not address:
                 continue
             try:
-                server = self._key_of(channel)
+                servers = self._keys_of(channel)
                 if channel is Channel.DATA:
                     bound = self._inbox_bytes
-                    self._link.connect_subscriber(channel, address, server, inbox_bytes=bound)
+                    self._link.connect_subscriber(channel, address, servers, inbox_bytes=bound)
                 else:
-                    self._link.connect_dealer(channel, address, server)
+                    self._link.connect_dealer(channel, address, servers)
             except (LinkError, ConfigError) as error:
                 log.warning("address refused: socket=%s error=%s", channel.value, error)
             else:
                 self._connected.add(channel)
+                self.reachability.opened(channel, address)
 
-    def _key_of(self, channel: Channel) -> str:
-        """Return the public key of the server that ``channel`` leads to."""
+    def _keys_of(self, channel: Channel) -> PublicKeys:
+        """Return the public keys that the server that ``channel`` leads to may have."""
         if channel in (Channel.SERVICE, Channel.PULLS):
-            return self._credential.catalogd
-        return self._credential.hub_key(self._hub)
+            return self._catalogd_keys or self._credential.catalogd_keys
+        return self._hub_keys.get(self._hub) or self._credential.hub_keys(self._hub)
 
 
 def _read(channel: Channel, frame: bytes) -> Fact:
     try:
-        return Received(channel, decode(frame))
+        return Received(channel, decode(without_policy(frame)), policy_number(frame))
     except WireError:
         return Undecodable()

@@ -78,6 +78,7 @@ class Outbox:
         self.delay = ""  # why catalogd takes the last report only later
         self.ended = 0  # writes that have ended, since the start
         self.acknowledged = 0  # of these, those that catalogd has
+        self.not_visible = ""  # why a write was refused last whose table our key may not see
         self.unknown = 0  # of these, those of objects that it does not know
         self.discarded = 0  # writes that were removed for want of room
         self._probes = probe
@@ -309,6 +310,8 @@ class Outbox:
             has = verdict is not None and not verdict.problem
             self.acknowledged += has
             self.unknown += not has
+        if verdict is not None and verdict.problem.startswith(Refusal.NOT_VISIBLE):
+            self.not_visible = verdict.problem
         if self._queue.get(write.number) is write:  # it has not ended meanwhile
             self._remove(write.number)
             if write.state == INTENT:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from math import exp2, inf, log
+from math import inf, log
 from typing import Final
 
 HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
@@ -188,7 +188,8 @@ class UsageTracker:
 
 def _share(at: float, now: float) -> float:
     """Return the share that is left at ``now`` of what was counted at ``at``."""
-    return exp2((at - now) / HALF_LIFE_S)
+    left: float = 2.0 ** ((at - now) / HALF_LIFE_S)
+    return left
 
 
 def _ordered(tables: Iterable[_Table]) -> bool:

@@ -16,10 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from ...topics.backports import StrEnum
 from ...topics.errors import NotReady, TopicastError
+from ...topics.keys.credential import PublicKeys
 from ...topics.wire.messages import Message
 
 T_co = TypeVar("T_co", covariant=True)
@@ -59,10 +60,11 @@ class EngineRestarted(NotReady):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """``message`` arrived on ``channel``."""
+    """``message`` arrived on ``channel``; ``policy``: the number that its frame began with."""
 
     channel: Channel
     message: Message
+    policy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,13 @@ class Undecodable:
 @dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionProblem:
+    """Why a server is not reached, or does not let us in; an empty text: all are used."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,11 @@ class Leave:
 
 
 # Effects
+
+
+@dataclass(frozen=True, slots=True)
+class BeginAnew:
+    """Open all sockets anew and restart the core: what it holds is of another policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +167,17 @@ class ConnectCatalog:
 
 
 @dataclass(frozen=True, slots=True)
+class Trust:
+    """Take these for the public keys of the hub that is followed, and of catalogd; empty: unknown.
+
+    Of each the current one and, if it is known, the next.
+    """
+
+    hub: PublicKeys
+    catalogd: PublicKeys
+
+
+@dataclass(frozen=True, slots=True)
 class Complete:
     """Release the caller of a command that has its outcome."""
 
@@ -176,12 +201,14 @@ class PinsNotHeld:
 
 
 Effect = (
-    Send
+    BeginAnew
+    | Send
     | Subscribe
     | Unsubscribe
     | ConnectHub
     | ConnectData
     | ConnectCatalog
+    | Trust
     | Complete
     | Notify
     | PinsNotHeld
@@ -292,7 +319,7 @@ class Command(Generic[T_co]):
         """Wait for the outcome: return the result, or raise the error.
 
         Raises:
-            TimeoutError: there is none in time: the engine's thread is held up.
+            concurrent.futures.TimeoutError: there is none in time: the engine's thread is held up.
         """
         return self._future.result(timeout_s)
 

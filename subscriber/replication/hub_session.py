@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from ...topics.replica_set import Account
+from ...topics.replica_set import Account, patience_s
 from ...topics.requests import Requests
 from ...topics.wire.header import (
     FEATURES,
@@ -49,7 +49,9 @@ HEARTBEAT_S: Final = 0.25  # until the Welcome gives the hub's own period
 HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
 HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
 UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
-BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost
+BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost, or the hub is busy
+BARRIER_AGAIN_S_MAX: Final = 8.0
+BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, is given up
 CHANNELS: Final = ((Channel.CONTROL, CONTROL_CHANNEL), (Channel.BULK, BULK_CHANNEL))
 
 
@@ -69,9 +71,12 @@ class _Fence(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _PendingJoin:
+class PendingJoin:
+    """A Join that is not answered yet."""
+
     join: Join
     fenced: bool  # every topic of it was fenced when it was sent
+    sent_at: float  # seconds: for the first time
 
 
 class HubSession:
@@ -88,6 +93,7 @@ class HubSession:
     ) -> None:
         assert addresses
         self.state = SessionState.GREETING
+        self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
         self._addresses = addresses
         self._name = name
         self._registration = registration
@@ -101,10 +107,12 @@ class HubSession:
         self._active_at = 0.0  # seconds: the hub's last sign of life
         self._fit_at = 0.0  # seconds: its last heartbeat that was of use
         self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
+        self._greeted_at = 0.0  # seconds: of the last Hello
         self._hello_pause_s = HELLO_AGAIN_S
-        self._joins: Requests[_PendingJoin] = Requests(next_id)
+        self._joins: Requests[PendingJoin] = Requests(next_id)
         self._subscribed: dict[Account, _Fence] = {}
-        self._nonce = b""  # of the barrier under way; empty: none is
+        self._nonces: list[bytes] = []  # of the barrier under way, each time it was sent
+        self._barrier_sent_at = 0.0  # seconds: for the first time
         self._barrier_at = 0.0  # seconds: when it is sent again
 
     @property
@@ -115,7 +123,7 @@ class HubSession:
             silent_at = max(silent_at, self._hello_at)
         if self.greeting:
             return min(silent_at, self._hello_at)
-        barrier_at = self._barrier_at if self._nonce else silent_at
+        barrier_at = self._barrier_at if self._nonces else silent_at
         joins_at = self._joins.deadline
         return min(silent_at, barrier_at, silent_at if joins_at is None else joins_at)
 
@@ -156,6 +164,7 @@ class HubSession:
         if known:
             return None
         self._hello_pause_s = HELLO_AGAIN_S
+        self.answer_s = now - self._greeted_at
         self._hub = welcome.hub
         self._features = welcome.features
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
@@ -187,14 +196,16 @@ class HubSession:
         self, positions: Iterable[Position], *, now: float, fenced: bool = False
     ) -> tuple[Effect, ...]:
         """Request to follow topics; ``fenced``: deltas of all of them are sure to come."""
-        pending = _PendingJoin(Join(request=0, positions=tuple(positions)), fenced)
-        self._joins.open(pending, now=now)
+        pending = PendingJoin(Join(request=0, positions=tuple(positions)), fenced, now)
+        self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
         return self._repeat(now)
 
-    def on_joined(self, request: int) -> bool | None:
-        """Return whether the answered Join was fenced; None if no such Join is pending."""
+    def on_joined(self, request: int, *, now: float) -> PendingJoin | None:
+        """Return the Join that was answered; None if no such Join is pending."""
         pending = self._joins.close(request)
-        return None if pending is None else pending.fenced
+        if pending is not None:
+            self.answer_s = now - pending.sent_at
+        return pending
 
     def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
         """Notify the hub that ``topics`` are not followed."""
@@ -218,24 +229,25 @@ class HubSession:
         if news:
             self._subscribed.update(dict.fromkeys(news, _Fence.NEW))
             effects += [Subscribe(prefix(*account)) for account in news]
-            effects += () if self._nonce else self._barrier(now)
+            effects += () if self._nonces else self._barrier(now)
         return tuple(effects)
 
     def on_barrier(
         self, nonce: bytes, *, now: float
     ) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
         """Return what is fenced now; what was added since the barrier waits for the next."""
-        if not self._nonce or nonce != self._nonce:
+        if nonce not in self._nonces:
             return (), ()
         fenced = tuple(sorted(self._at(_Fence.PENDING)))
         self._subscribed.update(dict.fromkeys(fenced, _Fence.FENCED))
-        self._nonce = b""
-        effects: tuple[Effect, ...] = (Unsubscribe(barrier_prefix(nonce)),)
+        effects = tuple(Unsubscribe(barrier_prefix(one)) for one in self._nonces)
+        self._nonces = []
+        self.answer_s = max(self.answer_s, now - self._barrier_sent_at)
         return fenced, effects + (self._barrier(now) if self._at(_Fence.NEW) else ())
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert self._nonce or set(self._subscribed.values()) <= {_Fence.FENCED}
+        assert self._nonces or set(self._subscribed.values()) <= {_Fence.FENCED}
 
     def _keep_up(self, now: float) -> tuple[Effect, ...]:
         """Connect to the next hub, or greet this one again, if that is due."""
@@ -261,7 +273,7 @@ class HubSession:
         """Discard the subscriptions, which end with their data connection."""
         self._data_address = ""
         self._subscribed.clear()
-        self._nonce = b""
+        self._nonces = []
 
     def _resume(self, now: float) -> None:
         """Be welcome, first or again."""
@@ -269,7 +281,7 @@ class HubSession:
         self._active_at = now
 
     def _greet(self, now: float) -> tuple[Effect, ...]:
-        self.state = SessionState.GREETING
+        self.state, self._greeted_at = SessionState.GREETING, now
         self._hello_at = now + self._hello_pause_s * (1 + self._registration[0] / 256)
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
         return tuple(
@@ -293,16 +305,24 @@ class HubSession:
         effects: list[Effect] = []
         for request, pending in self._joins.due(now):
             effects.append(Send(Channel.CONTROL, replace(pending.join, request=request)))
-        if self._nonce and now >= self._barrier_at:
-            effects += self._barrier(now)
+        if self._nonces and now >= self._barrier_at:
+            effects += self._send_barrier(now)
         return tuple(effects)
 
     def _at(self, fence: _Fence) -> list[Account]:
         return [account for account, one in self._subscribed.items() if one is fence]
 
     def _barrier(self, now: float) -> tuple[Effect, ...]:
-        old = (Unsubscribe(barrier_prefix(self._nonce)),) if self._nonce else ()
+        """Begin a barrier for all that is new."""
         self._subscribed.update(dict.fromkeys(self._at(_Fence.NEW), _Fence.PENDING))
-        self._nonce = self._new_nonce()
-        self._barrier_at = now + BARRIER_AGAIN_S
-        return *old, Subscribe(barrier_prefix(self._nonce))
+        self._barrier_sent_at = now
+        return self._send_barrier(now)
+
+    def _send_barrier(self, now: float) -> tuple[Effect, ...]:
+        """Send the barrier under way, first or once more; whichever arrives first proves it."""
+        pause_s = BARRIER_AGAIN_S * 2 ** len(self._nonces)
+        self._barrier_at = now + min(pause_s, BARRIER_AGAIN_S_MAX)
+        old, self._nonces = self._nonces[: 1 - BARRIERS_MAX], self._nonces[1 - BARRIERS_MAX :]
+        self._nonces.append(self._new_nonce())
+        sent = Subscribe(barrier_prefix(self._nonces[-1]))
+        return *(Unsubscribe(barrier_prefix(one)) for one in old), sent

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError
+from ...topics.liveness import LOST_S
 from ...topics.replica_set import Account
 from ...topics.topic import (
     ALL_OFFERED,
@@ -79,9 +80,11 @@ class Subscriptions:
         self._registered = False  # and answered: the hub is notified of every change,
         self._subscribed = False  # and was since the last answer
         self._alive_at = 0.0  # seconds: of the last sign of life
+        self._lost_s = LOST_S  # of silence, after which the hub may remove us
         self._status = NO_STATUS  # the last one that was sent
-        self._reported: dict[int, Position] = {}  # by topic, since the last join; the hub knows it
+        self._reported: dict[int, Position] = {}  # by topic: what the hub was sent last
         self._namespace_over: OverBudget | None = None  # it never fitted
+        self._late: int | None = None  # a planned topic that was not settled when last looked at
         self._refusal = ""  # why no hub registers us, for ``missing``
 
     @property
@@ -103,7 +106,7 @@ class Subscriptions:
         """Tell whether what comes from a start of catalogd may be used."""
         accepted = self._lineage.accepted
         known = (epoch, start) == accepted  # spares a look at all topics for each delta
-        holds = known or bool(self.replicas.versions(accepted[0]))
+        holds = known or self.replicas.holds(accepted[0])
         return self._lineage.accepts((epoch, start), holds=holds, now=now)
 
     def join(self, topics: Sequence[int], level: int, *, now: float) -> tuple[Effect, ...]:
@@ -163,9 +166,10 @@ class Subscriptions:
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
         """The hub has registered us, first or again."""
         opened = self._session.on_welcome(welcome, now=now)
-        self._reported.clear()  # the hub may have removed us for our silence
         if opened is None:
             return ()
+        self._reported.clear()
+        self._lost_s = welcome.lost_ms / 1000
         effects = opened
         self.catalog_address = welcome.catalog_address or self.catalog_address
         self._requested = self._registered = False
@@ -197,10 +201,14 @@ class Subscriptions:
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
         """Follow what fits; drop at the hub what is not followed after all."""
-        self._reported.clear()  # what was asked for replaced it, also what is not followed now
-        fenced = self._session.on_joined(joined.request)
-        if fenced is None:
+        answered = self._session.on_joined(joined.request, now=now)
+        if answered is None:
+            self._reported.clear()  # a Join that was repeated has replaced what came after it
             return ()
+        for position, state in zip(answered.join.positions, joined.topics, strict=False):
+            if state.answer != DENIED:
+                self._reported[position.topic] = position
+        fenced = answered.fenced
         states = {state.topic: state for state in joined.topics}
         for state in joined.topics:
             if state.answer != DENIED and state.level == FULL:
@@ -287,7 +295,12 @@ class Subscriptions:
         replicas = self.replicas
         if self.planned is None or not replicas.is_settled(NAMESPACE):
             return False
-        return all(replicas.is_settled(topic) for topic in self.planned if topic in replicas)
+        late = self._late  # as a rule it still is: then nobody looks at the others
+        if late in self.planned and late in replicas and not replicas.is_settled(late):
+            return False
+        of = (one for one in self.planned if one in replicas and not replicas.is_settled(one))
+        self._late = next(of, None)
+        return self._late is None
 
     def missing(self) -> str:
         """Return in plain words what is still missing."""
@@ -400,9 +413,13 @@ class Subscriptions:
 
     def _sign_of_life(self, now: float) -> tuple[Effect, ...]:
         """Report what has changed since the last report; a keep-alive if nothing has."""
+        if now >= self._alive_at + self._lost_s / 2:
+            self._reported.clear()  # the hub may have removed us, and registered us again
         self._alive_at = now
         budget = self.replicas.budget
-        before, moved = self._status, self.replicas.moved(self._reported)
+        before = self._status
+        # Before the first answer the hub has nothing, or what the Join under way says.
+        moved = self.replicas.moved(self._reported) if self._registered else ()
         self._status = status = Status(
             positions=moved,
             lag_us=int(self.replicas.lag_max_s(now=now) * 1_000_000),

@@ -18,6 +18,7 @@ class Status:
     ``control``: the less of what the application and the operators want: on, dry-run or off.
     ``staleness_s``: since the last heartbeat from catalogd, infinite before the first one.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
+    ``connection_problem``: which server is not reached from here, or does not accept the key.
     ``sessions``, ``relations``: sessions, and the relations that they had cached at the last look;
     ``connect_sessions``: how many of the sessions are of clients of Spark Connect.
     ``changes``: received; ``changes_ignored``: those that need no refresh. ``refreshes``: relations
@@ -35,6 +36,7 @@ class Status:
     statestores: str
     staleness_s: float
     metastore_problem: str
+    connection_problem: str
     sessions: int
     connect_sessions: int
     relations: int

@@ -21,7 +21,7 @@ from operator import attrgetter
 from typing import Final, Generic, TypeVar
 from weakref import ref
 
-from ...topics.errors import NoSuchObject, WireError
+from ...topics.errors import NoSuchObject, NotVisible, WireError
 from ...topics.objects.names import (
     database_key,
     group_of,
@@ -42,6 +42,7 @@ from ...topics.objects.values import (
     decode_names,
     decode_problem,
 )
+from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
@@ -81,8 +82,8 @@ class TopicView:
         return content
 
 
-class _Told(Generic[T]):
-    """One entry of the namespace that catalogd keeps for all readers, decoded."""
+class _SharedEntry(Generic[T]):
+    """An entry of the namespace that every reader is sent, decoded."""
 
     def __init__(self, key: bytes, decode: Callable[[bytes], T], nothing: T) -> None:
         """``nothing``: its content without an entry."""
@@ -113,12 +114,13 @@ class View:
     def __init__(self, num_topics: int = 0, *, heads_max: int = HEADS_MAX) -> None:
         self.num_topics = num_topics
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
+        self.policy: Policy | None = None  # what our key may see; None: everything
         self.fresh_until = inf  # time after which memory is older than the application allows
         self._heads_max = heads_max
         self._heads: deque[ref[TableSnapshot]] = deque()  # weak; in the order of decoding
         self._hits: dict[int, int] = {}  # by topic, of discarded views
-        self._rules: _Told[tuple[Rule, ...]] = _Told(rules_key(), decode_rules, ())
-        self._problem: _Told[str] = _Told(problem_key(), decode_problem, "")
+        self._rules: _SharedEntry[tuple[Rule, ...]] = _SharedEntry(rules_key(), decode_rules, ())
+        self._problem: _SharedEntry[str] = _SharedEntry(problem_key(), decode_problem, "")
 
     # For the background thread
 
@@ -315,6 +317,8 @@ class View:
     def missing(self, db: str, table: str = "") -> NoSuchObject:
         """Return the error that there is no such database or table, which names near ones."""
         name = table_name(db, table) if table else db
+        if self.policy is not None and not self.policy.sees(db):
+            return NotVisible(name, self.policy.refusal(name))
         return NoSuchObject(name, partial(self._near, db, table))
 
     def _near(self, db: str, table: str) -> tuple[str, ...]:
@@ -426,6 +430,10 @@ class ReadFloor:
     def was_seen(self, topic: int) -> bool:
         """Return whether a reader may know something of ``topic``."""
         return topic in self._seen
+
+    def knows(self, epoch: int) -> bool:
+        """Return whether a floor is in ``epoch``."""
+        return any(at[0] == epoch for at in self._bounds.values())
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
         """Return (topic, version) of every floor in ``epoch``, sorted."""

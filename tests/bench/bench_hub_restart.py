@@ -18,8 +18,7 @@ from topicast.tests.bench.catalogd import SPAWN
 from topicast.tests.bench.frames import count_frames
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.stores import fill_store
-from topicast.tests.cli.processes import catalogd, statestored
-from topicast.tests.cluster.served import free_ports
+from topicast.tests.cli.processes import catalogd, statestored, steady_port
 from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
@@ -65,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         fill_store(folder / "state", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
-        port = f"--state_store_port={free_ports()}"
+        port = f"--state_store_port={steady_port()}"
         first = stack.enter_context(statestored(folder, port))
         address = first.ready["address"]
         stack.enter_context(catalogd(folder, hive=NOBODY, statestores=address))

@@ -7,62 +7,58 @@ restart  the hub is killed and started again: until every topic of every driver 
 A real statestored and real cores of subscribers on real sockets, all topics followed, 200 cores in
 a thread: what a driver does beside its core (threads, Spark) is that of its own machine. A
 broadcast is decoded once in a thread. Targets are for two cores, which hub and drivers share.
-Run: make bench ARGS=tests/bench/bench_members.py
+Run: make bench ARGS=tests/bench/bench_members.py; MEMBERS=1000 of as many
 """
 
 import os
 import secrets
-import signal
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from operator import eq
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.shell import (
+    BeginAnew,
     Channel,
+    Complete,
     ConnectCatalog,
     ConnectData,
     ConnectHub,
     Effect,
     Notify,
+    PinsNotHeld,
     Received,
     Send,
     Subscribe,
     Tick,
+    Trust,
     Unsubscribe,
     Watching,
 )
-from topicast.tests.bench.bench_idle import Used, used
-from topicast.tests.bench.catalogd import DB, SPAWN, BenchCatalogd
+from topicast.tests.bench.catalogd import DB
+from topicast.tests.bench.crowds import TABLE, Crowd, Stand
 from topicast.tests.bench.report import percentiles, say, target
-from topicast.tests.bench.source import Catalog
-from topicast.tests.cli.processes import statestored, steady_port
 from topicast.tests.keys import user_keys
+from topicast.topics.backports import assert_never
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Heartbeat, Message
 
-MEMBERS: Final = 200  # each join takes 45 ms of the two cores, hub and driver together
+MEMBERS: Final = int(os.environ.get("MEMBERS", "200"))  # each join: 30 to 50 ms of the two cores
 OF_A_PROCESS: Final = 200  # five sockets each: ZeroMQ allows a process about 1,000
-TABLES: Final = 100
-TABLE: Final = "t0"
 BUDGET_BYTES: Final = 16_000_000
-CHANGES: Final = 10
 EVERY_S: Final = 1.0
 TURN_S: Final = 0.05
 CHUNKS: Final = 4  # of a member in a turn: heartbeats wait for no more
 ORDERS_S: Final = 0.02  # between two looks at what the bench orders
-TIMEOUT_S: Final = 120.0
 
 JOIN_S_MAX: Final = 60.0
 CHANGE_MS_MAX: Final = 1000.0
@@ -88,6 +84,7 @@ class Members:
         self._due_at = [0.0] * count  # each core's deadline
         self._chunks: dict[int, deque[bytes]] = {}  # by number: frames that wait for their turn
         self._connected: set[str] = set()
+        self._late = list(self._cores)  # those that were not ready when last looked at
 
     def watch(self) -> None:
         """Let every driver collect changes from now on."""
@@ -96,7 +93,8 @@ class Members:
 
     def ready(self) -> bool:
         """Return whether every driver is ready."""
-        return all(core.subscriptions.ready() for core in self._cores)
+        self._late = [core for core in self._late if not core.subscriptions.ready()]
+        return not self._late
 
     def current(self, since: float, old: Iterable[int]) -> bool:
         """Return whether each topic of every driver was current after ``since``, at no old hub."""
@@ -110,7 +108,7 @@ class Members:
         """Let the cores handle what has arrived, or is due."""
         wait_s = min(timeout_s, max(min(self._due_at) - time.monotonic(), 0.0))
         facts: dict[int, list[Received | Tick]] = {}
-        for name, _, frame in self._link.poll(0.0 if self._chunks else wait_s):
+        for name, _, frame, _ in self._link.poll(0.0 if self._chunks else wait_s):
             channel, _, digits = name.partition(" ")
             number = int(digits)
             if channel == Channel.BULK:
@@ -138,7 +136,7 @@ class Members:
         self._perform(number, core.handle_all(facts, now=time.monotonic()))
         self._due_at[number] = core.deadline
 
-    def _perform(self, number: int, effects: Iterable[Effect]) -> None:
+    def _perform(self, number: int, effects: Iterable[Effect]) -> None:  # noqa: C901 - by match
         for effect in effects:
             match effect:
                 case Send(channel=channel, message=message):
@@ -159,8 +157,12 @@ class Members:
                     self.seen += [
                         (one.version, now) for one in changes if one.object == f"{DB}.{TABLE}"
                     ]
-                case _:
+                case Trust():
+                    pass  # the servers' keys are not rotated here
+                case BeginAnew() | Complete() | PinsNotHeld():
                     raise AssertionError(effect)
+                case _:
+                    assert_never(effect)
 
     def _connect(self, number: int, address: str, *channels: Channel) -> None:
         for channel in channels:
@@ -209,114 +211,32 @@ def _crowd(hub: str, count: int, pipe: Connection) -> None:
         waiting = None
 
 
-class Crowd:
-    """A process with ``count`` drivers; ``ask`` lets it do something."""
-
-    def __init__(self, hub: str, count: int) -> None:
-        self._pipe, theirs = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=_crowd, args=(hub, count, theirs), daemon=True)
-        self._process.start()
-        self.count = count
-
-    @property
-    def used(self) -> Used:
-        assert self._process.pid is not None
-        return used(self._process.pid)
-
-    @property
-    def answered(self) -> bool:
-        return self._pipe.poll()
-
-    def ask(self, *words: object) -> None:
-        self._pipe.send(words)
-
-    def answer(self) -> Any:
-        return self._pipe.recv()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.join()
-
-
-class Stand:
-    """The hub, catalogd and the crowds."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._folder = Path(stack.enter_context(TemporaryDirectory()))
-        self._port = steady_port()
-        self.hub = self._start_hub()
-        self.catalog = Catalog(NUM_TOPICS_DEFAULT)
-        self.catalog.create_database(DB)
-        for number in range(TABLES):
-            self.catalog.create_table(DB, f"t{number}")
-        address = self.hub.ready["address"]
-        self.catalogd = stack.enter_context(closing(BenchCatalogd(self.catalog, address)))
-        self.catalogd.settle()
-        self.crowds = [Crowd(address, OF_A_PROCESS) for _ in range(MEMBERS // OF_A_PROCESS)]
-        for crowd in self.crowds:
-            stack.callback(crowd.end)
-        self.answers()
-
-    def ask(self, *words: object) -> list[Any]:
-        """Let all crowds do something, and turn until all have answered."""
-        for crowd in self.crowds:
-            crowd.ask(*words)
-        return self.answers()
-
-    def answers(self) -> list[Any]:
-        """Turn until all crowds have answered."""
-        until = time.monotonic() + TIMEOUT_S
-        while not all(crowd.answered for crowd in self.crowds):
-            self.catalogd.turn(TURN_S / 10)
-            assert time.monotonic() < until, "the drivers do not settle, or have missed a change"
-        return [crowd.answer() for crowd in self.crowds]
-
-    @property
-    def used_s(self) -> dict[str, float]:
-        """CPU seconds so far: of the hub's threads, and of all drivers."""
-        hub, crowds = used(self.hub.process.pid), [crowd.used for crowd in self.crowds]
-        drivers_s = sum(one.own_s + one.zmq_s for one in crowds)
-        return {"hub_s": hub.own_s, "hub_zmq_s": hub.zmq_s, "drivers_s": drivers_s}
-
-    def kill_hub(self) -> None:
-        """Kill the hub and start it again at its port."""
-        self.hub.end(signal.SIGKILL)
-        self.hub = self._start_hub()
-
-    def delays_ms(self) -> Iterator[float]:
-        """Yield how long each driver waits for each of some changes."""
-        topic = self.catalog.topic(DB, TABLE)
-        for number in range(CHANGES):
-            columns = (f"c{number}",)
-            self.catalogd.commit(self.catalog.put_table(DB, TABLE, columns=columns))
-            self.catalogd.turn(EVERY_S)
-        for seen in self.ask("seen", CHANGES):
-            yield from ((at - self.catalogd.at[topic, version]) * 1000 for version, at in seen)
-
-    def _start_hub(self) -> Any:
-        flags = (f"--state_store_port={self._port}",)
-        return self._stack.enter_context(statestored(self._folder, *flags))
+def used_s(stand: Stand, crowds: Iterable[Crowd]) -> dict[str, float]:
+    """Return the CPU seconds so far: of the hub's threads, and of all drivers."""
+    hub, drivers = stand.hub_used, [crowd.used for crowd in crowds]
+    drivers_s = sum(one.own_s + one.zmq_s for one in drivers)
+    return {"hub_s": hub.own_s, "hub_zmq_s": hub.zmq_s, "drivers_s": drivers_s}
 
 
 def measure(stand: Stand) -> None:
     facts = {"members": MEMBERS, "topics": NUM_TOPICS_DEFAULT, "cores": os.cpu_count()}
-    before, began = stand.used_s, time.monotonic()
-    joined_s = max(stand.ask("join")) - began
-    spent = {name: at - before[name] for name, at in stand.used_s.items()}
+    crowds = stand.add(OF_A_PROCESS, processes=MEMBERS // OF_A_PROCESS)
+    before, began = used_s(stand, crowds), time.monotonic()
+    joined_s = max(stand.ask(crowds, "join")) - began
+    spent = {name: at - before[name] for name, at in used_s(stand, crowds).items()}
     reached = target(joined_s, at_most=JOIN_S_MAX)
     say("members", "join", **facts, took_s=joined_s, **spent, **reached)
 
-    delays = percentiles(stand.delays_ms())
+    delays = percentiles(stand.delays_ms(crowds, every_s=EVERY_S))
     reached = target(float(str(delays["p99_ms"])), at_most=CHANGE_MS_MAX)
     say("members", "change", **facts, **delays, **reached)
 
-    stand.ask("hubs")
+    stand.ask(crowds, "hubs")
     killed_at = time.monotonic()
-    drivers_s = stand.used_s["drivers_s"]
+    drivers_s = used_s(stand, crowds)["drivers_s"]
     stand.kill_hub()
-    restarted_s = max(stand.ask("current", killed_at)) - killed_at
-    after = stand.used_s
+    restarted_s = max(stand.ask(crowds, "current", killed_at)) - killed_at
+    after = used_s(stand, crowds)
     after["drivers_s"] -= drivers_s
     reached = target(restarted_s, at_most=RESTART_S_MAX)
     say("members", "restart", **facts, all_current_s=restarted_s, **after, **reached)
@@ -324,7 +244,7 @@ def measure(stand: Stand) -> None:
 
 def main() -> None:
     with ExitStack() as stack:
-        measure(Stand(stack))
+        measure(Stand(stack, _crowd))
 
 
 if __name__ == "__main__":

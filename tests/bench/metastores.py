@@ -44,31 +44,41 @@ _PARAMETERS: Final = "JOIN APP.PARTITION_PARAMS v ON v.PART_ID = o.PART_ID"
 
 
 def create_large(
-    hive: EmbeddedMetastore, client: HMSClient, name: tuple[str, str], *, partitions: int
+    hive: EmbeddedMetastore,
+    client: HMSClient,
+    name: tuple[str, str],
+    *,
+    partitions: int,
+    first_id: int = FIRST_ID,
 ) -> None:
-    """Create the table ``name`` with partitions from ``ds=00000000`` to ``ds=NNNNNNNN``."""
+    """Create the table ``name`` with partitions from ``ds=00000000`` to ``ds=NNNNNNNN``.
+
+    ``first_id``: of what is made for it; a second table of a metastore needs other ids.
+    """
     table = make_table(*name, location=f"{hive.warehouse}/{name[1]}", keys=[KEY])
     client.create_table(table)
     client.add_partitions([make_partition(table, ["00000000"])])
-    add_partitions(hive, name[1], held=1, partitions=partitions)
+    add_partitions(hive, name[1], held=1, partitions=partitions, first_id=first_id)
 
 
-def add_partitions(hive: EmbeddedMetastore, table: str, *, held: int, partitions: int) -> None:
+def add_partitions(
+    hive: EmbeddedMetastore, table: str, *, held: int, partitions: int, first_id: int = FIRST_ID
+) -> None:
     """Add partitions to a ``table`` of ``create_large``, which has ``held``; no event tells it."""
     while held < partitions:
-        for statement in _round(table, held, end=min(2 * held, partitions)):
+        for statement in _round(table, held, end=min(2 * held, partitions), first_id=first_id):
             hive.sql(statement)
         held = min(2 * held, partitions)
 
 
-def _round(table: str, held: int, *, end: int) -> list[str]:
+def _round(table: str, held: int, *, end: int, first_id: int) -> list[str]:
     """Return what makes the partitions from number ``held`` up to ``end``."""
 
     def source(first: int, last: int, more: str = "") -> str:
         return _FROM.format(table=table, number=_NUMBER, first=first, last=last, more=more)
 
     given = {
-        "id": f"{FIRST_ID + held} + {_NUMBER}",
+        "id": f"{first_id + held} + {_NUMBER}",
         "name": _NAME.format(held=held),
         "from_": source(0, end - held - 1),
     }

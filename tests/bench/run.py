@@ -116,19 +116,27 @@ def lines_of(script: Path) -> Iterator[Line]:
         CalledProcessError: it ended with an error, or took too long.
     """
     command = [sys.executable, str(script)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     timer = threading.Timer(SCRIPT_S_MAX, os.killpg, (process.pid, signal.SIGKILL))
     timer.start()
     try:
         assert process.stdout is not None
         with process.stdout as rows:
-            yield from map(json.loads, rows)
+            yield from map(json.loads, filter(_is_line, rows))
     finally:
         timer.cancel()
         if not _ends(process):
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def _is_line(row: str) -> bool:
+    """Return whether ``row`` is a line; other text, as of what is prepared first, is passed on."""
+    if not row.startswith("{"):
+        print(f"  {row}", end="", flush=True)
+        return False
+    return True
 
 
 def _ends(process: "subprocess.Popen[str]") -> bool:

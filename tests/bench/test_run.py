@@ -37,10 +37,13 @@ def test_a_benchmark_is_recorded_whole_and_others_stay(tmp_path: Path) -> None:
     assert merged(recorded, [new]) == [other, new]
 
 
-def test_lines_come_as_the_script_prints_them(tmp_path: Path) -> None:
+def test_lines_come_as_the_script_prints_them_and_other_text_is_passed_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "bench_one.py"
-    script.write_text('print(\'{"bench": "one", "name": "n", "us": 1}\')')
+    script.write_text('print("preparing")\nprint(\'{"bench": "one", "name": "n", "us": 1}\')')
     assert list(lines_of(script)) == [{"bench": "one", "name": "n", "us": 1}]
+    assert capsys.readouterr().out == "  preparing\n"
 
 
 @pytest.mark.parametrize("script", sorted(HERE.glob("bench_*.py")), ids=lambda path: path.stem)

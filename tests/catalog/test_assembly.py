@@ -1,5 +1,6 @@
 """Building: a catalogd comes up whole, or nothing of it is left behind."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from topicast.catalog.assembly import build
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
 from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.poller import WindowState, pack_state
-from topicast.catalog.publish.modes import unpack_policy
+from topicast.catalog.publish.modes import unpack_mode_state
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import commit, transaction, value
 from topicast.tests.keys import own_link, user_keys
@@ -119,14 +120,16 @@ def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
     assert started(catalog_topic_mode="full") == ("full", "a.*=full", 2)
     assert started(catalog_topic_mode="mixed", catalog_topic_mode_overrides="") == ("mixed", "", 3)
     store = store_of(config)
-    assert unpack_policy(store.policy).remainder is not None, "nothing was re-stamped yet"
+    assert unpack_mode_state(store.mode_state).remainder is not None, "nothing was re-stamped yet"
     store.close()
 
 
-@pytest.mark.parametrize("policy", ["odd", '{"mode": ["most", ""], "owed": [], "versions": []}'])
-def test_damaged_policy_is_told(config: CatalogdConfig, policy: str) -> None:
+@pytest.mark.parametrize(
+    "mode_state", ["odd", '{"mode": ["most", ""], "owed": [], "versions": []}']
+)
+def test_damaged_mode_state_is_told(config: CatalogdConfig, mode_state: str) -> None:
     store = store_of(config)
-    store.commit((), last_event_id=None, window=b"", policy=policy)
+    store.commit((), last_event_id=None, window=b"", mode_state=mode_state)
     store.close()
     with pytest.raises(StoreError, match="start anew"):
         build(config, name=NAME, keys=user_keys(CATALOGD))
@@ -139,6 +142,8 @@ def test_damaged_policy_is_told(config: CatalogdConfig, policy: str) -> None:
         {},
         {"catalog_service_host": "localhost"},
         {"catalog_service_host": "::1"},
+        {"catalog_service_host": "::", "advertise_address": "catalog-1"},
+        {"advertise_address": "catalog-1:65535"},
         {"catalog_service_port": 0},
         {"catalog_service_port": 65_535},
         {"hms_event_polling_interval_s": 0.0},
@@ -156,8 +161,9 @@ def test_value_at_the_edge_is_allowed(allowed: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("catalog_service_host", "0.0.0.0"),
         ("catalog_service_host", ""),
+        ("advertise_address", "a b"),
+        ("advertise_address", "catalog:65536"),
         ("catalog_service_port", -1),
         ("catalog_service_port", 65_536),
         ("hms_event_polling_interval_s", -0.1),
@@ -178,6 +184,23 @@ def test_value_that_is_not_allowed_is_refused_by_its_name(setting: str, value: o
 def test_ipv6_host_is_bound_as_an_address_of_zeromq() -> None:
     config = CatalogdConfig(catalog_service_host="::1", catalog_service_port=1)
     assert str(config.service_address()) == "tcp://[::1]:1"
+
+
+def test_hubs_are_given_the_advertised_address_else_where_it_listens(
+    config: CatalogdConfig,
+) -> None:
+    """The port is the one that was bound, unless another is advertised."""
+    for host, advertise, known in (
+        ("localhost", None, r"tcp://localhost:[1-9]\d+"),
+        ("0.0.0.0", "catalog-1", r"tcp://catalog-1:[1-9]\d+"),
+        ("0.0.0.0", "catalog-1:30000", r"tcp://catalog-1:30000"),
+    ):
+        moved = replace(config, catalog_service_host=host, advertise_address=advertise)
+        daemon, address = build(moved, name=NAME, keys=user_keys(CATALOGD))
+        daemon.close()
+        assert re.fullmatch(known, address)
+    with pytest.raises(ConfigError, match=r"advertise_address.*listens on ::"):
+        CatalogdConfig(catalog_service_host="::")
 
 
 def test_every_hub_is_published_to() -> None:

@@ -1,7 +1,8 @@
 """catalogd's shell, one turn at a time: what it stores, sends and forgets, over real sockets."""
 
+import logging
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from topicast.catalog.ingest.poller import EventWindow, Polled, WindowState
 from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
+from topicast.catalog.serve.history_thread import WAITING_MAX
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
 from topicast.tests.catalog.stores import (
     NOW_US,
@@ -25,15 +27,21 @@ from topicast.tests.catalog.stores import (
     value,
 )
 from topicast.tests.cluster.fake_metastore import FakeMetastore
-from topicast.tests.keys import PAIR, client, own_link
+from topicast.tests.keys import PAIR, client, credential_of, own_link
 from topicast.tests.waiting import until
-from topicast.topics.link import Link, Received
+from topicast.topics.keys.clients import ClientRole, Clients
+from topicast.topics.link import Handshake, Link, Received
+from topicast.topics.link.curve import derived_pair
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
-from topicast.topics.wire.codec import decode
+from topicast.topics.wire.codec import decode, encode
 from topicast.topics.wire.messages import (
     Bye,
+    Grant,
+    Granted,
     Inspect,
+    Inspected,
+    Message,
     Refused,
 )
 
@@ -122,8 +130,11 @@ def test_restart_knows_its_watermark_before_anything_changes(
     assert shell().published.watermark == SETTLED.last_id
 
 
-def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., Shell]) -> None:
+def test_hubs_are_told_nothing_before_the_names_are_known(
+    shell: Callable[..., Shell], caplog: pytest.LogCaptureFixture
+) -> None:
     """Given a store that holds nothing yet, a hub that heard of it would pass for empty."""
+    caplog.set_level(logging.INFO)
     found = shell("tcp://127.0.0.1:1", place=None)
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem
@@ -133,6 +144,8 @@ def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., S
     assert found.publishers[0].state == State.CONNECTING
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem == ""
+    ended = [one for one in caplog.records if one.getMessage() == "serving: problem=none"]
+    assert [one.levelname for one in ended] == ["INFO"]
 
 
 def test_what_is_told_is_in_the_store(shell: Callable[..., Shell]) -> None:
@@ -193,6 +206,49 @@ def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell])
     assert (found.core.counts.undecodable, found.core.dispatcher.counts["refused"]) == (1, 0)
 
 
+def answers(found: Shell, link: Link, message: Message) -> Message:
+    """Send ``message`` over ``link`` to catalogd; return the answer."""
+    if link.handshake("catalogd") is Handshake.NONE:
+        until(lambda: found.turn() or link.poll(0.01) or link.handshake("catalogd").name == "DONE")
+    link.send("catalogd", encode(message))
+    return decode(until(lambda: found.turn() or link.poll(0.01), timeout_s=WAIT_S)[0].frame)
+
+
+@pytest.mark.parametrize("end", ["lease", "ended", "revoked"])
+def test_granted_key_reads_until_its_lease_is_over_or_ended_or_its_granter_revoked(
+    shell: Callable[..., Shell], end: str
+) -> None:
+    """P-GRANT-1, P-GRANT-2, P-GRANT-4."""
+    credential, clients = credential_of(ClientRole.DRIVER, Clients())
+    own = derived_pair(credential.pair, b"executors")
+    found = shell()
+    found.catalogd.admit(clients)
+    with closing(Link(credential.pair)) as driver, closing(Link(own)) as executor:
+        for link in (driver, executor):
+            link.connect_dealer("catalogd", found.address, PAIR.public)
+        grant = Grant(request=3, public=own.public, lease_s=60)
+        assert answers(found, driver, grant) == Granted(request=3, lease_s=60)
+        status = answers(found, executor, Inspect(request=4, what="status"))
+        assert isinstance(status, Inspected)
+        refused = answers(found, executor, Grant(request=5, public=PAIR.public, lease_s=60))
+        assert isinstance(refused, Refused)
+        assert refused.code == "ROLE"
+        if end == "lease":
+            found.turn(passed_s=60.0)
+        elif end == "ended":
+            last = Grant(request=6, public=own.public, lease_s=0)
+            assert answers(found, driver, last) == Granted(request=6, lease_s=0)
+        else:
+            found.catalogd.admit(Clients())
+        until(
+            lambda: (
+                found.turn()
+                or executor.poll(0.01)
+                or executor.handshake("catalogd") is Handshake.REFUSED
+            )
+        )
+
+
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:
     found = shell()
     found.turn(
@@ -200,6 +256,19 @@ def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:
     )
     found.turn(passed_s=1.0)
     assert found.catalogd.status.counts["unreachable"] == 1
+
+
+def test_reads_of_the_store_beyond_a_number_are_refused_in_the_next_turn(
+    shell: Callable[..., Shell],
+) -> None:
+    found = shell()  # nobody started its threads: what is read of the store waits
+    wanted = Inspect(request=1, what="history@d.t")
+    several = [Requested(peer=b"p", message=wanted, client=client())] * (WAITING_MAX + 2)
+    found.turn(*several)
+    counts = found.core.dispatcher.counts
+    assert counts["refused"] == 0
+    found.turn()
+    assert counts["refused"] == 2
 
 
 def test_old_tombstones_are_forgotten_by_store_and_topics(

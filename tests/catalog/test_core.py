@@ -353,7 +353,7 @@ def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core
     core.catalogd.resume()
     core.turn(20)
     assert core.counts["begun anew"] == 1
-    assert core.catalogd.mode == core.catalogd.store.policy.mode == mode
+    assert core.catalogd.mode == core.catalogd.store.mode_state.mode == mode
     assert core.catalog.namespace.databases() == ("default",)
     assert core.catalog.namespace.find(("d", "t")) is None
     assert core.partitions() == []
@@ -374,35 +374,50 @@ def test_metastore_that_is_replaced_before_the_first_poll_is_another(core: Alone
     assert found.partitions() == ["ds=1", "ds=2"]
 
 
+def test_counter_of_events_that_goes_back_begins_one_epoch_and_loses_no_change(
+    core: Alone,
+) -> None:
+    """Given a log with events above the counter, then the ids of the next changes come twice."""
+    table = core.metastore.get_table("d", "t")
+    for value in ("3", "4", "5"):
+        core.add(table, value)
+        core.turn(4)
+    core.metastore.set_counter_back(3)
+    core.turn(30)
+    assert core.counts["begun anew"] == 1
+    for value in ("6", "7", "8", "9", "10"):  # below the old ids, at them, and above
+        core.add(table, value)
+        core.turn(10)
+        assert f"ds={value}" in core.partitions()
+    assert core.counts["begun anew"] == 1
+
+
+def put_back_behind_a_read(core: Alone, value: str) -> None:
+    """Put back a copy that has a partition of ``d.t``, after a read has shown that it is gone."""
+    copy = core.metastore.copy()
+    core.catalogd.hold(Poll)
+    core.metastore.drop_partition("d", "t", [value], False)
+    core.catalogd.release()
+    core.turn(2)
+    core.metastore.become(copy)
+    core.catalogd.resume()
+    core.turn(30)
+    assert core.counts["begun anew"] == 0
+
+
 def test_read_from_before_a_copy_was_put_back_is_read_again(core: Alone) -> None:
     """Given a read that shows what the copy does not have, then no poll of it confirms the read."""
     table = core.metastore.get_table("d", "t")
     core.catalogd.hold(Read)
     core.metastore.alter_partitions("d", "t", [part(table, "1", rev="1")])
     core.turn(4)
-    copy = core.metastore.copy()
-    core.catalogd.hold(Poll)
-    core.metastore.drop_partition("d", "t", ["1"], False)
-    core.catalogd.release()
-    core.turn(2)  # it was read that the partition is gone
-    core.metastore.become(copy)
-    core.catalogd.resume()
-    core.turn(20)
-    assert core.counts["begun anew"] == 0
+    put_back_behind_a_read(core, "1")
     assert core.catalog.status().metastore_found.startswith("the same metastore")
     assert core.partitions() == ["ds=1", "ds=2"]
 
 
 def test_large_table_that_is_loading_when_a_copy_is_put_back_is_loaded_again(large: Alone) -> None:
-    copy = large.metastore.copy()
-    large.catalogd.hold(Poll)
-    large.metastore.drop_partition("d", "t", ["01"], False)
-    large.catalogd.release()
-    large.turn(2)  # it was read that the partition is gone
-    large.metastore.become(copy)
-    large.catalogd.resume()
-    large.turn(30)
-    assert large.counts["begun anew"] == 0
+    put_back_behind_a_read(large, "01")
     assert held(large).partitions == COMPLETE
     assert len(large.partitions()) == 25
 

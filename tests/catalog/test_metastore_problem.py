@@ -4,7 +4,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.core import Noted
-from topicast.catalog.ingest.name_check import BLOCKS_COMPARED_MAX, NAMES_S, OVER_S
+from topicast.catalog.ingest.held_names import BLOCKS_COMPARED_MAX
+from topicast.catalog.ingest.name_check import NAMES_S, OVER_S
 from topicast.catalog.ingest.poller import (
     CHECK_S,
     EVENTS_OFF,

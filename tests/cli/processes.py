@@ -17,7 +17,7 @@ from urllib.request import urlopen
 from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.ports import ANY, usual_or_any
 
-END_TIMEOUT_S: Final = 15.0
+END_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Running:
 
     def page(self, path: str) -> str:
         """Return the body of one of its pages."""
-        with urlopen(self.ready["web"] + path, timeout=5) as response:
+        with urlopen(self.ready["web"] + path, timeout=30) as response:
             return str(response.read().decode())
 
     def health(self) -> tuple[int, str]:

@@ -30,10 +30,15 @@ from topicast.topics.keys.folder import KeysFolder
 from topicast.topics.link import new_pair
 
 
-def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """Run a daemon that is expected to end by itself."""
+def ended(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run a daemon that is expected to end by itself, with ``environment`` added."""
     return subprocess.run(
-        command("daemons", *arguments), capture_output=True, text=True, check=False, timeout=30
+        command("daemons", *arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        env=os.environ | environment,
     )
 
 
@@ -61,9 +66,38 @@ held = [(number, []) for number in range(100_000)]
 print(passes[0] > 0, passes[1] > 0, passes[2], len(cycles))
 """
     reported = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100
     )
     assert reported.stdout == "True True 0 0\n", reported.stderr
+
+
+def test_collector_takes_old_cycles_at_last_and_visits_what_lives_on_once() -> None:
+    script = """
+import gc
+from weakref import WeakSet
+from topicast.cli.daemons import collect_old_rarely
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+def grow(size):
+    held.append([[] for _ in range(size)])
+
+held = []
+collect_old_rarely(old_passes=50)
+old = [Cycle() for _ in range(10)]
+cycles = WeakSet(old)
+grow(5_000)  # several young passes, and none of the old
+before = gc.get_freeze_count()
+old.clear()
+grow(100_000)
+print(len(cycles), gc.get_freeze_count() - before > 50_000)
+"""
+    reported = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert reported.stdout == "0 True\n", reported.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -141,11 +175,18 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
         ("catalogd --statestores=http://x", 2, "statestores"),
         ("catalogd --hive_metastore_uris=nonsense", 2, "thrift://HOST:PORT"),
         ("catalogd --num_topics=3", 2, "num_topics"),
-        ("statestored --state_store_host=0.0.0.0", 2, "loopback"),
+        ("statestored --state_store_host=0.0.0.0", 2, "listens on 0.0.0.0"),
+        ("statestored --state_store_host=hub-1", 2, "topicast keys add NAME --role hub"),
+        ("statestored --advertise_address=:1", 2, "advertise_address=':1'"),
+        ("catalogd --catalog_service_host=catalog-1", 2, "topicast keys init --keys_dir={0}/home"),
         ("statestored --keys_dir={0}", 2, "topicast keys add NAME --role hub"),
         ("catalogd --keys_dir={0}", 2, "topicast keys init --keys_dir={0}"),
-        ("statestored --keys_dir={0}/hub", 2, "folder with the list of clients"),
+        ("catalogd --keys_dir={0}/catalogd", 2, "folder with the list of clients"),
         ("catalogd --webserver_port=70000", 2, "webserver_port"),
+        ("statestored --webserver_interface=0.0.0.0", 2, "--webserver_password_file"),
+        ("catalogd --webserver_interface=::", 2, "--webserver_token_file"),
+        ("catalogd --webserver_token_file={0}/file", 2, "chmod 600 {0}/file"),
+        ("statestored --webserver_certificate_file={0}/file", 2, "--webserver_private_key_file"),
         ("catalogd --state_dir={0}/file/s", 1, "{0}/file"),
         # not by the rights of a folder: the tests may run as root
         ("catalogd --state_dir=/dev/null", 1, "/dev/null: cannot be used as state folder"),
@@ -155,11 +196,11 @@ def test_setting_that_is_not_allowed_or_cannot_be_used_ends_the_daemon(
     arguments: str, code: int, printed: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "hub").mkdir()
-    shutil.copy(user_keys("statestored").folder.file("statestored"), tmp_path / "hub")
+    (tmp_path / "catalogd").mkdir()
+    shutil.copy(user_keys("catalogd").folder.file("catalogd"), tmp_path / "catalogd")
     name, setting = arguments.format(tmp_path).split()
     more = [f"--state_dir={tmp_path}", "--catalog_service_port=0"] if name == "catalogd" else []
-    done = ended(name, *more, setting)
+    done = ended(name, *more, setting, XDG_STATE_HOME=str(tmp_path / "home"))
     assert done.returncode == code
     assert printed.format(tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
@@ -247,19 +288,14 @@ def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(tmp_path
         *("--catalog_service_port=0", "--webserver_port=0", f"--state_dir={tmp_path / 's'}"),
         *(f"--statestores=tcp://127.0.0.1:{port}", "--hive_metastore_uris=thrift://127.0.0.1:1"),
     )
-    log = tmp_path / "log"
+    log, where = tmp_path / "log", f"--statestores=tcp://127.0.0.1:{port}"
     made = set()
     for _ in range(2):
         with (
             running(log, "daemons", "statestored", *hub_flags, environment=home),
             running(log, "daemons", "catalogd", *flags, environment=home),
         ):
-            done = topicast(
-                "status",
-                f"--statestores=tcp://127.0.0.1:{port}",
-                XDG_STATE_HOME=str(keys.parents[1]),
-            )
-            assert "catalogd" in done.stdout, done.stderr
+            until(lambda: "catalogd" in topicast("status", where, **user).stdout, what="catalogd")
             made.add((keys / "catalogd.key").read_text())
     assert len(made) == 1
     assert (keys / "operator.key").stat().st_mode & 0o777 == 0o600

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from topicast.cli.extras import EXTRA_OF
+from topicast.tests.keys import user_keys
 
 HIDDEN = ("rich", *EXTRA_OF)
 SCRIPT = f"""
@@ -49,11 +50,13 @@ def test_entry_points_are_importable_without_extras(name: str) -> None:
         (("tables", NOWHERE, "--timeout_s=0.2"), 3),
         (("sync", NOWHERE, "--timeout_s=0.2"), 3),
         (("hook", "--output=json"), 1),
+        (("doctor", NOWHERE), 1),
         (("run", "--", sys.executable, "-c", ""), 0),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_commands_that_need_no_extra_work_without(arguments: tuple[str, ...], code: int) -> None:
+    user_keys("operator")
     done = run(*MAIN, *arguments)
     assert "Traceback" not in done.stderr
     assert "pip install" not in done.stderr

@@ -5,6 +5,7 @@ import pytest
 
 from topicast.cli.operator import Operator, at_each
 from topicast.tests.cli.conftest import Served
+from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, NotReady, UsageError
 from topicast.topics.settings import parse_addresses
 
@@ -16,7 +17,7 @@ def silent() -> Iterator[str]:
         yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
 
-def visit(statestores: str, timeout_s: float = 5.0) -> Operator:
+def visit(statestores: str, timeout_s: float = 60.0) -> Operator:
     return Operator(parse_addresses(statestores), timeout_s=timeout_s)
 
 
@@ -43,8 +44,27 @@ def test_operator_is_seen_as_one(served: Served) -> None:
     assert "publisher" in roles
 
 
+def operators(visit: Operator) -> set[object]:
+    """Return the registrations of operators."""
+    members = visit.hub("subscribers")
+    rows = [dict(zip(members.columns, row, strict=True)) for row in members.rows]
+    return {row["registration"] for row in rows if row["role"] == "operator"}
+
+
+def test_hub_lists_no_operator_that_has_left(served: Served) -> None:
+    with visit(served.statestores) as operator:
+        own = operators(operator)
+    assert own
+    with visit(served.statestores) as operator:
+        until(
+            lambda: not own & operators(operator),
+            timeout_s=3,  # one that fell silent is listed for longer
+            what="that the first operator is listed no more",
+        )
+
+
 def test_first_hub_that_answers_is_asked(served: Served, silent: str) -> None:
-    with visit(f"{silent},{served.statestores}", timeout_s=0.5) as operator:
+    with visit(f"{silent},{served.statestores}", timeout_s=3) as operator:
         assert str(operator.address) == served.statestores
 
 

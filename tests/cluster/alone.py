@@ -7,7 +7,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 from topicast.catalog.core import Catalog, Commit, Effect, Publish, Requested, Settings
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.versions import OrderRow, Transaction
-from topicast.catalog.publish.modes import Policy
+from topicast.catalog.publish.modes import ModeState
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.keys import client_for
@@ -158,8 +158,8 @@ class Alone(Cluster):
         return [(reply.peer.split(b"/")[1], reply.message) for reply in found]
 
     @property
-    def policies(self) -> list[Policy]:
-        return [commit.policy for commit in self.commits if commit.policy is not None]
+    def mode_states(self) -> list[ModeState]:
+        return [commit.mode_state for commit in self.commits if commit.mode_state is not None]
 
     @property
     def orders_given(self) -> list[OrderRow]:

@@ -86,13 +86,14 @@ class CatalogProcess:
         self.store.begin(world.rng.getrandbits(48) | 1)
         topics = self.store.load()
         place = self.store.place
-        policy = self.store.policy
+        mode_state = self.store.mode_state
         self.published = PublishedState(
             topics=topics,
             starts=self.store.starts,
             catalog_address=CATALOG,
             catalog_name="hive",
-            mode=policy.mode,
+            mode=mode_state.mode,
+            clients=world.clients_text(),
         )
         self.publishers = [
             Publisher(self.published, name="c", registration=bytes(16), rng=world.rng)
@@ -103,12 +104,14 @@ class CatalogProcess:
             starts=self.store.starts,
             window=EventWindow(place, now=world.now) if place else None,
             settings=self.settings,
-            policy=policy,
+            mode_state=mode_state,
             writes=tuple(self.store.writes.values()),
+            leases=self.store.leases,
+            sweeps=self.store.sweeps.values(),
             finding=finding,
         )
-        if self.mode != policy.mode:
-            raise Violation(f"{self.mode} holds after a restart, {policy.mode} was stored")
+        if self.mode != mode_state.mode:
+            raise Violation(f"{self.mode} holds after a restart, {mode_state.mode} was stored")
         world.note(f"catalogd starts: life {self.life}")
         self._tick(self.life)
 
@@ -207,12 +210,14 @@ class CatalogProcess:
         match effect:
             case Poll() | Identify() | Read() | ReadNames() | ListNames():
                 self._request(effect)
-            case Commit(transactions=transactions, window=place, policy=policy):
+            case Commit(transactions=transactions, window=place, mode_state=mode_state):
                 self.store.commit(transactions, place)
                 self.store.note(effect.writes, effect.settled)
+                self.store.sweeps |= {one.table: one for one in effect.sweeps}
+                self.store.leases = self.store.leases if effect.leases is None else effect.leases
                 self.wrote(effect.writes)
-                if policy is not None:
-                    self.store.policy, self.published.mode = policy, policy.mode
+                if mode_state is not None:
+                    self.store.mode_state, self.published.mode = mode_state, mode_state.mode
                 self.committed(transactions)
                 self.published.watermark = place.last_id if place else 0
                 if world.chance(0.02):
@@ -324,7 +329,10 @@ class CatalogProcess:
     def take_request(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):
             message = self.world.frames.read(frame)
-            self.turn((Requested(peer=peer, message=message, client=client_for(message)),))
+            client = client_for(message)
+            if peer.startswith(b"s/"):
+                client = self.world.readers[int(peer.split(b"/")[1])].client
+            self.turn((Requested(peer=peer, message=message, client=client),))
 
     def _reply(self, peer: bytes, frame: bytes) -> None:
         client = self.world.client(peer)

@@ -24,6 +24,9 @@ from topicast.tests.cluster.hub import HubProcess
 from topicast.tests.cluster.metastore import SimMetastore
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
+from topicast.tests.keys import client
+from topicast.topics.keys.clients import ClientRole, Clients, clients_text
+from topicast.topics.policy import Policy
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages import (
     Announce,
@@ -156,11 +159,11 @@ class Cluster:
         self.held: list[Callable[[], None]] = []
         self.taps: list[Tap] = []
         self.clients: dict[bytes, Client] = {}  # of catalogd, by how their connections begin
+        self.readers: list[ReaderProcess] = []
         self.metastore = SimMetastore(self.rng) if metastore is None else metastore
         self.hubs = [HubProcess(self, number) for number in range(hubs)]
         store = store or SimStore.of(num_topics, epoch=EPOCH_0)
         self.catalogd = CatalogProcess(self, store=store, settings=settings)
-        self.readers: list[ReaderProcess] = []
         for setup in setups:
             self.add_reader(setup)
 
@@ -168,7 +171,27 @@ class Cluster:
         """Add a reader, which begins now."""
         reader = ReaderProcess(self, len(self.readers), setup)
         self.readers.append(reader)
+        self.renew_clients()
         return reader
+
+    def clients_text(self) -> bytes:
+        """Return the list of clients as catalogd keeps it; empty if nobody has a policy."""
+        restricted = [one.client for one in self.readers if one.policy is not None]
+        if not restricted:
+            return b""
+        found = Clients((client(ClientRole.CATALOGD), client(), *restricted))
+        return clients_text(found).encode("ascii")
+
+    def renew_clients(self) -> None:
+        """Let catalogd have the list of clients as it is now."""
+        self.catalogd.published.clients = self.clients_text()
+
+    def restrict(self, reader: ReaderProcess, policy: Policy) -> None:
+        """Let a reader with a policy have another one: catalogd ends its connections."""
+        self.note(f"{reader.name} may see {policy}")
+        reader.policy = policy
+        reader.lines["catalog"] += 1
+        self.renew_clients()
 
     def client(self, place: bytes) -> Client:
         """Return the process at the other end of a connection to catalogd: "kind/number/…"."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
+from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
 from topicast.tests.keys import client
-from topicast.topics.keys.clients import ClientRole
+from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.wire.codec import encode
 from topicast.topics.wire.header import DELTA_KIND
 from topicast.topics.wire.messages import KeepAlive
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 KEPT_ALIVE = encode(KeepAlive())
 TICK_S = 0.09  # below what liveness takes for a stall
-BATCH_MAX = 200  # frames of a turn, if they take time: as the link of a real one reads them
+BATCH_MAX = 32  # frames of a turn, if they take time: as the link of a real one reads them
 
 
 class HubProcess:
-    """A statestored; soft state, so a restart begins with nothing.
+    """A statestored; soft state, so a restart begins with nothing but the list of clients.
 
     ``frame_s``: what each frame but a KeepAlive takes of its one thread; heartbeats wait for the
     end of a turn.
@@ -35,7 +35,9 @@ class HubProcess:
         self.name = f"hub-{number}"
         self.life = 0
         self.alive = False
-        self.subscriptions: dict[bytes, dict[bytes, None]] = {}
+        self.subscriptions: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
+        """By connection: what it subscribed to, and the prefixes of what it is sent for that."""
+        self.clients = Clients()  # the last list from catalogd; none is sent without policies
         self.frame_s = 0.0
         self._waiting: deque[tuple[bytes, bytes]] = deque()  # frames, with their connections
         self._busy = False
@@ -50,6 +52,7 @@ class HubProcess:
         self.hub = Hub(
             hub_id=self.world.rng.getrandbits(48) | 1, data_address=f"data-{self.number}"
         )
+        self.hub.admit(self.clients)
         self.world.note(f"{self.name} starts: life {self.life}")
         self._tick(self.life)
         for reader in getattr(self.world, "readers", ()):
@@ -96,8 +99,9 @@ class HubProcess:
         if frame[4] == DELTA_KIND:
             self._perform(map(Broadcast, self.hub.put(place, frame, now=self.world.now)))
         else:
-            role = ClientRole.CATALOGD if place.startswith(b"c/") else ClientRole.DRIVER
-            self._handle(MessageReceived(place, self.world.frames.read(frame), client(role)))
+            sender = self._client(place)
+            if sender is not None:
+                self._handle(MessageReceived(place, self.world.frames.read(frame), sender))
         self._handle(Tick(self.world.now_us))
         self.world.check(self.hub)
 
@@ -105,11 +109,35 @@ class HubProcess:
         if not self._is_connected(place):
             return
         of_one = self.subscriptions.setdefault(place, {})
-        if frame[:1] == b"\1":
-            of_one[frame[1:]] = None
+        asked, reader = frame[1:], self._client(place)
+        if frame[:1] == b"\0":
+            of_one.pop(asked, None)
+        elif reader is not None and reader.policy is not None:
+            of_one[asked] = self.hub.prefixes_for(reader.public, asked)
+            self._handle(Subscription(frame, reader.policy))
+            return
         else:
-            of_one.pop(frame[1:], None)
+            of_one[asked] = (asked,)
         self._handle(Subscription(frame))
+
+    def end(self, place: bytes) -> None:
+        """End the connection ``place``, and with it its subscriptions."""
+        for asked in self.subscriptions.pop(place, ()):
+            self._handle(Subscription(b"\0" + asked))
+
+    def _client(self, place: bytes) -> Client | None:
+        """Return whose key the connection ``place`` has; None: it is not in the list."""
+        if place.startswith(b"c/"):
+            return client(ClientRole.CATALOGD)
+        one = self._reader(place).client
+        return one if not one.policy else self.clients.with_key(one.public)
+
+    def _admit(self, clients: Clients) -> None:
+        """Take the list of clients; connections end of those that have changed."""
+        changed, self.clients = clients.changed_since(self.clients), clients
+        for reader in self.world.readers:
+            if reader.client.public in changed:
+                reader.lose_hub(self)
 
     def _is_connected(self, place: bytes) -> bool:
         """Return whether the connection ``place``, whose name ends with a life, is to this one."""
@@ -122,12 +150,14 @@ class HubProcess:
         for effect in (*effects, *self.hub.turn(1 << 20)):
             if isinstance(effect, Broadcast):
                 self._broadcast(effect.frame)
+            elif isinstance(effect, Admit):
+                self._admit(effect.clients)
             else:
                 self._send(effect.peer, self.world.frames.write(effect.message))
 
     def _broadcast(self, frame: bytes) -> None:
-        for place, prefixes in self.subscriptions.items():
-            if any(map(frame.startswith, prefixes)):
+        for place, asked in self.subscriptions.items():
+            if any(map(frame.startswith, asked.values())):
                 reader = self._reader(place)
                 self.world.spread((self.name, reader.name), frame, partial(reader.take_data, place))
 

@@ -107,6 +107,7 @@ class SimMetastore:
         self.connections = 1
         self.known_as = ""  # its UUID
         self.logs = True  # whether it records events
+        self.says = False  # whether it answers when it is asked for that
         self.life = 0  # grows whenever another metastore takes its place
         self._copy: Copy | None = None
         self.race: Callable[[], None] = lambda: None
@@ -353,7 +354,7 @@ class SimMetastore:
         return self.last_id
 
     def records_events(self) -> bool | None:
-        return None
+        return self.logs if self.says else None
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         self._begin_call()

@@ -1,7 +1,7 @@
 """A reader of the world: a subscriber's core and its connections."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +14,11 @@ from topicast.tests.cluster.holding import CheckedBudget, CheckedPlanner, check_
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox
 from topicast.tests.cluster.workers import Worker
-from topicast.topics.wire.messages import CatchUp, Credit, Write
+from topicast.tests.keys import client
+from topicast.topics.keys.clients import Client
+from topicast.topics.policy import Policy
+from topicast.topics.wire.header import DIGEST_SHIFT, policy_number
+from topicast.topics.wire.messages import CatchUp, Credit, Welcome, Write
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
@@ -37,6 +41,7 @@ class Setup:
     never: tuple[str, ...] = ()
     max_staleness_s: float | None = None
     driver_facts: Callable[[], Facts] | None = None
+    policy: Policy | None = None
 
 
 class ReaderProcess:
@@ -56,6 +61,11 @@ class ReaderProcess:
         self.data = -1
         self.prefixes: dict[bytes, None] = {}
         self.slow = 0.0
+        self.policy = setup.policy  # of its key, as catalogd has it
+        self.welcomed_by: int | None = None  # the digest of the policy that the hub has named
+        self.arrived: list[Callable[[str, bytes], None]] = []  # called with each frame
+        self.began_anew: list[Callable[[], None]] = []
+        self.commands: dict[Command[object], None] = {}  # that are not completed
         hubs = len(world.hubs)
         self.settings = Settings(
             statestores=tuple(f"hub-{(number + n) % hubs}" for n in range(hubs)),
@@ -73,15 +83,16 @@ class ReaderProcess:
             wait=self._wait_in_thread,
         )
         outbox.attach(lambda: self.handle(shell.Tick()))
-        self.budget = CheckedBudget(setup.budget_bytes, counts=world.counts)
+        self.budget = self._new_budget()
         self.member = Core(
             self.settings,
             new_id=lambda: world.rng.randbytes(16),
             outbox=outbox,
             driver_facts=setup.driver_facts,
-            new_budget=lambda _limit, _inbox: self.budget,
+            new_budget=lambda _limit, _inbox: self._new_budget(),
             new_planner=partial(CheckedPlanner, counts=world.counts),
         )
+        self.member.restrict(setup.policy)
         self.dropped: dict[int, None] = {}  # topics, by hand
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
@@ -92,7 +103,28 @@ class ReaderProcess:
 
     def command(self, operation: Operation[T], timeout_s: float) -> Command[T]:
         """Return a command that ``handle`` takes as a fact."""
-        return Command(operation, deadline=self.world.now + timeout_s)
+        command = Command(operation, deadline=self.world.now + timeout_s)
+        self.commands[command] = None
+        return command
+
+    @property
+    def client(self) -> Client:
+        """Its entry in the list of clients; those without a policy have one in common."""
+        if self.policy is None:
+            return client()
+        return replace(client(), name=self.name, public=f"{self.name:.<40}", policy=self.policy)
+
+    def sees(self, db: str) -> bool | None:
+        """Return whether it may see ``db``; None while hubs or it know of another policy."""
+        if self.policy is None:
+            return True
+        is_settled = self.welcomed_by == self.policy.digest
+        return self.policy.sees(db) if is_settled else None
+
+    def _new_budget(self) -> CheckedBudget:
+        """Return the budget of a core that begins."""
+        self.budget = CheckedBudget(self.setup.budget_bytes, counts=self.world.counts)
+        return self.budget
 
     @property
     def driver(self) -> bytes:
@@ -121,7 +153,7 @@ class ReaderProcess:
         self.handle(shell.Tick())
         self.world.at(TICK_S, self._tick)
 
-    def _perform(self, effect: object) -> None:
+    def _perform(self, effect: object) -> None:  # noqa: C901 - dispatch
         match effect:
             case shell.Send(channel=channel, message=message):
                 self._look(message)
@@ -143,12 +175,31 @@ class ReaderProcess:
             case shell.ConnectCatalog():
                 self.lines["catalog"] += 1
             case shell.Complete(command=command):
+                self.commands.pop(command, None)
                 command.release()
                 self._hand_over(command)
             case shell.Notify(changes=changes):
                 self._notify(changes)
+            case shell.BeginAnew():
+                self._begin_anew()
             case shell.PinsNotHeld():
                 self.pins_not_held.append(effect)
+
+    def _begin_anew(self) -> None:
+        """Restart the core on connections of its own, as the engine's loop does."""
+        self.world.note(f"{self.name} begins anew")
+        self.world.counts["policies noticed"] += 1
+        self.lines = {name: line + 1 for name, line in self.lines.items()}
+        self.hub, self.data, self.prefixes = -1, -1, {}
+        self.member.restart()
+        if self.setup.watching:
+            self.world.at(0.0, lambda: self.handle(shell.Watching(on=True)))
+        for began_anew in self.began_anew:
+            began_anew()
+        commands, self.commands = self.commands, {}
+        for command in commands:
+            command.abort(shell.EngineRestarted("another policy"))
+            self._hand_over(command)
 
     def _notify(self, changes: tuple[Change, ...]) -> None:
         for changed in self.changed:
@@ -195,6 +246,16 @@ class ReaderProcess:
             for prefix in self.prefixes:
                 self._subscribe(b"\1" + prefix)
 
+    def lose_hub(self, hub: HubProcess) -> None:
+        """Connect to ``hub`` again, which has ended our connections, as ZeroMQ does by itself."""
+        if self.hub == hub.number:
+            self.lines["hub"] += 1
+        if self.data == hub.number:
+            hub.end(f"d/{self.number}/{self.lines['data']}/{hub.number}/{hub.life}".encode())
+            self.lines["data"] += 1
+            for prefix in self.prefixes:
+                self._subscribe(b"\1" + prefix)
+
     def take_data(self, place: bytes, frame: bytes) -> None:
         _, _, line, number, life = place.decode().split("/")
         hub = self.world.hubs[int(number)]
@@ -212,7 +273,11 @@ class ReaderProcess:
             self._received(channel, frame)
 
     def _received(self, channel: str, frame: bytes) -> None:
-        fact = shell.Received(channel, self.world.frames.read(frame))
+        for look in self.arrived:
+            look(channel, frame)
+        fact = shell.Received(channel, self.world.frames.read(frame), policy_number(frame))
+        if channel == Channel.CONTROL and isinstance(fact.message, Welcome):
+            self.welcomed_by = fact.message.features >> DIGEST_SHIFT
         if self.slow:
             self.world.at(self.slow, lambda: self.handle(fact))
         else:

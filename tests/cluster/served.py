@@ -1,10 +1,10 @@
 """A shop that is served on real sockets: statestored and catalogd in threads of this process."""
 
-import random
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.catalogd import Catalogd
 from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.core import Settings
 from topicast.cli.operator import Operator
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
@@ -24,7 +25,7 @@ from topicast.topics.settings import parse_addresses
 
 POLL_S = 0.02
 HEARTBEAT_MS = 50
-START_S = 30.0
+START_S = 60.0
 
 
 Daemon = Catalogd | Statestored
@@ -55,15 +56,32 @@ class Running:
         assert not self._thread.is_alive()
 
 
+class Followed(CatalogdConfig):
+    """Settings of a catalogd that takes its store's names for the shop's, however long it runs."""
+
+    def core(self, metastore: str) -> Settings:
+        return replace(super().core(metastore), compare_names_s=inf)
+
+
 class Served:
-    """``hubs`` statestoreds, the first at ``port``, and a catalogd over ``shop``."""
+    """``hubs`` statestoreds, the first at ``port``, and over ``shop`` a catalogd."""
 
     def __init__(
-        self, shop: Shop, folder: Path, *, hubs: int = 1, port: int = 0, num_topics: int = 4
+        self,
+        shop: Shop,
+        folder: Path,
+        *,
+        hubs: int = 1,
+        port: int = 0,
+        catalog_port: int = 0,
+        num_topics: int = 4,
+        history_hours: float = 24,
     ) -> None:
         self.shop = shop
         self._folder = folder
+        self._catalog_port = catalog_port
         self._num_topics = num_topics
+        self._history_hours = history_hours
         self.hubs = [self.hub(0 if number else port) for number in range(hubs)]
         self.address = ",".join(hub.address for hub in self.hubs)
         self.start_catalogd()
@@ -77,11 +95,12 @@ class Served:
 
     def start_catalogd(self) -> None:
         """Start catalogd, over its store if it ran before, and wait until the hubs hold all."""
-        config = CatalogdConfig(
+        config = Followed(
             statestores=self.address,
-            catalog_service_port=0,
+            catalog_service_port=self._catalog_port,
             state_dir=self._folder,
             num_topics=self._num_topics,
+            change_history_hours=self._history_hours,
             hms_event_polling_interval_s=POLL_S,
         )
         self.catalogd = Running(
@@ -96,7 +115,8 @@ class Served:
 
     def order(self, order: str, *arguments: str) -> None:
         """Do what an operator does with ``topicast``."""
-        with Operator(parse_addresses(self.address, setting="statestores")) as operator:
+        addresses = parse_addresses(self.address, setting="statestores")
+        with Operator(addresses, timeout_s=START_S) as operator:
             operator.order(order, arguments, sender="ann")
 
     def stop(self) -> None:
@@ -120,23 +140,10 @@ def _versions(status: Any) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def served(folder: Path, shop: Shop | None = None, **options: int) -> Iterator[Served]:
+def served(folder: Path, shop: Shop | None = None, **options: Any) -> Iterator[Served]:
     """Serve ``shop`` until the block ends; catalogd has its store in ``folder``."""
     found = Served(shop if shop is not None else Shop(), folder, **options)
     try:
         yield found
     finally:
         found.stop()
-
-
-def free_ports() -> int:
-    """Return a port that is free, with the next one, and that no outgoing connection takes."""
-    for port in random.Random().sample(range(20_000, 30_000), 1000):
-        with socket.socket() as one, socket.socket() as other:
-            try:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no two ports are free")

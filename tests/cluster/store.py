@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 
 from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.model.versions import Transaction, WriteId, WriteRow
-from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy
-from topicast.topics.objects.names import rules_key
+from topicast.catalog.model.versions import LeaseRow, SweepRow, Transaction, WriteId, WriteRow
+from topicast.catalog.publish.modes import MODE_STATE_DEFAULT, ModeState
+from topicast.topics.objects.names import TableId, rules_key
 from topicast.topics.topic import Entry, Topic, topic_ids
 
 NUM_TOPICS = 2
@@ -26,8 +26,10 @@ class SimStore:
         default_factory=lambda: dict.fromkeys(topic_ids(NUM_TOPICS), ())
     )
     floors: dict[int, int] = field(default_factory=dict)
-    policy: Policy = POLICY_DEFAULT
+    mode_state: ModeState = MODE_STATE_DEFAULT
     writes: dict[WriteId, WriteRow] = field(default_factory=dict)
+    leases: tuple[LeaseRow, ...] = ()
+    sweeps: dict[TableId, SweepRow] = field(default_factory=dict)  # the last of each table
 
     @classmethod
     def of(cls, num_topics: int, *, epoch: int) -> "SimStore":

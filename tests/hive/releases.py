@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from xml.sax.saxutils import escape
 
 from topicast.catalog.metastore.embedded.java import find_java
@@ -22,6 +22,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.die_with_parent import dying_with_parent
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
+from topicast.topics.backports import Self
 
 HOME: Final = "TOPICAST_TEST_HIVE"  # the folder of an installed release, such as .venv/hive-3.1.3
 START_S: Final = 180.0  # measured: 3 to 6 s, and 56 s on two busy cores
@@ -101,6 +102,16 @@ def settings(release: Release, folder: Path, *, events: bool, guarded: bool) -> 
     }
 
 
+def password_settings(user: str, password: str) -> dict[str, str]:
+    """Return the settings of a metastore of 4 that lets ``user`` in, and nobody else."""
+    return {
+        "metastore.authentication": "CONFIG",
+        "metastore.execute.setugi": "false",
+        "metastore.authentication.config.username": user,
+        "metastore.authentication.config.password": password,
+    }
+
+
 def command(home: Path, folder: Path, *options: str) -> list[str]:
     """Return the command that runs Java on what is installed in ``home``, set up in ``folder``."""
     classpath = f"{folder}:{home}/ext/*:{home}/lib/*"
@@ -131,7 +142,8 @@ def write_settings(folder: Path, values: Mapping[str, str]) -> None:
 class ReleasedMetastore:
     """A metastore of the release in ``home``, as an EmbeddedMetastore is one of 2.3.
 
-    ``guarded``: only users whom its settings name may read its events.
+    ``guarded``: only users whom its settings name may read its events. ``password``: a user and
+    a password that it demands, as only 4 can.
     """
 
     def __init__(
@@ -142,12 +154,15 @@ class ReleasedMetastore:
         port: int = 0,
         events: bool = True,
         guarded: bool = False,
+        password: tuple[str, str] | None = None,
     ) -> None:
         self._home = home
         self._release = RELEASES[home.name.removeprefix("hive-")]
         self._folder = folder.absolute()
         self._port = port
         self._settings = settings(self._release, self._folder, events=events, guarded=guarded)
+        if password is not None:
+            self._settings |= password_settings(*password)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

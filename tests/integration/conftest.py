@@ -8,6 +8,7 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.hosts import Hosts
 
 
 @pytest.fixture
@@ -17,3 +18,10 @@ def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
         found.start("statestored")
         found.start("catalogd")
         yield found
+
+
+@pytest.fixture
+def hosts(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Hosts]:
+    found = Hosts(tmp_path, hive.uri)
+    yield found
+    found.close()

@@ -1,6 +1,7 @@
-"""Dam: a port before a hub that holds back what is large, until it is opened.
+"""Dam: a port before a hub or a metastore that holds back what is large, until it is opened.
 
-A connection passes bytes until the hub has sent ``bytes_max`` on it; the rest waits.
+A connection passes bytes until the server has sent ``bytes_max`` on it; the rest waits, or
+trickles: PIECE_BYTES in TURN_S.
 So a catch-up stops in its middle, however fast the machine is; the end of either side ends both.
 """
 
@@ -8,20 +9,22 @@ import select
 import socket
 import threading
 from contextlib import suppress
-from typing import Self
+
+from topicast.topics.backports import Self
 
 PIECE_BYTES = 1 << 14
 TURN_S = 0.05
 
 
 class Dam:
-    """Stands before the hub at ``to``, from ``with`` to its end; readers connect to ``address``."""
+    """Stands before the server at ``to`` from ``with`` to its end; clients go to ``address``."""
 
-    def __init__(self, to: str, *, bytes_max: int) -> None:
+    def __init__(self, to: str, *, bytes_max: int, trickles: bool = False) -> None:
         self.held = threading.Event()  # something waits
         self.opened = threading.Event()
         self._to = _host_and_port(to)
         self._bytes_max = bytes_max
+        self._trickles = trickles
         self._closing = False
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
@@ -57,6 +60,9 @@ class Dam:
                 holds = printed >= self._bytes_max and not self.opened.is_set()
                 if holds:
                     self.held.set()
+                if holds and self._trickles:
+                    self.opened.wait(TURN_S)
+                    holds = False
                 received = _pass_on(near, far, listened=[near] if holds else [near, far])
                 if received is None or (holds and _has_ended(far)):
                     return
@@ -81,12 +87,12 @@ def _pass_on(
 
 
 def _has_ended(far: socket.socket) -> bool:
-    """Whether the hub is gone: looked for while nothing is read from it."""
+    """Whether the server is gone: looked for while nothing is read from it."""
     poll = select.poll()
     poll.register(far, select.POLLRDHUP)
     return bool(poll.poll(0))
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.removeprefix("tcp://").partition(":")
+    host, _, port = address.partition("://")[2].partition(":")
     return host, int(port)

@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Self
 
 from topicast.subscriber import Subscriber
+from topicast.topics.backports import Self
 
 Revision = tuple[int, ...]
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from topicast.tests.orphans import processes
 from topicast.tests.waiting import until
 
 MARK: Final = "TOPICAST_TEST_MARK"
+END_S: Final = 60.0  # a JVM of Spark that ends while it starts gives two of its hooks 30 s each
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,11 @@ def marked(
         yield running
     finally:
         process.kill()
+        for pid in processes(MARK, mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
-        until(lambda: not running.living(), timeout_s=20, what=f"the end of {running.living()}")
+        until(lambda: not running.living(), timeout_s=END_S, what=f"the end of {running.living()}")
 
 
 def _command_line(pid: int) -> str:

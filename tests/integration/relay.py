@@ -5,7 +5,9 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from typing import Self
+
+from topicast.topics.backports import Self
+from topicast.topics.settings import Address
 
 CHUNK_BYTES = 1 << 16
 
@@ -13,16 +15,19 @@ CHUNK_BYTES = 1 << 16
 class Relay:
     """Passes bytes on between the clients of ``uri`` and the server it leads to."""
 
-    def __init__(self, to: str) -> None:
+    def __init__(self, to: str, *, host: str = "127.0.0.1") -> None:
+        """``host``: where to listen, of IPv6 too."""
         self._to = to
+        self._host = host
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listening = socket.create_server((host, 0), family=family)
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     @property
     def uri(self) -> str:
-        return f"thrift://127.0.0.1:{self._listening.getsockname()[1]}"
+        return str(Address("thrift", self._host, self._listening.getsockname()[1]))
 
     def lead_to(self, uri: str) -> None:
         """Lead to the server at ``uri`` from now on; connections are cut, as by a restart."""

@@ -66,7 +66,8 @@ class Stage:
             return dict(operator.catalog("status").rows)
 
     def operator(self) -> Operator:
-        return Operator(parse_addresses(self.daemons.hub_address, setting="statestores"))
+        addresses = parse_addresses(self.daemons.hub_address, setting="statestores")
+        return Operator(addresses, timeout_s=60.0)
 
 
 @contextmanager

@@ -5,12 +5,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    Database,
+    MetaException,
+    NoSuchObjectException,
+)
 
 from topicast.subscriber import Subscriber
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.waiting import until
 
 FIRST = "000"  # the value of the first partition
+DROP_S = 120.0  # the metastore waits up to 5 s for a lock, and tries ten times
 
 
 def connect(uri: str) -> HMSClient:
@@ -45,8 +51,26 @@ def database(
                 one.parameters = parameters()
             if partitions:
                 client.add_partitions(partitions)
-        yield client
+        try:
+            yield client
+        finally:
+            until(lambda: _is_dropped(client, db), timeout_s=DROP_S, what=f"the end of {db}")
+
+
+def _is_dropped(client: HMSClient, db: str) -> bool:
+    """Drop ``db``; return False if the metastore refused, as it may where others hold locks.
+
+    A thread of Hive 2.3 that met such a lock may refuse what follows: the next has its own.
+    """
+    try:
         client.drop_database(db, False, True)
+    except NoSuchObjectException:
+        return True
+    except MetaException:
+        client.close()
+        client.open()
+        return False
+    return True
 
 
 def revise(client: HMSClient, names: Iterable[str], rev: int) -> None:

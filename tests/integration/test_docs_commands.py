@@ -1,6 +1,6 @@
 """Every command of README and docs/quickstart.md works, while there is a real ``make run``.
 
-``make test`` itself is left out, and ``make run ARGS=--once``: that is test_quickstart.py.
+``make test`` itself is left out, and ``make run ARGS=--once``, which test_quickstart.py runs.
 """
 
 import os
@@ -9,8 +9,9 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
@@ -21,13 +22,16 @@ from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for
 from topicast.cli.quickstart.class_archive import application_environment
 from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.demo import PORTS
-from topicast.tests.integration.marked import Marked, marked
+from topicast.tests.integration.demonstration import check_demonstration
+from topicast.tests.integration.marked import END_S, Marked, marked
 from topicast.tests.waiting import until
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS: Final = ("README.md", "docs/quickstart.md")
 ELSEWHERE: Final = ("make run", "make run ARGS=--once", "make test")
 STAYS: Final = ("statestored", "catalogd", "watch")  # until they are interrupted
+ARRIVING: Final = "## Convert text files that arrive\n"  # a chapter whose commands need each other
+LAKE: Final = "/tmp/topicast-lake"
 BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL: Final = {  # a user's: without what the make around us hands down
     name: value
@@ -44,10 +48,17 @@ pytestmark = [
 ]
 
 
+def parts(document: str) -> tuple[str, str]:
+    """Return the text of a document without the chapter ARRIVING, and that chapter."""
+    before, _, behind = (ROOT / document).read_text(encoding="utf-8").partition(ARRIVING)
+    chapter, heading, after = behind.partition("\n## ")
+    return before + heading + after, chapter
+
+
 def commands(document: str) -> list[str]:
     """Return the command lines of a document, Python blocks as one command each."""
     found = []
-    for language, block in BLOCK.findall((ROOT / document).read_text(encoding="utf-8")):
+    for language, block in BLOCK.findall(parts(document)[0]):
         if language == "python":
             found.append(f".venv/bin/python -c {shlex.quote(block)}")
         else:
@@ -60,11 +71,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marked]:
     """What ``make run`` has started; Ctrl-C ends it, and nothing of it is left."""
     output = tmp_path_factory.mktemp("run") / "output"
     with marked(["make", "run"], output, cwd=ROOT, environment=SHELL) as running:
-        running.says(UP, timeout_s=100)
+        running.says(UP, timeout_s=200)
         yield running
         ports = re.findall(r"://127\.0\.0\.1:(\d+)", running.printed())
         running.interrupt()
-        running.process.wait(30)
+        running.process.wait(END_S)
         assert running.living() == []
         assert "every process has ended" in running.printed()
         # Another quickstart may take a usual port as soon as it is free, and ends as well.
@@ -121,7 +132,12 @@ def at_hand(command: str, stack: Marked) -> str:
     return command
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
+def test_demonstration_shows_what_it_has_to(stack: Marked) -> None:
+    check_demonstration(stack.printed())
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_command_works(
     document: str, stack: Marked, environment: dict[str, str], tmp_path: Path
@@ -140,25 +156,34 @@ def test_every_command_works(
             running = up.enter_context(marked(run, output, cwd=ROOT, environment=environment))
             if "watch" in command:
                 watches.append(running)
-                until(lambda: is_watching(environment), timeout_s=20, what="the watch at the hub")
+                until(lambda: is_watching(environment), timeout_s=60, what="the watch at the hub")
             else:
-                running.says("ready ", timeout_s=20)
+                running.says("ready ", timeout_s=60)
         for watch in watches:
-            watch.says("shop.orders  schema", timeout_s=10)
+            watch.says("shop.orders  schema", timeout_s=60)
             watch.interrupt()
-            assert watch.process.wait(10) == 0
+            assert watch.process.wait(60) == 0
 
 
-@pytest.mark.timeout(240)
-def test_what_to_try_next_works_when_pasted(stack: Marked, environment: dict[str, str]) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "with_sql",
+    [
+        pytest.param(False, id="all but spark-sql"),  # which the documents have
+        pytest.param(True, id="spark-sql", marks=pytest.mark.nightly),
+    ],
+)
+def test_what_to_try_next_works_when_pasted(
+    stack: Marked, environment: dict[str, str], with_sql: bool
+) -> None:
     """As printed, without any variable of ours or Spark's set."""
     shell = quick_shell()
     printed = stack.printed().partition("Try, in another terminal:\n")[2].partition("\n\n")[0]
     lines = [line.strip() for line in printed.splitlines()]
     assert len(lines) >= 6
     for command in lines:
-        if " watch " in command:
-            continue  # it stays until Ctrl-C, and is run as the quickstart's own
+        if " watch " in command or ("spark-sql" in command) != with_sql:
+            continue  # a watch stays until Ctrl-C, and is run as the quickstart's own
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=ROOT,
@@ -168,7 +193,76 @@ def test_what_to_try_next_works_when_pasted(stack: Marked, environment: dict[str
             check=False,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    stack.says("saw shop.orders: schema", timeout_s=10)
+    stack.says("saw shop.orders: schema", timeout_s=60)
+
+
+@pytest.mark.nightly  # test_pipeline_files has a watch, test_convert the command and the twin
+@pytest.mark.timeout(400)
+def test_text_files_that_arrive_are_read_from_the_twin(
+    stack: Marked, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The chapter of docs/quickstart.md, in its order, and then another file."""
+
+    def here(text: str) -> str:
+        return at_hand(text, stack).replace(LAKE, f"{tmp_path}/lake")
+
+    def shell(text: str) -> None:
+        subprocess.run(["bash", "-ec", text], cwd=ROOT, env=environment, check=True)
+
+    blocks = [here(block) for _, block in BLOCK.findall(parts("docs/quickstart.md")[1])]
+    create, stay, put, read, small = blocks
+    shell(create)
+    with ExitStack() as up:
+        watch, convert = (
+            up.enter_context(
+                marked(shlex.split(line), tmp_path / name, cwd=ROOT, environment=environment)
+            )
+            for name, line in zip(("watch", "convert"), stay.splitlines(), strict=True)
+        )
+        shell(put)
+        watch.says("changed: raw.events/ds=2026-11-01", timeout_s=100)
+        session = up.enter_context(typed(tmp_path / "session", environment))
+        session(read)
+        ask = read.splitlines()[-1]
+        until(lambda: "Rome" in session(ask), timeout_s=30, what="the row in the twin")
+        shell(put.replace("a.csv", "b.csv").replace("1,Rome", "3,Bonn"))
+        until(lambda: "Bonn" in session(ask), timeout_s=60, what="the other file's row")
+        until(lambda: "|raw|events|" in session(small), timeout_s=30, what="small files")
+        for one in (watch, convert):
+            one.interrupt()
+            assert one.process.wait(60) == 130, one.printed()
+
+
+@contextmanager
+def typed(output: Path, environment: dict[str, str]) -> Iterator[Callable[[str], str]]:
+    """Run Python as in a terminal; yield what types lines and returns all that was printed."""
+    with (
+        output.open("wb") as to,
+        subprocess.Popen(
+            [".venv/bin/python", "-iq"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=to,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
+        numbers = count()
+
+        def enter(lines: str) -> str:
+            """Type ``lines``; return all that was printed until they were done."""
+            end = f"done {next(numbers)}"
+            assert process.stdin is not None
+            process.stdin.write(f"{lines}\nprint({end!r}, flush=True)\n")
+            process.stdin.flush()
+            until(lambda: f"{end}\n" in output.read_text(), timeout_s=100, what=lines)
+            return output.read_text()
+
+        yield enter
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(60)
 
 
 def test_pages_that_are_named_answer(stack: Marked) -> None:

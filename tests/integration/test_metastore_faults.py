@@ -71,10 +71,10 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
         polls, since_s = broken.called.count(POLL), time.monotonic() - began
         assert BACKOFF_S * (2 ** (polls - 1) - 1) <= since_s, "each pause is twice the one before"
         rev = stage.revise()
-        until(lambda: "warning" in stage.health()[1], timeout_s=40, what="a warning")
+        reason = f"cannot read the current event id at {relay.uri}: "
+        until(lambda: reason in stage.health()[1], timeout_s=40, what="the warning")
         status, text = stage.health()
         assert (status, text.splitlines()[0]) == (200, "ok"), "what is held is served on"
-        assert f"cannot read the current event id at {relay.uri}: " in text
         assert f"--hive_metastore_uris={relay.uri}?" in text, "what to look at"
         assert stage.reported()["warning"].startswith("the metastore does not answer: ")
         assert stage.facts()["polls_failed"] > counts["polls_failed"]
@@ -90,6 +90,7 @@ def test_metastore_that_was_stopped_for_a_while_is_waited_for(
 ) -> None:
     until(stage.is_well, timeout_s=40, what="health")
     before, counts = stage.held(), stage.facts()
+    waits = stage.log().count("has waited")  # a poll of a busy machine may have
     assert hive.pid is not None
     os.kill(hive.pid, signal.SIGSTOP)
     try:
@@ -97,7 +98,8 @@ def test_metastore_that_was_stopped_for_a_while_is_waited_for(
         assert stage.facts()["polls_late"] > counts["polls_late"]
         assert stage.facts()["metastore_silent_s"] >= 2
         until(lambda: "cannot read" in stage.facts()["warning"], timeout_s=40, what="its end")
-        assert stage.log().count("has waited") == 1, "a line for each change, none for each second"
+        waits = stage.log().count("has waited") - waits
+        assert waits == 1, "a line for each change, none for each second"
         assert stage.held() == before
     finally:
         os.kill(hive.pid, signal.SIGCONT)

@@ -41,10 +41,10 @@ def test_missing_listener_is_said_everywhere_and_its_changes_are_read_once_it_is
         until(lambda: SETTING in catalogd.health()[1], what="the reason")
         assert catalogd.health()[0] == 503
         catalog = up.enter_context(Subscriber(daemons.hub_address, budget="16MB", timeout_s=30))
-        assert catalog.tables("blind") == ("before",), "what was read is served"
+        until(lambda: catalog.tables("blind") == ("before",), what="what was read, which is served")
         create(port, "after", tmp_path)
         with pytest.raises(SourceError, match=SETTING):
-            catalog.sync(timeout_s=10)
+            catalog.sync(timeout_s=60)
         assert SETTING in until(lambda: catalog.stats().metastore_problem, what="a push")
         where = f"--statestores={daemons.hub_address}"
         synced = topicast("sync", where)
@@ -55,6 +55,6 @@ def test_missing_listener_is_said_everywhere_and_its_changes_are_read_once_it_is
         metastore.stop()
         up.enter_context(real_metastore(folder, port=port))
         until(lambda: catalogd.health() == (200, "ok\n"), timeout_s=40, what="health")
-        catalog.sync(timeout_s=10)
+        catalog.sync(timeout_s=60)
         assert catalog.tables("blind") == ("after", "before")
         until(lambda: catalog.stats().metastore_problem == "", what="a push")

@@ -137,7 +137,8 @@ def undisturbed(stage: Stage) -> Iterator[None]:
     after = stage.catalog.stats()
     for count in ("hub", "catch_ups", "pulls", "wire_errors", "stale_replies"):
         assert getattr(after, count) == getattr(stats, count), count
-    assert [stage.daemons.of(name).health() for name in BOTH] == [(200, "ok\n")] * 2
+    for name in BOTH:
+        until(lambda name=name: stage.daemons.of(name).health() == (200, "ok\n"), what="health")
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 import os
 import re
 import signal
+import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,8 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.demo import PORTS
-from topicast.tests.integration.marked import marked
+from topicast.cli.quickstart.ports import LOOPBACK
+from topicast.tests.integration.marked import END_S, marked
 from topicast.tests.waiting import until
 
 QUICKSTART: Final = [sys.executable, "-m", "topicast.cli.main", "quickstart"]
@@ -39,9 +41,37 @@ def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_pat
         for running in both:
             running.interrupt()
         for running in both:
-            assert running.process.wait(30) == 130
+            assert running.process.wait(END_S) == 130
             assert running.living() == []
             assert "every process has ended" in running.printed()
+
+
+@pytest.mark.timeout(360)
+def test_killed_quickstart_takes_everything_with_it(
+    hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Given one taken port, then another is chosen; killed, it leaves no process behind."""
+    usual = PORTS["statestored"]
+    with ExitStack() as taken:
+        with suppress(OSError):  # taken by somebody else: as good
+            taken.enter_context(socket.create_server((LOOPBACK, usual)))
+        with marked(
+            QUICKSTART, tmp_path / "output", cwd=tmp_path, environment=os.environ
+        ) as running:
+            running.says("metastore    ready", timeout_s=60)
+            assert f"port {usual} is in use" in running.printed()
+            until(lambda: len(running.living()) > 5, timeout_s=60, what="what is started beside it")
+            running.process.send_signal(signal.SIGKILL)
+            until(lambda: not running.living(), timeout_s=END_S, what="the end of all")
+
+
+def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> None:
+    with marked(QUICKSTART, tmp_path / "output", cwd=tmp_path, environment=os.environ) as running:
+        running.says("reader       starts Spark", timeout_s=30)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(END_S) == 130
+        assert running.living() == []
+    assert "every process has ended" in running.printed()
 
 
 @pytest.mark.parametrize(
@@ -57,6 +87,6 @@ def test_metastore_that_is_ended_while_it_starts_leaves_no_process(
         until((folder / moment).exists, timeout_s=40, what=moment)
         assert "ready" not in running.printed()
         running.process.send_signal(number)
-        assert running.process.wait(30) == 0
+        assert running.process.wait(END_S) == 0
         until(lambda: running.living() == [], timeout_s=20, what="the end of the JVM")
     assert "Traceback" not in running.printed()

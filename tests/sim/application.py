@@ -15,7 +15,7 @@ from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
 from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
-from topicast.topics.errors import NoSuchObject, UsageError
+from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
 from topicast.topics.topic import FULL, MINIMAL, table_topic
 
 PATIENCE_S = 3.0
@@ -38,6 +38,7 @@ class Application:
     asked: Asked | None = None
     asking: bool = False
     waiting: Command[object] | None = None
+    sight: object = None  # what the subscriber might see when it was asked
 
     def act(self, *, calm: bool) -> None:
         """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
@@ -128,6 +129,12 @@ class Application:
             return True
         if type(outcome) is UsageError:
             return True  # a filter on a table that has no partition columns, by now
+        sight = self.process.sees(asked.table[0])
+        if sight is not True or self.sight is not True:
+            self._unseen(asked, outcome, sight)
+            return True
+        if isinstance(outcome, NotVisible):
+            raise Violation(f"{asked}: {outcome}")
         if not isinstance(outcome, Done | NoSuchObject):
             self.counts["reads that failed"] += 1
             return True
@@ -147,6 +154,15 @@ class Application:
             self.current[asked.table] = self.world.now
         return True
 
+    def _unseen(self, asked: Asked, outcome: object, sight: bool | None) -> None:
+        """Take an answer about what may not be seen, or might not a moment ago."""
+        if sight is False and self.sight is False:
+            if isinstance(outcome, Done):
+                raise Violation(f"{asked} is answered, and may not be seen")
+            self.counts["not visible"] += isinstance(outcome, NotVisible)
+            if isinstance(outcome, NoSuchObject):
+                self.current[asked.table] = self.world.now
+
     def _look(self, asked: Asked) -> None:
         """An answer that comes at once is memory's, which has nothing of what was dropped."""
         topic = table_topic(*asked.table, NUM_TOPICS)
@@ -156,6 +172,7 @@ class Application:
 
     def _await(self, kind: str, table: TableId, *, whole: bool, part: str | None = None) -> Asked:
         self.asked = Asked(kind, table, whole, self.world.metastore.moment, part)
+        self.sight = self.process.sees(table[0])
         return self.asked
 
     def _call(self, operation: Operation[object], *, waiting: bool = False) -> None:

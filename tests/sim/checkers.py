@@ -105,6 +105,11 @@ class Versions:
                 place = (follower.epoch, follower.version)
                 self._stands(follower, place, f"topic {follower.topic} is LIVE")
 
+    def begun_anew(self) -> None:
+        """Take that a subscriber holds nothing any more; no answer goes back all the same."""
+        self._positions.clear()
+        self._held.clear()
+
     def _stands(self, who: object, place: tuple[int, int], text: str) -> None:
         before = self._positions.get(who, (0, 0))
         if place < before:

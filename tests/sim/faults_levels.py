@@ -163,7 +163,7 @@ def _withhold_nothing(_mode: Mode, _topic: int, entries: Sequence[Entry]) -> Seq
 
 
 class StartsWithoutItsMode(Catalog):
-    def __init__(self, *topics: Any, policy: object = None, **rest: Any) -> None:
+    def __init__(self, *topics: Any, mode_state: object = None, **rest: Any) -> None:
         super().__init__(*topics, **rest)
 
 

@@ -386,7 +386,7 @@ FAULTS = (
     Fault("a pull below what was shown is stale", "late_pull", (_session(seen=[True]),)),
     Fault(
         "a pull below what the names have shown is stale",
-        "late_pull_of_a_dropped_table",
+        "late_pull_below_the_names",
         (_session(seen=[False]),),
     ),
     Fault(

@@ -44,9 +44,9 @@ class AppliesTwice(Reports):
         self.tables = tables
         self.again: list[WriteRow] = []
 
-    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
+    def apply(self, report: Report, *, at_us: int, **rest: Any) -> tuple[Verdict, ...]:
         repeated = self.tally.repeated
-        verdicts = super().apply(report, now=now, at_us=at_us)
+        verdicts = super().apply(report, at_us=at_us, **rest)
         for write, verdict in zip(report.writes, verdicts, strict=True):
             if self.tally.repeated > repeated and verdict.version and not is_path(write.object):
                 self._apply_again(report.driver, write, at_us)
@@ -86,11 +86,11 @@ class TakesLapsedForAbandoned(Reports):
 
 
 class TakesFailedForAbandoned(Reports):
-    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
+    def apply(self, report: Report, **rest: Any) -> tuple[Verdict, ...]:
         writes = tuple(
             replace(one, state=ABANDONED) if one.state == FAILED else one for one in report.writes
         )
-        return super().apply(replace(report, writes=writes), now=now, at_us=at_us)
+        return super().apply(replace(report, writes=writes), **rest)
 
 
 class TakesDataBack(VersionLog):
@@ -126,11 +126,16 @@ class EndsWithItsBeginning(Outbox):
 
 FAULTS = (
     Fault("a write is acknowledged once it is committed", BY_SEED, (RepliesBeforeItCommits,)),
-    Fault("intents outlast a restart", BY_SEED, (ForgetsIntents,)),
+    Fault("intents outlast a restart", BY_SEED, (ForgetsIntents,), likely_seed=280),
     Fault("a write that is told again has no second effect", BY_SEED, (AppliesTwice,)),
-    Fault("what was told outlasts a restart", BY_SEED, (ForgetsWhatIsDone,), thorough=True),
+    Fault("what was told outlasts a restart", BY_SEED, (ForgetsWhatIsDone,), likely_seed=57),
     Fault("what waits to be told outlasts a new connection", BY_SEED, (DiscardsWhatWaits,)),
-    Fault("an intent of a lost driver is taken for written", BY_SEED, (TakesLapsedForAbandoned,)),
+    Fault(
+        "an intent of a lost driver is taken for written",
+        BY_SEED,
+        (TakesLapsedForAbandoned,),
+        likely_seed=73,
+    ),
     Fault("the end of a write is told after its beginning", BY_SEED, (EndsWithItsBeginning,)),
     Fault("a write that failed may have changed anything", BY_SEED, (TakesFailedForAbandoned,)),
     Fault("data version does not go back", BY_SEED, (TakesDataBack,)),

@@ -1,5 +1,6 @@
 """A mirror: what somebody who watches may believe; he hears of all that is so no more."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from topicast.subscriber.engine.core import Core
@@ -61,6 +62,11 @@ class Mirror:
             if topic not in replicas:
                 self._deaf[topic] = self._now
 
+    def begun_anew(self) -> None:
+        """Take that a watch raises StaleMetadata: nothing that was answered is believed."""
+        self._is_open = False
+        self._answers.clear()
+
     def listen(self) -> int:
         """Hear what waits; returns how much."""
         count = 0
@@ -71,10 +77,20 @@ class Mirror:
             count += 1
         return count
 
-    def calm(self, history: dict[TableId, list[tuple[int, State]]], num_topics: int) -> None:
-        """Everything has arrived: nobody may believe what is not so, unless he was told."""
+    def calm(
+        self,
+        history: dict[TableId, list[tuple[int, State]]],
+        num_topics: int,
+        sees: Callable[[str], bool | None],
+    ) -> None:
+        """Everything has arrived: nobody may believe what is not so, unless he was told.
+
+        ``sees``: whether the subscriber may see a database.
+        """
         self.listen()
         for at, asked, seen, place in self._answers:
+            if not sees(asked.table[0]):
+                continue
             name, topic = ".".join(asked.table), table_topic(*asked.table, num_topics)
             now = self._raised.get(name, (0, 0))
             written = now[0] == place[0] and now > place

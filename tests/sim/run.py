@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.modes import POLICY_DEFAULT, stub_if_large
+from topicast.catalog.publish.modes import MODE_STATE_DEFAULT, stub_if_large
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.shell import Command
 from topicast.tests.cluster.holding import count_held
@@ -16,6 +18,7 @@ from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Epochs, Incarnations, Moments, Place, Versions
 from topicast.tests.sim.drivers import registration
+from topicast.tests.sim.leaks import POLICIES, Leaks, change_now_and_then, is_restricted
 from topicast.tests.sim.operator import Operator
 from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
@@ -36,6 +39,7 @@ CALM_READS_S = 0.03, 0.1
 NAMES_BYTES = 2200  # the namespace takes 1732 of them at most, and some to grow
 READERS = 2  # of a run
 LARGE_EVERY = 4  # runs: in one of them many values are too large for a frame
+SAYS_EVERY = 3  # runs: in one of them a sync compares no names, which would mend what was missed
 THREADS = 2  # of an application: their reads overlap
 
 
@@ -45,7 +49,7 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = Random(seed)
-        self.world = World(rng, _setups(rng))
+        self.world = World(rng, _setups(rng, is_restricted(seed)))
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False
@@ -53,7 +57,11 @@ class Run:
         self.commits = Commits(self.world.catalogd)
         self.written = Written(self.world, self.counts)
         self._record()
+        self.world.metastore.says = seed % SAYS_EVERY == 0
         self.trouble = Trouble(self.world, self.counts)
+        for reader in self.world.readers:
+            if reader.policy is not None:
+                Leaks(self.world, reader)
         self.threads = [one for process in self.world.readers for one in self._threads(process)]
         self.world.metastore.race = self._race
         for _ in range(6):
@@ -82,6 +90,9 @@ class Run:
         world.at(0.3, world.driver.begin)
         world.at(0.4, self.trouble.begin)
         world.at(0.6, Operator(world, self.counts).begin)
+        for reader in [one for one in world.readers if one.policy is not None]:
+            change = partial(change_now_and_then, world, reader, Random(self.seed))
+            world.at(0.9, change)
         for thread in self.threads:
             world.at(world.rng.uniform(0.2, 0.5), lambda thread=thread: self._read(thread))
         world.run(world.now + FAULTS_S)
@@ -92,7 +103,7 @@ class Run:
         assert not missing, missing
         for mirror, reader in zip(world.mirrors, world.readers, strict=True):
             if reader.setup.watching:
-                mirror.calm(world.metastore.history, NUM_TOPICS)
+                mirror.calm(world.metastore.history, NUM_TOPICS, reader.sees)
         self.counts["operations"] = sum(world.metastore.counts.values())
         for reader in world.readers:
             count_held(reader.member, world.counts, now=world.now)
@@ -135,6 +146,8 @@ class Run:
             self.trouble.stepped(process)
 
         process.answered = answered
+        process.began_anew.append(versions.begun_anew)
+        process.began_anew.append(self.world.mirrors[process.number].begun_anew)
         process.steps.append(stepped)
         return threads
 
@@ -192,7 +205,7 @@ class Run:
                     return f"{reader.name} has not converged on {'.'.join(table)}"
         if missing := self.written.missing(self.places):
             return missing
-        if world.catalogd.store.policy != POLICY_DEFAULT:
+        if world.catalogd.store.mode_state != MODE_STATE_DEFAULT:
             return "something that was withheld is not touched yet"
         return self._unfollowed() or self._unruled() or self._unlike()
 
@@ -226,10 +239,14 @@ class Run:
         return ""
 
 
-def _setups(rng: Random) -> tuple[Setup, ...]:
-    """Return two of: a reader with room for all, one that chooses by use, and one that may."""
+def _setups(rng: Random, restricted: bool) -> tuple[Setup, ...]:
+    """Return two of: a reader with room for all, one that chooses by use, and one that may.
+
+    ``restricted``: the first of them has a policy.
+    """
     found = Setup(), _tight(rng, automatic=True), _tight(rng, automatic=rng.random() < 0.5)
-    return tuple(rng.sample(found, READERS))
+    first, *others = rng.sample(found, READERS)
+    return replace(first, policy=POLICIES[0]) if restricted else first, *others
 
 
 def _tight(rng: Random, *, automatic: bool) -> Setup:

@@ -78,7 +78,7 @@ class Session:
 
         class WatchedReader(Reader):
             def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
-                session.verdicts = Verdicts(session.commits, epoch, claims)
+                session.verdicts = Verdicts(session.commits, epoch, claims, session.process.sees)
                 stale = super().validate(epoch, claims)
                 session.counts["claims checked"] += len(claims)
                 session.verdicts.answered(stale)
@@ -130,8 +130,9 @@ class Session:
                 self.moments.shown(asked, state, least=bounds[table])
 
     def _names(self, subscriber: Subscriber) -> None:
+        before = {db: self.process.sees(db) for db in DBS}
         known = subscriber.databases()
-        for db in DBS:
+        for db in [one for one in DBS if before[one] and self.process.sees(one)]:
             seen: State = (0, ()) if db in known else None
             self.databases.shown(Asked("exists", (db, ""), whole=False, moment=0), seen)
         for db in known:

@@ -51,11 +51,11 @@ SIZES = (
 LARGE = (
     (codec, "VALUE_BYTES_MAX", LARGE_FROM_BYTES),
     (codec, "PIECE_BYTES_MAX", 40),
-    (pull_server, "VALUE_BYTES_MAX", LARGE_FROM_BYTES),
     (pull_server, "PIECE_BYTES_MAX", 40),
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (
+    (publisher, "CLIENTS_AGAIN_S", 0.5),
     (prefetch, "INTERVAL_S", 0.05),
     (prefetch, "RETRY_S", 0.2),
     (prefetch, "TIMEOUT_S", 1.0),

@@ -11,12 +11,14 @@ import pytest
 
 from topicast.tests.sim.run import Run
 
-SCALE = int(os.environ.get("SIM_SCALE", "1"))
-SEEDS = 1000 * SCALE
+IN_SUITE = 100  # seeds; make sim, which make nightly runs, has 10,000
+SEEDS = int(os.environ.get("SIM_SEEDS", IN_SUITE))
 SEEDS_AT_ONCE = 10
-SECONDS_MAX = 300.0 * SCALE  # several times what a slow machine with two cores needs
-PROCESSES = min(len(os.sched_getaffinity(0)), 8)
+SECONDS_MAX = 300.0 + 0.3 * SEEDS  # several times what a slow machine with two cores needs
+# In the suite other tests have the other cores.
+PROCESSES = 1 if SEEDS == IN_SUITE else min(len(os.sched_getaffinity(0)), 8)
 READS_AT_LEAST = 15  # of a seed
+KIND_AT_LEAST = max(3, SEEDS // 100)
 FAULTS = (
     *("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away"),
     *("replace_metastore", "put_metastore_back", "clean_log", "begun anew"),
@@ -36,8 +38,9 @@ WRITES = (
     *("kill_driver", "writes told", "writes acknowledged", "writes to nothing"),
     *("writes waited for", "intents of the dead"),
 )
+POLICIES = ("policies changed", "policies noticed", "not visible", "frames of restricted readers")
 KINDS = (
-    *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS, *WRITES),
+    *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS, *WRITES, *POLICIES),
     *("changes heard", "from memory", "thought better of", "doubled messages"),
     *("filters checked", "floors raised", "modes turned"),
 )
@@ -49,7 +52,7 @@ def _seeds(first: int) -> Counter[str]:
 
 
 def _simulated() -> Counter[str]:
-    """Run every seed, on all cores."""
+    """Run every seed."""
     began, counts = time.monotonic(), Counter[str]()
     with get_context("spawn").Pool(PROCESSES) as pool:
         for some in pool.imap_unordered(_seeds, range(0, SEEDS, SEEDS_AT_ONCE)):
@@ -61,7 +64,6 @@ def _simulated() -> Counter[str]:
 
 
 @pytest.mark.thorough
-@pytest.mark.alone
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.skipif(bool(os.environ.get("SIM_SEED")), reason="one seed is replayed")
 def test_no_seed_finds_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +72,7 @@ def test_no_seed_finds_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
         print(f" {found['seeds']} seeds, {found['operations']} operations ", end="")
     print(dict(sorted(found.items())))
     assert found["seeds"] == SEEDS
-    assert min(found[kind] for kind in KINDS) >= 10
+    assert min(found[kind] for kind in KINDS) >= KIND_AT_LEAST
     assert found["reads checked"] > READS_AT_LEAST * SEEDS
     assert found["reads that failed"] < found["reads checked"] / 20
 
@@ -84,6 +86,7 @@ def test_one_seed() -> None:
         print("\n".join(run.world.trace[-80:]))
 
 
+@pytest.mark.real
 def test_one_seed_is_one_trace_under_any_hash_seed() -> None:
     code = "from topicast.tests.sim.run import Run; print(Run(7).go().world.digest())"
     traces = [

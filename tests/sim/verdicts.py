@@ -1,6 +1,6 @@
 """What is held against catalogd's answer to Validate: stale iff it is so while it is asked."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -95,10 +95,21 @@ class Commits:
 
 
 class Verdicts:
-    """One question: what was so when it was asked, held against the answer."""
+    """One question: what was so when it was asked, held against the answer.
 
-    def __init__(self, commits: Commits, epoch: int, claims: Sequence[Claimed]) -> None:
+    ``sees``: whether who asked may see a database. What it may not is stale.
+    """
+
+    def __init__(
+        self,
+        commits: Commits,
+        epoch: int,
+        claims: Sequence[Claimed],
+        sees: Callable[[str], bool | None],
+    ) -> None:
         self.epoch = epoch
+        self._sees = sees
+        self._seen = tuple(sees(one.db) for one in claims)
         self._claims = claims
         self._commits = commits
         self._alive = commits.alive  # else what it had in mind last may never have been durable
@@ -130,7 +141,8 @@ class Verdicts:
 
     def _reason(self, place: int, claim: Claimed, before: _Look, after: _Look) -> bool:
         return (
-            {before.epoch, after.epoch} != {self.epoch}
+            not (self._seen[place] and self._sees(claim.db))
+            or {before.epoch, after.epoch} != {self.epoch}
             or not (before.known[place] and after.known[place])
             or not after.changed[place]  # it was so in the store that was restored
             or after.changed[place] > claim.version

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from topicast.catalog.ingest.reports import NOT_VISIBLE
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.store import NUM_TOPICS
@@ -126,6 +127,9 @@ class Written:
     def _missed(self, key: Number, problem: str) -> None:
         """That there is no such table has to have been so, at some moment since it was told."""
         told = self._told[key]
+        if problem.startswith(NOT_VISIBLE):
+            self._not_visible(key, told)
+            return
         history = self._world.metastore.history[told.table]
         ends = [moment for moment, _ in history[1:]] + [self._world.metastore.moment + 1]
         gone = any(
@@ -137,10 +141,18 @@ class Written:
         told.answered, told.due = True, None
         self._counts["writes to nothing"] += 1
 
+    def _not_visible(self, key: Number, told: Told) -> None:
+        """Only a driver that may not see a table is refused its write."""
+        if not any(one.driver == key[0] and one.policy for one in self._world.readers):
+            raise Violation(f"write {key} to {told.table} is refused, and its driver sees it")
+        told.answered, told.due = True, None
+        self._counts["writes not visible"] += 1
+
     # -- what has to be so in the end
 
     def missing(self, seen: Sequence[dict[TableId, Place]]) -> str:
         """Say which write is not answered, or not ``seen`` by a reader: its data versions."""
+        readers = self._world.readers
         for key, told in self._told.items():
             if not told.answered and told.state != INTENT and key[0] not in self._dead:
                 return f"write {key} is not answered"
@@ -148,7 +160,11 @@ class Written:
             there = table in self._world.metastore.held
             if due is None or told.stores != self._stores or not there:
                 continue
-            blind = [number for number, has in enumerate(seen) if has.get(table, (0, 0)) < due]
+            blind = [
+                number
+                for number, has in enumerate(seen)
+                if has.get(table, (0, 0)) < due and readers[number].sees(table[0])
+            ]
             if blind:
                 return f"readers {blind} have not seen write {key} to {table}: {due}"
         return ""

@@ -20,12 +20,13 @@ import pyspark
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.class_archive import application_environment
 from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.tests.cli.processes import command
 
 SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 STARTED: Final = (
     "import os; spark.version, os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()"
 )
-END_S = 20
+END_S = 60
 THREADS = 3
 
 BY_SPARK: Final = "spark.hadoop.hive.metastore.uris"  # how an application names its metastore
@@ -40,7 +41,23 @@ SITE: Final = (
 
 def quick_environment() -> dict[str, str]:
     """Return what applications find in their environment."""
-    return application_environment(java_home_for_spark(cache_folder()), say=print)
+    java_home = java_home_for_spark(cache_folder())
+    return {"PYSPARK_PYTHON": sys.executable, **application_environment(java_home, say=print)}
+
+
+def pipeline(*words: object, statestores: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run ``topicast pipeline`` to its end, on one thread of Spark, in ``folder``."""
+    spark = ("--master=local[1]", "--conf=spark.ui.enabled=false")
+    here = ("--conf=spark.driver.host=127.0.0.1", f"--statestores={statestores}")
+    return subprocess.run(
+        command("main", "pipeline", *words, *spark, *here),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env={**os.environ, **quick_environment()},
+        cwd=folder,
+    )
 
 
 class Failed(Exception):

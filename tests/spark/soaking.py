@@ -14,10 +14,11 @@ from threading import Event
 from typing import Any, Final
 
 from topicast.tests.spark.applications import name_of
+from topicast.tests.spark.cells import cells
 
 WRITERS: Final = (1, 2)
 APPENDED, OVERWRITTEN, WIDENED, ANEW = "appended", "overwritten", "widened", "anew"
-TABLES: Final = {  # name, where its files are in it, how it is made, how it gets a number
+EVERY_TABLE: Final = {  # name, where its files are in it, how it is made, how it gets a number
     "appended": ("", "USING parquet", APPENDED),
     "days": ("ds=a", "USING orc PARTITIONED BY (ds)", OVERWRITTEN),
     "hive": ("", "STORED AS parquet", OVERWRITTEN),
@@ -25,6 +26,7 @@ TABLES: Final = {  # name, where its files are in it, how it is made, how it get
     "wide": ("", "USING parquet", WIDENED),
     "anew": ("", "USING parquet", ANEW),
 }
+TABLES: Final = cells(EVERY_TABLE, some=("appended", "days"))  # make soak has all
 PAUSE_S: Final = 0.05  # between two writes, so that most queries meet none of their table
 FILE: Final = re.compile(r"part-[\w.-]*\w")
 CONDITION: Final = re.compile(r"\[([A-Z_.]+)\]")

@@ -3,8 +3,11 @@
 Files are listed beside what refreshes.
 """
 
+from pathlib import Path
+
 import pytest
 
+from topicast.subscriber.spark.refresh.registry import FOLDERS_MAX
 from topicast.tests.spark.applications import SPARK
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
@@ -71,7 +74,6 @@ def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers
 
 
 SLOW = """
-import time
 from topicast.subscriber.spark.java import java_object
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
 registry, Latch = Catalyst.probe(spark).registry, spark._jvm.java.util.concurrent.CountDownLatch
@@ -109,10 +111,8 @@ def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Driv
     seq = "scala.collection.immutable.Seq" if SPARK >= (4, 0) else "scala.collection.Seq"
     driver.do(f"source = {SLOW_INDEX.replace('SEQ', seq)!r}")
     driver.do(SLOW)
-    driver.do("begin = time.monotonic()")
     driver.do("for _ in range(5): registry.relist('s', 'd.slow', slow, True)")
     driver.do("registry.relist('s', 'd.quick', quick, True)")
-    assert driver.do("time.monotonic() - begin") < 1
     until(lambda: driver.do("quick.refreshed()") == 1, timeout_s=20)
     assert driver.do("slow.refreshed(), registry.settle(10)") == [0, False]
     driver.do("latch.countDown()")
@@ -120,3 +120,70 @@ def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Driv
     driver.do("registry.relist('s', 'd.failing', failing, True); registry.settle(20000)")
     said = [line for line in driver.do("registry.look()").splitlines() if line.startswith("!")]
     assert said == ["! s d.failing java.lang.IllegalStateException: no such store"]
+
+
+LOOKED_AT = """
+from topicast.subscriber.spark.refresh.catalyst import Catalyst
+it, other = Catalyst.probe(spark), spark.newSession()
+it.adopt(spark)
+frame = other.read.text(where)  # a DataFrame that was executed keeps its plan: each reads anew
+
+def rows():
+    it.renew_paths("d.lines", where, always=False)
+    assert it.settle(20)
+    return sorted([row[1].day, row[0]] for row in frame.select('*').collect())
+"""
+
+
+def test_dataframe_over_a_path_reads_anew_once_any_of_its_files_cannot_be_read(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    """One of any folder that is gone, or replaced under its name; nothing for what is added."""
+    driver, days = drivers.writer, [tmp_path / f"day=2026-11-{day:02}" for day in (1, 2)]
+
+    def write(day: int, name: str, text: str) -> None:
+        (days[day - 1] / name).write_text(text)
+
+    for number, folder in enumerate(days, 1):
+        folder.mkdir()
+        write(number, "part-0", "a")
+        write(number, "part-1", "b")
+    driver.do(f"where = {str(tmp_path)!r}")
+    driver.do(LOOKED_AT)
+    was = [[1, "a"], [1, "b"], [2, "a"], [2, "b"]]
+    assert driver.do("rows()") == was
+    write(1, "part-2", "added")
+    assert driver.do("rows()") == was, "as in plain Spark"
+    write(2, "part-1", "longer")  # as Hive does: its files have the same names each time
+    was = [[1, "a"], [1, "added"], [1, "b"], [2, "a"], [2, "longer"]]
+    assert driver.do("rows()") == was
+    for number in (1, 2):
+        (days[number - 1] / "part-1").unlink()
+        was = [row for row in was if row not in ([number, "b"], [number, "longer"])]
+        assert driver.do("rows()") == was
+    for part in days[0].iterdir():
+        part.unlink()
+    days[0].rmdir()
+    assert driver.do("rows()") == [[2, "a"]], "in the middle of an overwrite"
+    days[0].mkdir()
+    write(1, "part-3", "c")
+    assert driver.do("rows()") == [[1, "c"], [2, "a"]], "at its end, at which nothing is gone"
+
+
+def test_of_many_folders_the_last_ones_are_looked_at(drivers: Drivers, tmp_path: Path) -> None:
+    driver = drivers.writer
+    days = [tmp_path / f"day={number:03}" for number in range(FOLDERS_MAX + 1)]
+    for folder in days:
+        folder.mkdir()
+        (folder / "part-0").write_text("a")
+    driver.do(f"where = {str(tmp_path)!r}")
+    driver.do(LOOKED_AT.replace("row[1].day", "row[1]"))
+    assert len(driver.do("rows()")) == FOLDERS_MAX + 1
+    (days[0] / "part-1").write_text("b")
+    for looked_at, rows in ((0, FOLDERS_MAX + 1), (-1, FOLDERS_MAX + 2)):
+        part = days[looked_at] / "part-0"
+        part.rename(part.with_name("part-9"))
+        if not looked_at:
+            driver.do("it.renew_paths('d.lines', where, always=False); it.settle(20)")
+            part.with_name("part-9").rename(part)
+        assert len(driver.do("rows()")) == rows

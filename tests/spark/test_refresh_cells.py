@@ -1,11 +1,10 @@
 """Every cell: what a writer does, what is read and how, in plain Spark and attached, side by side.
 
 The writer is attached; its tables have no statistics, so
-the metastore hears of the first two changes nothing. With CELLS=all every kind of table is read,
-which takes longer; other modules have what is left out here, for fewer ways to read.
+the metastore hears of the first two changes nothing. It is for the night: test_refresh has each
+change for fewer kinds of tables, and each way to read for fewer changes.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,13 +28,12 @@ FORMATS: Final = {
     "hive_parquet": "STORED AS parquet",
     "hive_text": "STORED AS textfile",
 }
-EVERY: Final = (*FORMATS, *(f"{kind}_by_day" for kind in FORMATS))
-SOME: Final = ("parquet", "orc_by_day", "hive_parquet_by_day", "hive_text")
-KINDS: Final = EVERY if os.environ.get("CELLS") == "all" else SOME
+KINDS: Final = (*FORMATS, *(f"{kind}_by_day" for kind in FORMATS))
 BY_DAY: Final = tuple(kind for kind in KINDS if kind.endswith("_by_day"))
 USING: Final = tuple(kind for kind in KINDS if not kind.startswith("hive"))
 CACHED: Final = tuple(kind for kind in KINDS if not kind.startswith("hive_text"))
 
+pytestmark = pytest.mark.nightly
 
 READERS: Final = """
 from topicast.tests.spark.cells import Reader

@@ -14,8 +14,8 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.soaking import WRITERS, Note
 from topicast.tests.spark.verdicts import CROSSED, FRESH, OLD, WRONG, judge, shown
 
-SOAK_S: Final = float(os.environ.get("SOAK_S", "4"))
-LATE_S_MAX: Final = 1.0
+SOAK_S: Final = float(os.environ.get("SOAK_S", "2"))
+LATE_S_MAX: Final = float(os.environ.get("LATE_S", "10"))  # 1 in make soak, which runs alone
 WAIT_S: Final = 60
 
 
@@ -46,6 +46,10 @@ def test_while_two_write_two_read_nothing_stale(four: list[Application]) -> None
     assert {one.kind for one in verdicts} >= {FRESH}
     assert [one for one in verdicts if one.kind == WRONG] == []
     assert [one for one in verdicts if one.late_s > LATE_S_MAX] == []
+    for seed, one in enumerate(four[2:]):
+        one.do(f"handle.sync({WAIT_S})")
+        behind = [Note(**note) for note in one.do(f"soaking.read(spark, {seed}, seconds=0)")]
+        assert {verdict.kind for verdict in judge(first + second, behind)} == {FRESH}
     for one in four:
         assert one.do("[handle.status().errors, handle.status().full_refreshes]") == [0, 1]
 

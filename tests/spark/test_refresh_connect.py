@@ -15,6 +15,7 @@ import pytest
 
 from topicast.tests.spark import applications
 from topicast.tests.spark.applications import SPARK, Application
+from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
@@ -26,11 +27,12 @@ if SPARK < (4, 0):
 
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
 WAIT_S = 60
-KINDS = {
+EVERY_KIND = {
     "parquet": "USING parquet",
     "parquet_by_day": "USING parquet PARTITIONED BY (ds)",
     "hive_parquet": "STORED AS parquet",
 }
+KINDS = cells(EVERY_KIND, some=("parquet", "hive_parquet"))
 PLAIN = {kind: KINDS[kind] for kind in ("parquet",)}  # tests/spark/test_refresh.py has all
 DBS = {"plain_connect": PLAIN, "connected": KINDS}
 FIRST = [[1, "a"]]

@@ -62,12 +62,16 @@ sys.exit(reply["content"]["status"] != "ok")
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("bare", BIN / "spark-submit", "app.py"), 3),
-        ((BIN / "pyspark", "--master", "local[1]"), 3),
-        ((SCRIPTS / "ipython", "app.py"), 3),
-        ((sys.executable, "kernel.py", "app.py"), 1),  # whatever happens in a cell
+        pytest.param(("bare", BIN / "spark-submit", "app.py"), 3, id="spark-submit"),
+        pytest.param(
+            (BIN / "pyspark", "--master", "local[1]"), 3, id="pyspark", marks=pytest.mark.nightly
+        ),
+        pytest.param((SCRIPTS / "ipython", "app.py"), 3, id="ipython", marks=pytest.mark.nightly),
+        # Whatever happens in a cell of a notebook, the kernel ends with 1.
+        pytest.param(
+            (sys.executable, "kernel.py", "app.py"), 1, id="jupyter", marks=pytest.mark.nightly
+        ),
     ],
-    ids=["spark-submit", "pyspark", "ipython", "jupyter"],
 )
 def test_application_is_attached_without_code_and_its_workers_are_not(
     words: Sequence[str | Path], code: int, tmp_path: Path

@@ -5,7 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -13,18 +13,16 @@ from typing import Final
 import pytest
 
 from topicast.cli.operator import Operator
-from topicast.tests.bench.report import quantile
 from topicast.tests.cli.processes import command
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
-from topicast.tests.waiting import until
+from topicast.tests.waiting import in_time, until
 from topicast.topics.settings import parse_addresses
 
-SEEN_S_MAX: Final = 0.5  # at p99
+SEEN_S_MAX: Final = 0.5  # of all but the slowest two of a round; tests/bench measures p99
 SWITCHED_S_MAX: Final = 1.0
-SWITCHES: Final = 5  # off and on again
-ROUNDS: Final = 4
-SIDE_BY_SIDE: Final = 3  # databases of a round: 120 changes in all, so p99 is not the slowest
+TURNS: Final = 2  # off and on again
+SIDE_BY_SIDE: Final = 3  # databases of a round: 30 changes
 STATEMENTS: Final = (  # of database {db}, and what is to be seen of each
     ("CREATE DATABASE {db}", {("{db}", "created")}),
     (
@@ -91,27 +89,32 @@ def test_what_spark_sql_changes_is_seen_by_a_watch_within_half_a_second(
     drivers: Drivers, tmp_path: Path
 ) -> None:
     """Given a writer that is not attached: the metastore's events are all there is."""
-    writer, delays = drivers.writer, []
+    writer, rounds = drivers.writer, count()
     writer.do("attach(spark).detach()")
     writer.do(TIMED)
     with watching(drivers.daemons.hub_address, tmp_path / "watch.log") as watch:
-        for number, (statement, changes) in product(range(ROUNDS), STATEMENTS):
-            begin = len(watch.seen)
-            dbs = [f"watched_{number}_{side}" for side in range(SIDE_BY_SIDE)]
-            texts = [statement.format(db=db) for db in dbs]
-            ended = writer.do(f"list(threads.map(returned, {texts!r}))")
-            for (db, at), (name, kind) in product(zip(dbs, ended, strict=True), changes):
-                wanted = name.format(db=db), kind
-                until(lambda b=begin, w=wanted: w in watch.after(b), what=str(wanted))  # type: ignore[misc]  # of this turn
-                delays.append(max(watch.after(begin)[wanted] - at, 0.0))
-    p50, p99 = quantile(delays, 0.5), quantile(delays, 0.99)
-    print(f"changes {len(delays)}, p50 {p50:.3f} s, p99 {p99:.3f} s")
-    assert p99 <= SEEN_S_MAX
+
+        def seconds_of_a_round() -> float:
+            """Return the delay of the third slowest change."""
+            number, delays = next(rounds), []
+            for statement, changes in STATEMENTS:
+                begin = len(watch.seen)
+                dbs = [f"watched_{number}_{side}" for side in range(SIDE_BY_SIDE)]
+                texts = [statement.format(db=db) for db in dbs]
+                ended = writer.do(f"list(threads.map(returned, {texts!r}))")
+                for (db, at), (name, kind) in product(zip(dbs, ended, strict=True), changes):
+                    wanted = name.format(db=db), kind
+                    until(lambda b=begin, w=wanted: w in watch.after(b), what=str(wanted))  # type: ignore[misc]  # of this turn
+                    delays.append(max(watch.after(begin)[wanted] - at, 0.0))
+            print("seen within", *(f"{delay:.3f}" for delay in sorted(delays)), "s")
+            return sorted(delays)[-3]
+
+        in_time(seconds_of_a_round, limit_s=SEEN_S_MAX)
 
 
 def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: Drivers) -> None:
     """Off is plain Spark: it goes on reading what it has cached; on, it reads what was written."""
-    pair, rows, delays = Pair(drivers.writer, drivers.reader, drivers.daemons), list(BEFORE), []
+    pair, rows = Pair(drivers.writer, drivers.reader, drivers.daemons), list(BEFORE)
     name = pair.reader.do("spark.sparkContext.applicationId")
     for one in (pair.writer, pair.reader):
         one.do("attach(spark).detach()")
@@ -129,19 +132,23 @@ def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: D
         def reads(wanted: object) -> bool:
             return pair.read("switched", ["t"]) == {"t": wanted}
 
+        def seconds_of_a_turn() -> float:
+            """Return how long the slower one of off and on takes."""
+            at = order("off")
+            until(lambda: pair.reader.do("handle.status().control") == "off", what="off")
+            off_s = time.monotonic() - at
+            pair.writer.sql("INSERT INTO switched.t VALUES (2, 'a')")
+            pair.reader.do(f"handle.sync({WAIT_S})")
+            assert reads(rows), "plain Spark"
+            rows.append([2, "a"])
+            at = order("on")
+            until(lambda: reads(rows), what="what was written meanwhile")
+            on_s = time.monotonic() - at
+            print(f"off within {off_s:.3f} s, on within {on_s:.3f} s")
+            return max(off_s, on_s)
+
         try:
-            for number in range(SWITCHES):
-                at = order("off")
-                until(lambda: pair.reader.do("handle.status().control") == "off", what="off")
-                delays.append(time.monotonic() - at)
-                pair.writer.sql("INSERT INTO switched.t VALUES (2, 'a')")
-                pair.reader.do(f"handle.sync({WAIT_S})")
-                assert reads(rows), f"plain Spark, {number}"
-                rows.append([2, "a"])
-                at = order("on")
-                until(lambda: reads(rows), what="what was written meanwhile")
-                delays.append(time.monotonic() - at)
+            for _ in range(TURNS):
+                in_time(seconds_of_a_turn, limit_s=SWITCHED_S_MAX)
         finally:
             order("on")
-    print("switched within", *(f"{delay:.3f}" for delay in delays), "s")
-    assert max(delays) <= SWITCHED_S_MAX

@@ -5,12 +5,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
+from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.topics.bulk import Sender, chunks
-from topicast.topics.keys.clients import Client
+from topicast.topics.keys.clients import Client, Clients
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import prefix
@@ -201,13 +201,17 @@ class PublisherPeer:
 
 
 class HubDriver:
-    """A hub whose invariants are checked at each step; ``sent`` and ``frames`` hold its effects."""
+    """A hub whose invariants are checked at each step.
+
+    ``sent``, ``frames`` and ``admitted`` hold its effects.
+    """
 
     def __init__(self, **settings: int) -> None:
         self.hub = Hub(hub_id=77, data_address=DATA, **settings)
         self.now = 1000.0
         self.sent: list[tuple[bytes, Message]] = []
         self.frames: list[bytes] = []
+        self.admitted: list[Clients] = []
         self.clients: dict[bytes, Client] = {}  # by connection: whose key it has
 
     @property
@@ -224,6 +228,8 @@ class HubDriver:
         for effect in self.hub.handle(fact, now=self.now):
             if isinstance(effect, Broadcast):
                 self.frames.append(effect.frame)
+            elif isinstance(effect, Admit):
+                self.admitted.append(effect.clients)
             else:
                 messages.append(decode(encode(effect.message)))
                 self.sent.append((effect.peer, messages[-1]))
@@ -283,10 +289,17 @@ class HubDriver:
         self.frames = kept
         return heartbeats[0]
 
-    def greet(self, name: str = "reader", role: int = READER) -> list[Message]:
+    def greet(
+        self, name: str = "reader", role: int = READER, *, as_client: Client | None = None
+    ) -> list[Message]:
         """Connect a peer on both channels, as ``name-control`` and ``name-bulk``."""
-        messages = self.receive(f"{name}-control".encode(), hello(name, role, CONTROL_CHANNEL))
-        return messages + self.receive(f"{name}-bulk".encode(), hello(name, role, BULK_CHANNEL))
+        messages: list[Message] = []
+        for channel in (CONTROL_CHANNEL, BULK_CHANNEL):
+            message = hello(name, role, channel)
+            peer = f"{name}-{channel.name.lower()}".encode()
+            self.clients[peer] = as_client or client_for(message)
+            messages += self.handle(MessageReceived(peer, message, self.clients[peer]))
+        return messages
 
     def connect(self, publisher: PublisherPeer, name: str = "publisher") -> list[Message]:
         """Let a publisher say Hello and announce itself; the hub is not seeded yet."""

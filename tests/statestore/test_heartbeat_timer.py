@@ -43,8 +43,25 @@ def test_new_subscribers_are_sent_a_heartbeat_soon_and_share_it(timer: Heartbeat
         timer.on_subscription(BEGINS, now=now)
         assert timer.due_at == 10.0 + SOON_S
     timer.on_sent(now=10.05)
-    timer.on_subscription(BEGINS, now=10.125)
-    assert timer.due_at == 10.125
+    timer.on_subscription(BEGINS, now=10.225)
+    assert timer.due_at == 10.225
+
+
+def test_pause_before_a_heartbeat_doubles_while_readers_come_and_is_short_after_that(
+    timer: HeartbeatTimer,
+) -> None:
+    """P-HEARTBEAT-6."""
+    sent_ms = []
+    for ms in range(10_001, 12_000):
+        if ms < 11_000:
+            timer.on_subscription(BEGINS, now=ms / 1000)
+        if ms / 1000 >= timer.due_at:
+            timer.on_sent(now=ms / 1000)
+            sent_ms.append(ms - 10_000)
+    assert sent_ms[:5] == [50, 150, 350, 600, 850]
+    assert len(sent_ms) == 9, "one in a period"
+    timer.on_subscription(BEGINS, now=12.0)
+    assert timer.due_at == 12.0
 
 
 @pytest.mark.parametrize(

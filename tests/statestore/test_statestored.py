@@ -1,15 +1,17 @@
 """Statestored's turn: what arrives together goes out in its order."""
 
+import gc
 from collections.abc import Callable, Iterable
 from itertools import count, groupby
 
 from topicast.statestore.hub import Hub
 from topicast.statestore.statestored import DATA, REQUESTS, Statestored
-from topicast.tests.keys import client
+from topicast.tests.keys import client, guarded_keys
 from topicast.tests.statestore.hub_driver import BULK, CONTROL, PublisherPeer, hello
 from topicast.tests.statestore.hub_driver import DATA as DATA_ADDRESS
 from topicast.topics.keys.clients import ClientRole, Clients
 from topicast.topics.link import Received
+from topicast.topics.link.link import PrefixesFor
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix
 from topicast.topics.wire.messages import (
@@ -18,6 +20,7 @@ from topicast.topics.wire.messages import (
     PUBLISHER,
     READER,
     Barrier,
+    Bye,
     Delta,
     Filed,
     Heartbeat,
@@ -40,6 +43,9 @@ class BatchLink:
     def admit(self, name: str, publics: frozenset[str]) -> None:
         pass
 
+    def limit(self, name: str, prefixes_for: PrefixesFor) -> None:
+        pass
+
     def send(self, name: str, frame: bytes, peer: bytes = b"") -> bool:
         self.sent.append((name, frame))
         return True
@@ -54,11 +60,15 @@ class Daemon:
     def __init__(self, clock: Callable[[], float] = lambda: 1000.0) -> None:
         self.link, self.publisher = BatchLink(), PublisherPeer()
         hub = Hub(hub_id=77, data_address=DATA_ADDRESS)
-        self.shell = Statestored(
-            hub, self.link, clock=clock, wall_us=lambda: 1, changed_clients=lambda: None
-        )
         self.client = client(ClientRole.CATALOGD)
-        self.shell.admit(Clients([self.client, client()]))
+        self.shell = Statestored(
+            hub,
+            self.link,
+            clock=clock,
+            wall_us=lambda: 1,
+            clients=Clients([self.client, client()]),
+            keys=guarded_keys(ClientRole.HUB),
+        )
         replies = self.turn(
             (CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL)),
             (BULK, hello("publisher", PUBLISHER, BULK_CHANNEL)),
@@ -151,3 +161,38 @@ def test_heartbeats_do_not_wait_until_all_who_come_at_once_are_answered() -> Non
     apart = [len(list(run)) for kind, run in groupby(sent) if kind is not Heartbeat]
     assert len(sent) > 100
     assert max(apart) * 0.02 <= 0.3
+
+
+def test_nothing_that_the_hub_lets_go_is_in_a_cycle() -> None:
+    """So the daemon may tell the garbage collector to leave old objects alone."""
+    now = 1000.0
+    daemon = Daemon(lambda: now)
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(3):
+            for name in (b"leaves", b"is lost"):
+                come = encode(hello(f"{name!r} {number}", READER, CONTROL_CHANNEL))
+                daemon.link.arrived += [Received(REQUESTS, name, come, client().public)]
+            gone = [encode(Bye(reason="done")), b"rubbish"]
+            daemon.turn()
+            daemon.link.arrived += [
+                Received(REQUESTS, b"leaves", frame, client().public) for frame in gone
+            ]
+            daemon.turn((BULK, daemon.publisher.change(0)))
+            for pause_s in (*[0.05] * 200, 400.0):  # a member is lost after 8 s, gone after 300
+                now += pause_s
+                daemon.turn()
+        daemon.publisher = PublisherPeer(epoch=11)
+        daemon.turn(
+            (CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL)),
+            (CONTROL, daemon.publisher.announce()),
+        )
+        now += 1.0
+        for _ in range(4):  # a status is made in slices
+            daemon.turn()
+        assert (daemon.shell.status.epoch, len(daemon.shell.status.subscribers)) == (11, 1)
+        daemon.broadcast()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

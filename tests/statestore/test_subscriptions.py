@@ -30,6 +30,10 @@ NONCE = bytes(range(NONCE_BYTES))
 TOPICS = range(1 << 16)  # all that two bytes can name
 
 
+def nobody(_topic: int, _level: int) -> int:
+    return 0
+
+
 @pytest.fixture
 def counts() -> Counts:
     return Counts()
@@ -37,7 +41,7 @@ def counts() -> Counts:
 
 @pytest.fixture
 def subscriptions(counts: Counts) -> Subscriptions:
-    return Subscriptions(counts)
+    return Subscriptions(counts, nobody)
 
 
 @pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
@@ -109,7 +113,7 @@ def test_whatever_strangers_subscribe_to_is_held_for_existing_topics_only(
     frames: list[bytes],
 ) -> None:
     """P-BAD-1."""
-    subscriptions = Subscriptions(Counts())
+    subscriptions = Subscriptions(Counts(), nobody)
     for frame in frames:
         barrier = subscriptions.take(frame)
         assert barrier is None or frame == BEGINS + barrier

@@ -34,6 +34,7 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     "Credit": {"READER BULK"},
     "Cancel": {"READER BULK"},
     "Announce": {"PUBLISHER CONTROL"},
+    "ClientList": {"PUBLISHER CONTROL"},
     "Heartbeat": {"PUBLISHER CONTROL"},
     "Chunk": {"PUBLISHER BULK"},
     "Delta": {"PUBLISHER BULK"},
@@ -59,7 +60,7 @@ def test_message_is_accepted_only_from_its_own_senders(message: Message) -> None
 def test_request_is_refused_by_the_id_that_its_sender_knows(message: Message) -> None:
     """P-BAD-3: a refusal names its request or stream; 0 where there is none, as for answers."""
     fields = {field.name for field in dataclasses.fields(message)}
-    is_answer = type(message).__name__.endswith("ed")  # Joined, Refused, Pulled
+    is_answer = type(message).__name__.endswith(("ed", "Swept"))  # Joined, Refused, Pulled
     ids = [] if is_answer else sorted({"request", "stream"} & fields)
     assert request_id(message) == (getattr(message, ids[0]) if ids else 0)
 

@@ -389,6 +389,41 @@ def test_pieces_that_make_no_value_are_an_error(service: Published, fault: str) 
     machine.check()
 
 
+def test_piece_of_another_value_between_two_is_an_error(service: Published) -> None:
+    """P-PULL-19: it is not passed over."""
+    waiting = fetch()
+    machine, pull = begun(waiting)
+    reply = service.pulled(refused_as_large(machine, pull))
+    first, other, last = pieces(reply, bytes(PIECE), bytes(PIECE), bytes(PIECE + FIVE))
+    (entry,) = other.entries
+    machine.part(first, now=0.0)
+    machine.part(replace(other, entries=(entry._replace(key=entry.key + b"x"),)), now=0.0)
+    machine.part(last, now=0.0)
+    assert isinstance(waiting.outcome, LinkError)
+    machine.check()
+
+
+def test_values_in_pieces_follow_each_other(service: Published) -> None:
+    """P-PULL-19: each begins anew, and one in a single part may come after them."""
+    machine, pull = begun(sales())
+    reply = service.pulled(refused_as_large(machine, pull))
+    one, other, small = reply.entries[:3]
+    parts = [
+        part
+        for entry in (one, other)
+        for part in pieces(replace(reply, entries=(entry,)), bytes(PIECE), bytes(PIECE + FIVE))
+    ]
+    parts.append(replace(reply, entries=(small,)))
+    for at, part in enumerate(parts):
+        taken = machine.part(replace(part, sequence=at, last=at == len(parts) - 1), now=0.0)
+    large = VALUE_BYTES_MAX + FIVE
+    assert [len(entry.value or b"") for entry in snapshot(taken).entries()] == [
+        large,
+        large,
+        small.size,
+    ]
+
+
 def test_pieces_count_against_what_a_caller_wants(service: Published) -> None:
     small = fetch(bytes_max=1000)
     machine, pull = begun(small)

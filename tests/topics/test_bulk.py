@@ -174,14 +174,18 @@ def test_cancelled_stream_sends_no_more() -> None:
 
 def busy(sender: Sender, peer: bytes) -> bool:
     """Tell whether one more stream of ``peer`` is refused."""
+    return retry_ms(sender, peer) == bulk.RETRY_MS
+
+
+def retry_ms(sender: Sender, peer: bytes) -> int:
+    """Open one more stream of ``peer``; return when it may try again, 0 if it need not."""
     refused = sender.open(peer, 99, credit=1, parts=parts(1))
     if refused is None:
-        return False
+        return 0
     assert isinstance(refused.message, Refused)
     reported = refused.message
     assert (refused.peer, reported.request, reported.code) == (peer, 99, "BUSY")
-    assert reported.retry_ms == bulk.RETRY_MS
-    return True
+    return reported.retry_ms
 
 
 def test_streams_of_one_peer_and_of_all_are_bounded() -> None:
@@ -194,6 +198,25 @@ def test_streams_of_one_peer_and_of_all_are_bounded() -> None:
         assert not busy(sender, b"%d" % number)
     assert busy(sender, b"last")
     assert len(sender) == STREAMS_MAX
+
+
+def test_peers_that_find_no_room_come_again_in_their_order() -> None:
+    """P-LIM-9: 16 in 0.1 s, so that refusing them takes less than the streams."""
+    sender = Sender(streams_max=2)
+    assert [busy(sender, peer) for peer in (b"a", b"b")] == [False, False]
+    waiting = [b"%04d" % number for number in range(1000)]
+    pauses_ms = [retry_ms(sender, peer) for peer in waiting]
+    assert pauses_ms[::16] == [min(100 * n, bulk.RETRY_MS_MAX) for n in range(1, 64)]
+    assert [retry_ms(sender, peer) for peer in waiting] == pauses_ms, "they keep their places"
+    sender.remove_peer(b"a")
+    assert [retry_ms(sender, peer) for peer in waiting[:2]] == [0, 100]
+    sender.remove_peer(waiting[1])
+    assert retry_ms(sender, waiting[17]) == 100, "one that is gone is not waited for"
+    sender.remove_peer(b"b")
+    sender.remove_peer(waiting[0])
+    assert not busy(sender, b"new")
+    assert not busy(sender, b"newer")
+    assert retry_ms(sender, waiting[999]) == 100, "there was room for all"
 
 
 def test_delta_is_what_changed_since_the_position() -> None:

@@ -20,7 +20,14 @@ from topicast.topics.follower import (
     Tick,
     Want,
 )
-from topicast.topics.replica_set import Abandoned, Account, ReplicaSet, Step
+from topicast.topics.replica_set import (
+    CANCELLED_MAX,
+    PATIENCE_S_MAX,
+    Abandoned,
+    Account,
+    ReplicaSet,
+    Step,
+)
 from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import CatchUp, Chunk, Refused
 
@@ -41,11 +48,11 @@ class Reader:
         return self.expected.get(account[0], 0)
 
 
-def replicas(*topics: int, reader: Reader | None = None) -> ReplicaSet:
+def replicas(*topics: int, answer_s: float = 0.0, reader: Reader | None = None) -> ReplicaSet:
     """Return a set that follows ``topics`` at full; without ``reader`` there is no limit."""
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = {"answer_s": lambda: answer_s}
     if reader is not None:
-        limits = {"fenced": reader.fenced, "expected_bytes": reader.expected_bytes}
+        limits |= {"fenced": reader.fenced, "expected_bytes": reader.expected_bytes}
     made = ReplicaSet(next_id=count(1).__next__, credit_step=STEP, **limits)
     for topic in topics:
         made.follow(topic, FULL)
@@ -199,6 +206,32 @@ def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
     again = one.request(one.wanted, now=0.1 + SILENCE_S)
     assert again is not None
     assert again.stream == 2
+
+
+@pytest.mark.parametrize(
+    ("answer_s", "silence_s"), [(0.1, SILENCE_S), (3.0, 12.0), (30.0, PATIENCE_S_MAX)]
+)
+def test_peer_that_is_slow_is_waited_for_longer(answer_s: float, silence_s: float) -> None:
+    """P-CATCH-12: one that is asked again does everything twice, and is slower yet."""
+    one = replicas(1, 2, answer_s=answer_s)
+    opened(one)
+    assert one.deadline == silence_s
+    assert one.overdue(now=silence_s - 0.1) == []
+    assert topics_of(one.overdue(now=silence_s)) == [1, 2]
+
+
+def test_stream_that_still_comes_is_cancelled_once_a_second() -> None:
+    """P-CATCH-6: what was sent before the peer reads the Cancel is on its way."""
+    one = replicas(1)
+    now_or_not = [one.cancel(7, now=at) for at in (0.0, 0.0, 0.9, 1.0, 1.9)]
+    assert now_or_not == [True, False, False, True, False]
+    assert one.cancel(8, now=1.9)
+    opened(one, now=2.0)
+    feed(one, 1, StreamLost(), now=2.1)
+    assert not one.cancel(1, now=2.2), "the owner was told that it is abandoned"
+    for stream in range(100, 100 + CANCELLED_MAX):
+        assert one.cancel(stream, now=2.2)
+    assert one.cancel(8, now=2.2), "no more are remembered"
 
 
 def test_topic_that_is_refused_alone_leaves_the_others_in_the_stream() -> None:

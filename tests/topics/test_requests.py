@@ -25,6 +25,14 @@ def test_request_is_due_at_once_and_then_after_growing_pauses() -> None:
     assert times[-1] == RETRY_S_MAX
 
 
+def test_request_to_a_slow_peer_is_due_again_later() -> None:
+    requests = _requests()
+    one = requests.open("table", now=0.0, pause_s=20.0)
+    for now in (0.0, 20.0, 40.0):
+        assert requests.deadline == now
+        assert requests.due(now) == ((one, "table"),)
+
+
 def test_closed_request_is_never_due_again_and_closes_once() -> None:
     requests = _requests()
     one, other = requests.open("a", now=0.0), requests.open("b", now=0.0)

@@ -34,6 +34,17 @@ ENTRIES = (
     tombstone(BLOCK, 42),
 )
 PLACE = {"topic": 7, "epoch": EPOCH, "start": START, "floor": 30, "sent_us": NOW}
+PULL = {"request": 4, "db": "sales", "table": "orders", "credit": 1 << 20}
+PULLED = {
+    "request": 4,
+    "found": True,
+    "epoch": EPOCH,
+    "start": START,
+    "topic": 7,
+    "topic_version": 42,
+    "namespace_version": 9,
+    "incarnation": 3,
+}
 PART = m.Chunk(
     **PLACE,
     level=FULL,
@@ -207,6 +218,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             catalog_name="hive",
         ),
     ),
+    ("client-list", m.ClientList(text=b"etl driver " + b"e" * 40 + b"\n")),
     ("filed", m.Filed(epoch=EPOCH, start=START, versions=((7, 42), (NAMESPACE, 9)))),
     (
         "catch-up",
@@ -234,11 +246,8 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     (
         "pull",
         m.Pull(
-            request=4,
-            db="sales",
-            table="orders",
+            **PULL,
             selector=m.SELECT_FILTER,
-            credit=1 << 20,
             held=((BLOCK, 41),),
             filter="ds >= '2026-11-01'",
             epoch=EPOCH,
@@ -248,11 +257,8 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     (
         "pull of names, continued",
         m.Pull(
-            request=4,
-            db="sales",
-            table="orders",
+            **PULL,
             selector=m.SELECT_VALUES,
-            credit=1 << 20,
             values=("2026-11-01", ""),
             names_only=True,
             bytes_max=65_536,
@@ -264,27 +270,17 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     (
         "pull by names",
         m.Pull(
-            request=4,
-            db="sales",
-            table="orders",
+            **PULL,
             selector=m.SELECT_NAMES,
-            credit=1 << 20,
             names=("ds=2026-11-01", "ds=2026-11-02"),
         ),
     ),
     (
         "pulled",
         m.Pulled(
-            request=4,
+            **PULLED,
             sequence=0,
             last=True,
-            found=True,
-            epoch=EPOCH,
-            start=START,
-            topic=7,
-            topic_version=42,
-            namespace_version=9,
-            incarnation=3,
             gone=(TABLE + b"\x01ds=2026-10-01",),
             entries=(VALUE, BLOCK_VALUE),
             stale=(0,),
@@ -293,26 +289,16 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     (
         "pull of values in pieces",
         m.Pull(
-            request=4,
-            db="sales",
-            table="orders",
+            **PULL,
             selector=m.SELECT_BLOCKS | m.IN_PIECES,
-            credit=1 << 20,
         ),
     ),
     (
         "pulled piece of a value",
         m.Pulled(
-            request=4,
+            **PULLED,
             sequence=1,
             last=False,
-            found=True,
-            epoch=EPOCH,
-            start=START,
-            topic=7,
-            topic_version=42,
-            namespace_version=9,
-            incarnation=3,
             gone=(),
             entries=(Entry(BLOCK, 42, 42, 42, 2_000_000, b"piece"),),
         ),
@@ -320,16 +306,9 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     (
         "pulled names",
         m.Pulled(
-            request=4,
+            **PULLED,
             sequence=1,
             last=True,
-            found=True,
-            epoch=EPOCH,
-            start=START,
-            topic=7,
-            topic_version=42,
-            namespace_version=9,
-            incarnation=3,
             gone=(),
             entries=(),
             names=bytes.fromhex("00a864733d312f683d31"),
@@ -386,6 +365,64 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
                 m.Verdict(number=7, topic=9, version=43),
             ),
         ),
+    ),
+    (
+        "scan",
+        m.Scan(
+            request=11,
+            epoch=EPOCH,
+            topic=7,
+            version=42,
+            after=TABLE,
+            offset=262_144,
+            until=BLOCK,
+        ),
+    ),
+    (
+        "scanned",
+        m.Scanned(request=11, entries=(VALUE, BLOCK_VALUE), after=BLOCK, offset=0),
+    ),
+    ("grant", m.Grant(request=12, public="k" * 40, lease_s=3600)),
+    ("granted", m.Granted(request=12, lease_s=3600)),
+    (
+        "lease",
+        m.Lease(
+            request=13,
+            db="lake",
+            table="events",
+            holder=bytes(range(16)),
+            owner="convert on host-1",
+            lease_s=30,
+            renew=True,
+        ),
+    ),
+    ("leased", m.Leased(request=13, lease_s=30)),
+    (
+        "sweep",
+        m.Sweep(
+            request=14,
+            db="lake",
+            table="events",
+            revision=3,
+            facts=(
+                m.FileFacts(
+                    partition="ds=1",
+                    fingerprint=(1 << 62) + 5,
+                    files=2,
+                    bytes=4096,
+                    small=2,
+                    newest_ms=1_762_000_000_000,
+                ),
+            ),
+            changed=("ds=1",),
+            overwritten=False,
+            removed=("ds=2",),
+        ),
+    ),
+    ("swept", m.Swept(request=14, revision=4, version=17, kept=True)),
+    (
+        "server-keys",
+        m.ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd="c" * 40, catalogd_next=""),
     ),
     (
         "inspected",

@@ -1,1 +1,1 @@
-"""Keys: who may connect and as what: key files, the list of clients, and the folder of both."""
+"""Keys: key files, the list of the clients that are admitted, and the folder of both."""

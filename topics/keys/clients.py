@@ -1,28 +1,37 @@
-"""Clients: who may connect, by public key, and the role of each; the list that catalogd keeps.
+"""Clients: the public keys that are admitted, and the role of each; the list that catalogd keeps.
 
-    # name    role      public key                                address of a hub, if it has one
+    # name    role      public key                                address of a hub; databases
     catalogd  catalogd  8P#mwr]7L1Bq+^ZDxjY!r.J(wmYe-h@c0vXgR*yU
     etl       driver    Vn)=TfA.gW8>2zQ*Jb!c#LkE3s5uYxPdH:r1m?o(
+    reports   driver    >K5fGJ0m}xV8a*w?Lr4!T.uZ^q1oE)dYb@c&7hNs  databases=sales,finance_*
 
-A name and a key belong to one client each. Who is not in the list gets past no handshake.
+A server may have a second key, as ``next=…`` behind its address: the one of its next rotation,
+which is admitted, too. A name and a key belong to one client each. A key that is not in the list
+ends the handshake.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
+from ..backports import StrEnum
 from ..errors import ConfigError
+from ..policy import Policy, parse_policy
 from ..settings import parse_addresses
 
 CLIENTS_MAX: Final = 4096  # as many as a hub has members; one message carries the list
+LIST_BYTES_MAX: Final = 768 << 10  # of the text: the largest value that a message carries
 NAME_MAX: Final = 64
 KEY_CHARS: Final = 40  # of a key of 32 bytes in Z85, as ZeroMQ writes it
 
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@-]{{0,{NAME_MAX - 1}}}", re.ASCII)
 _KEY: Final = re.compile(rf"[0-9A-Za-z.:+=^!/*?&<>()[\]{{}}@%$#-]{{{KEY_CHARS}}}", re.ASCII)
-_HEADER: Final = "# Clients of Topicast: name, role, public key, address of a hub.\n"
+_HEADER: Final = "# Clients of Topicast: name, role, public key, address of a hub; databases.\n"
+_NEXT: Final = "next="
+_DATABASES: Final = "databases="
+_NEXT_WORD: Final = re.compile(rb" next=\S+")
+_RESTRICTED: Final = re.compile(rb"^.* databases=\S*\n", re.MULTILINE)
 
 
 class ClientRole(StrEnum):
@@ -39,15 +48,31 @@ class ClientRole(StrEnum):
         """Whether it may read the catalog, and facts about the processes."""
         return self in (ClientRole.DRIVER, ClientRole.OPERATOR, ClientRole.OBSERVER)
 
+    @property
+    def restrictable(self) -> bool:
+        """Whether its clients may have a policy; an operator's orders are about everything."""
+        return self in (ClientRole.DRIVER, ClientRole.OBSERVER)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One client. ``address``: of a hub, where it is reached; empty: wherever it is."""
+    """One client. ``address``: of a hub, where it is reached; empty: wherever it is.
+
+    ``policy``: the databases that it may see; None: all. ``next_public``: of a server, its public
+    key after its next rotation; empty: none is drawn yet.
+    """
 
     name: str
     role: ClientRole
     public: str
     address: str = ""
+    policy: Policy | None = None
+    next_public: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The public key, and the next one if there is one."""
+        return tuple(filter(None, (self.public, self.next_public)))
 
 
 class Clients:
@@ -60,12 +85,15 @@ class Clients:
             ConfigError: two have the same name or key, or there are too many.
         """
         self._clients = tuple(clients)
-        self._by_key = {client.public: client for client in self._clients}
+        self._by_key = {key: client for client in self._clients for key in client.keys}
         self._by_name = {client.name: client for client in self._clients}
         if len(self._clients) > CLIENTS_MAX:
             raise ConfigError("clients", len(self._clients), f"at most {CLIENTS_MAX}")
-        if not len(self._by_key) == len(self._by_name) == len(self._clients):
+        keys = sum(len(client.keys) for client in self._clients)
+        if (len(self._by_key), len(self._by_name)) != (keys, len(self._clients)):
             raise ConfigError("clients", len(self._clients), "each name and each key once")
+        if (size := len(clients_text(self))) > LIST_BYTES_MAX:
+            raise ConfigError("clients", f"{size} bytes", f"at most {LIST_BYTES_MAX}")
 
     def __iter__(self) -> Iterator[Client]:
         return iter(self._clients)
@@ -80,7 +108,7 @@ class Clients:
         return hash(self._clients)
 
     def with_key(self, public: str) -> Client | None:
-        """Return the client whose public key is ``public``."""
+        """Return the client whose public key, or next one, is ``public``."""
         return self._by_key.get(public)
 
     def named(self, name: str) -> Client | None:
@@ -88,12 +116,26 @@ class Clients:
         return self._by_name.get(name)
 
     def keys(self, *, readers: bool = False) -> frozenset[str]:
-        """Return the public keys of all, or of those that may read."""
-        return frozenset(one.public for one in self if one.role.reads or not readers)
+        """Return the public keys of all, or of those that may read; the next ones, too."""
+        return frozenset(key for one in self if one.role.reads or not readers for key in one.keys)
+
+    def are_kept_by(self, publics: Collection[str]) -> bool:
+        """Return whether the only client with role catalogd has one of these keys."""
+        found = [one for one in self if one.role is ClientRole.CATALOGD]
+        return len(found) == 1 and not set(publics).isdisjoint(found[0].keys)
+
+    def changed_since(self, before: "Clients") -> frozenset[str]:
+        """Return the keys that are here and in ``before``, of another client or policy."""
+        known = ((key, one, before.with_key(key)) for one in self for key in one.keys)
+        return frozenset(key for key, one, old in known if old is not None and old != one)
 
     def adding(self, client: Client) -> "Clients":
         """Return the list with ``client`` at its end; raises ConfigError as the constructor."""
         return Clients((*self._clients, client))
+
+    def replacing(self, client: Client) -> "Clients":
+        """Return the list with ``client`` in the place of the one of its name."""
+        return Clients(client if one.name == client.name else one for one in self._clients)
 
     def without(self, name: str) -> "Clients":
         """Return the list without the client ``name``."""
@@ -116,12 +158,30 @@ def checked_key(text: str, *, setting: str) -> str:
     return text
 
 
+def checked_keys(current: str, following: str, *, setting: str) -> tuple[str, ...]:
+    """Return a server's keys as a peer sends them: the next one may be empty.
+
+    Raises:
+        ConfigError: one is no key.
+    """
+    keys = (current, following) if following else (current,)
+    return tuple(checked_key(one, setting=setting) for one in keys)
+
+
 def checked_role(text: str, *, setting: str) -> ClientRole:
     """Return the role ``text``, else raise ConfigError."""
     try:
         return ClientRole(text)
     except ValueError:
         raise ConfigError(setting, text, ", ".join(ClientRole)) from None
+
+
+def checked_policy(policy: Policy | None, role: ClientRole, *, setting: str) -> Policy | None:
+    """Return ``policy`` if a client with ``role`` may have it, else raise ConfigError."""
+    if policy is not None and not role.restrictable:
+        allowed = f"databases of a driver or observer; a key of role {role} has none"
+        raise ConfigError(setting, str(policy), allowed)
+    return policy
 
 
 def read_clients(text: str, *, source: str) -> Clients:
@@ -135,16 +195,25 @@ def read_clients(text: str, *, source: str) -> Clients:
         setting, words = f"{source}:{number}", line.split()
         if not words or words[0] == "#":
             continue
+        policy, next_public = None, ""
+        if words[-1].startswith(_DATABASES):
+            policy = parse_policy(words.pop().removeprefix(_DATABASES), setting=setting)
+        if words and words[-1].startswith(_NEXT):
+            next_public = checked_key(words.pop().removeprefix(_NEXT), setting=setting)
         if not 3 <= len(words) <= 4:
-            raise ConfigError(setting, f"{len(words)} words", "name, role, public key, address")
+            allowed = "name, role, public key, address, databases"
+            raise ConfigError(setting, f"{len(words)} words", allowed)
         if len(words) == 4:
             parse_addresses(words[3], setting=setting)
+        role = checked_role(words[1], setting=setting)
         clients.append(
             Client(
                 name=checked_name(words[0], setting=setting),
-                role=checked_role(words[1], setting=setting),
+                role=role,
                 public=checked_key(words[2], setting=setting),
                 address=words[3] if len(words) == 4 else "",
+                policy=checked_policy(policy, role, setting=setting),
+                next_public=next_public,
             )
         )
     return Clients(clients)
@@ -152,5 +221,20 @@ def read_clients(text: str, *, source: str) -> Clients:
 
 def clients_text(clients: Clients) -> str:
     """Return the text that ``read_clients`` reads."""
-    lines = (f"{one.name} {one.role} {one.public} {one.address}".rstrip() for one in clients)
-    return _HEADER + "".join(f"{line}\n" for line in lines)
+    return _HEADER + "".join(f"{_line(one)}\n" for one in clients)
+
+
+def readable_by_older_hubs(text: bytes) -> bytes:
+    """Return the text of a list for hubs that know neither next keys nor databases.
+
+    Next keys are left out, and so are the clients that have databases: such a hub cannot read
+    their lines, and without these it would send them everything.
+    """
+    return _NEXT_WORD.sub(b"", _RESTRICTED.sub(b"", text))
+
+
+def _line(client: Client) -> str:
+    databases = f"{_DATABASES}{client.policy}" if client.policy is not None else ""
+    following = f"{_NEXT}{client.next_public}" if client.next_public else ""
+    words = (client.name, client.role, client.public, client.address, following, databases)
+    return " ".join(filter(None, words))

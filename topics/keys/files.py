@@ -2,9 +2,10 @@
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -15,6 +16,7 @@ from .credential import TEXT_BYTES_MAX
 LOCK_NAME: Final = "lock"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_UNFINISHED: Final = re.compile(r"\.(?:.+\.key|clients|clients\.for)\.([1-9]\d{0,9})")
 ROOT: Final = 0  # a file of root's is as safe as one of our own
 
 
@@ -33,8 +35,10 @@ def secret_fault(found: os.stat_result, path: Path, *, user: int) -> str:
     return f"others can read it; run: chmod 600 {where}" * bool(found.st_mode & _OTHERS)
 
 
-def read_secret(path: Path, *, setting: str) -> str:
-    """Return the text of ``path``, which only its owner may read.
+def read_secret(
+    path: Path, *, setting: str, bytes_max: int = TEXT_BYTES_MAX, is_guarded: bool = False
+) -> str:
+    """Return the text of ``path``, which only its owner may read, unless others guard it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -44,20 +48,22 @@ def read_secret(path: Path, *, setting: str) -> str:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(file, "rb") as opened:
             fault = secret_fault(os.fstat(file), path, user=os.geteuid())
-            if fault:
+            if fault and not is_guarded:
                 raise ConfigError(setting, str(path), fault)
-            content = opened.read(TEXT_BYTES_MAX + 1)
+            content = opened.read(bytes_max + 1)
     except FileNotFoundError:
         raise
     except OSError as exc:
         raise ConfigError(setting, str(path), f"it cannot be read ({exc.strerror})") from exc
-    if len(content) > TEXT_BYTES_MAX:
-        raise ConfigError(setting, str(path), f"a key file has at most {TEXT_BYTES_MAX} bytes")
+    if len(content) > bytes_max:
+        raise ConfigError(setting, str(path), f"a file of at most {bytes_max} bytes")
     return content.decode("utf-8", "replace")
 
 
 def write_secret(path: Path, text: str) -> None:
     """Write ``text`` to ``path``, whole or not at all, readable by its owner only.
+
+    A process that is killed here leaves ``.NAME.PID`` beside the file; `locked` deletes it.
 
     Raises:
         OSError: it cannot be written.
@@ -80,6 +86,8 @@ def write_secret(path: Path, text: str) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Make ``folder`` if it is missing, and be the only one that changes it; waits for others.
 
+    It deletes what killed processes left unfinished in it.
+
     Raises:
         ConfigError: it cannot be made or written, or others can write it.
     """
@@ -94,6 +102,31 @@ def locked(folder: Path) -> Iterator[None]:
         raise ConfigError("keys_dir", str(folder), allowed) from exc
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
+        _discard_unfinished(folder)
         yield
     finally:
         os.close(file)
+
+
+def _discard_unfinished(folder: Path) -> None:
+    """Delete the files that `write_secret` left in ``folder`` in processes that live no more.
+
+    Another folder's command may write here at this moment (``--out``), so the process counts, not
+    the lock. A file that cannot be deleted stays.
+    """
+    for path in folder.iterdir():
+        named = _UNFINISHED.fullmatch(path.name)
+        if named and not _lives(int(named[1])):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _lives(pid: int) -> bool:
+    """Return whether there is a process ``pid``, of whatever user."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

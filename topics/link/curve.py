@@ -8,6 +8,7 @@ connection is known by the descriptor of its first frame, and by the inode behin
 descriptor may have been given to another one since.
 """
 
+import hashlib
 import os
 import socket
 from collections.abc import Collection
@@ -15,10 +16,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import zmq
+from zmq.utils import z85
 
 from ..errors import ConfigError
 from ..keys.credential import KeyPair
 
+KEY_BYTES: Final = 32
 KEY_OF: Final = "User-Id"  # what pyzmq's authenticator calls the public key of a connection
 
 
@@ -27,6 +30,16 @@ def new_pair() -> KeyPair:
     _check_available()
     public, secret = zmq.curve_keypair()
     return KeyPair(public=public.decode("ascii"), secret=secret.decode("ascii"))
+
+
+def derived_pair(pair: KeyPair, purpose: bytes) -> KeyPair:
+    """Return the pair for ``purpose``, always the same; nobody finds ``pair`` from it."""
+    _check_available()
+    own = hashlib.blake2b(purpose, key=pair.secret.encode("ascii"), digest_size=KEY_BYTES)
+    secret = z85.encode(own.digest())
+    return KeyPair(
+        public=zmq.curve_public(secret).decode("ascii"), secret=bytes(secret).decode("ascii")
+    )
 
 
 def check_pair(pair: KeyPair) -> None:
@@ -118,8 +131,18 @@ class Connections:
         """Note who sent ``frame``; False if ``peer`` is the name of another key's connection."""
         known = self._keys.get((name, peer))
         if known is None:
-            self._note(Connection(name, peer, public, 0), int(frame.get(zmq.SRCFD)))
+            self._note(name, peer, public, descriptor=int(frame.get(zmq.SRCFD)))
         return known in (None, public)
+
+    def shut_one(self, frame: zmq.Frame) -> int:
+        """End the connection that ``frame``, which was counted by ``belongs``, came on; return 1.
+
+        Return 0 if it has ended already.
+        """
+        descriptor = int(frame.get(zmq.SRCFD))
+        one = self._by_descriptor.get(descriptor)
+        self._forget(descriptor)
+        return int(one is not None and _shut(descriptor, one.inode))
 
     def shut(self, admission: Admission) -> int:
         """End every connection whose key is not admitted any more; return how many."""
@@ -132,15 +155,15 @@ class Connections:
             self._forget(descriptor)
         return sum(_shut(descriptor, one.inode) for descriptor, one in gone.items())
 
-    def _note(self, one: Connection, descriptor: int) -> None:
+    def _note(self, name: str, peer: bytes, public: str, *, descriptor: int) -> None:
         self._forget(descriptor)  # its former connection is gone
         try:
             inode = os.fstat(descriptor).st_ino
         except OSError:
             return  # gone already
-        self._by_descriptor[descriptor] = Connection(one.name, one.peer, one.public, inode)
-        if one.peer:
-            self._keys[one.name, one.peer] = one.public
+        self._by_descriptor[descriptor] = Connection(name, peer, public, inode)
+        if peer:
+            self._keys[name, peer] = public
 
     def _forget(self, descriptor: int) -> None:
         one = self._by_descriptor.pop(descriptor, None)

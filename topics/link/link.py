@@ -5,12 +5,12 @@
     connect_… ───┘   ▲                └─ counts: what was carried, refused, dropped
                      └─ wake, from any thread: an Inbox does, for what it hands to the link's thread
 
-Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` messages of each
+Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` parts of each
 socket, of ``BATCH_BYTES_MAX``, so a flood on one delays what waits on another by one batch. A
 message of another shape than its socket's is dropped and counted: ROUTER peer and frame, others one
 frame, a PUBLISHER only subscriptions. Every socket has keys: no frame is delivered of a key that is
 not admitted. A server that refuses our key is asked again each ``RETRY_S``, on a new socket: ZeroMQ
-gives up.
+gives up. A server that rotates its keys has one of several: each is tried in turn.
 """
 
 import math
@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from queue import Empty, Full, Queue
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -31,9 +31,9 @@ from ..errors import NotReady, UsageError
 from ..keys.credential import KeyPair
 from .curve import KEY_OF, Admission, Connections, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
-from .sockets import OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, Role, read_max
+from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, Role, read_max
 
-BATCH_MAX: Final = 200  # messages of one socket a turn: under 2 ms of reading at 1 KB
+BATCH_MAX: Final = 64  # parts of messages of one socket a turn, a ROUTER's have two: 0.5 ms
 BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last one
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
 WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
@@ -43,25 +43,33 @@ TAKEN_MAX: Final = 200  # one turn's share, as of each socket
 
 SOCKETS_MAX: Final = 4095  # of ZeroMQ; one of ours counts as three, with both ends of its monitor
 RETRY_S: Final = 0.5  # until a server that refused our key is asked again: it may be added
+FAILURES_MIN: Final = 3  # handshakes in a row that break off: fewer, and the server may have died
+EARLY_MAX: Final = 64  # frames that are sent again with another key: a Hello, some requests
+REBIND_S: Final = 5.0  # until an address must be free again whose socket was closed: it takes 2 ms
+REBIND_PAUSE_S: Final = 0.001
 
 STRANGERS: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
-HANDSHAKES: Final = STRANGERS | zmq.EVENT_HANDSHAKE_SUCCEEDED
+HANDSHAKES: Final = STRANGERS | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
 
 NO_PEER: Final = b""
 
 T = TypeVar("T")
+
+PrefixesFor = Callable[[str, bytes], Collection[bytes]]
+"""Returns which prefixes the owner of a public key is sent who subscribes to one; none: nothing."""
 
 
 class Received(NamedTuple):
     """One frame: from which socket, from whom (empty but on a ROUTER), and its bytes.
 
     From a PUBLISHER it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
-    (once for each reader), ``b"\\x00"`` and the prefix when its last reader is gone. ``public``:
-    the key that the connection of a bound socket has proved to have; empty of a connected one.
+    (once for each reader), ``b"\\x00"`` and the prefix when its last reader is gone; where readers
+    are limited, when any reader of it is gone. ``public``: the key that the connection of a bound
+    socket has proved to have; empty of a connected one, and at the end of a subscription.
     """
 
     name: str
@@ -71,9 +79,10 @@ class Received(NamedTuple):
 
 
 class Handshake(Enum):
-    """How the last handshake of a connected socket ended."""
+    """How the last handshake of a connected socket ended, or why there is none."""
 
     NONE = "none yet"
+    UNREACHED = "not reached: no connection could be made, or the last one was lost"
     DONE = "done"
     REFUSED = "refused: the other end does not admit our key"
     FAILED = "failed: the other end has another key than we were told, or no keys"
@@ -100,9 +109,13 @@ class _Port:
     bytes_max: int  # of a frame that is sent
     addressed: bool  # whether its messages name a peer
     endpoint: str
-    server: str  # the public key of the other end; empty if bound
+    servers: tuple[str, ...]  # public keys that the other end may have; the first is used
     handshake: Handshake = Handshake.NONE  # if connected
+    failures: int = 0  # handshakes that broke off since the last one that did not
     frames_max: int = 0  # that have arrived; 0: as its role has it
+    early: list[bytes] = field(default_factory=list)  # sent while another key may be the right one
+    prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are asked for
+    unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
 
 
 class Link:
@@ -123,7 +136,7 @@ class Link:
         self._admission = Admission()
         self._connections = Connections()
         self._gate: Gate | None = None  # from the first bound socket on
-        self._refused: dict[str, float] = {}  # names of sockets: when to ask the server again
+        self._again: dict[str, float] = {}  # names of sockets: when to connect anew
         self._pid = os.getpid()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
         self._context.set(zmq.MAX_SOCKETS, SOCKETS_MAX)
@@ -148,7 +161,7 @@ class Link:
         """Bind a ROUTER; port 0 takes any free one.
 
         Returns:
-            The address that others connect to, with the port that was taken.
+            The address as a number, with the port that was taken.
 
         Raises:
             LinkError: the address is taken, not of this machine, or no address; says what to do.
@@ -159,6 +172,16 @@ class Link:
         """Bind a PUBLISHER; else as ``bind_router``. A full reader loses, the others do not."""
         return self._bind(name, Role.PUBLISHER, address)
 
+    def limit(self, name: str, prefixes_for: PrefixesFor) -> None:
+        """Send readers of the PUBLISHER ``name`` other prefixes than those that they subscribe to.
+
+        To be called before the first ``poll``, which calls ``prefixes_for``. What it returned holds
+        until it is unsubscribed, or the connection ends.
+        """
+        port = self._port(name, Role.PUBLISHER)
+        port.socket.setsockopt(zmq.XPUB_MANUAL, 1)
+        port.prefixes_for = prefixes_for
+
     def admit(self, name: str, publics: Collection[str]) -> None:
         """Admit these public keys to the bound socket ``name``, and no others.
 
@@ -168,11 +191,28 @@ class Link:
         self._admission.admit(name, publics)
         self.counts.revoked += self._connections.shut(self._admission)
 
-    def connect_dealer(self, name: str, address: str, server: str) -> None:
-        """Connect a DEALER, now or whenever the other end comes; it has the public key ``server``.
+    def use(self, pair: KeyPair) -> None:
+        """Have the keys ``pair`` from now on: bound sockets at once, others when they are made.
 
-        After each reconnection the ROUTER knows this end by another name; frames that were sent
-        meanwhile are kept, up to the high-water mark.
+        Every connection of a bound socket ends, and is made again by its other end.
+
+        Raises:
+            ConfigError: the two keys are no pair.
+            LinkError: an address could not be bound again.
+        """
+        self._check_usable()
+        check_pair(pair)
+        self._pair = pair
+        for port in self._ports.values():
+            if not port.servers:
+                self._rebind(port)
+
+    def connect_dealer(self, name: str, address: str, server: str | tuple[str, ...]) -> None:
+        """Connect a DEALER, now or whenever the other end comes; its public key is ``server``.
+
+        With several, it has one of them: the next one is tried when a handshake breaks off. After
+        each reconnection the ROUTER knows this end by another name; frames that were sent meanwhile
+        are kept, up to the high-water mark.
 
         Raises:
             LinkError: ``address`` is no address.
@@ -180,7 +220,12 @@ class Link:
         self._connect(name, Role.DEALER, address, server=server)
 
     def connect_subscriber(
-        self, name: str, address: str, server: str, *, inbox_bytes: int = READ_BYTES_MAX
+        self,
+        name: str,
+        address: str,
+        server: str | tuple[str, ...],
+        *,
+        inbox_bytes: int = READ_BYTES_MAX,
     ) -> None:
         """Connect a SUBSCRIBER; else as ``connect_dealer``.
 
@@ -189,6 +234,15 @@ class Link:
         """
         frames_max = read_max(inbox_bytes)
         self._connect(name, Role.SUBSCRIBER, address, server=server, frames_max=frames_max)
+
+    def trust(self, name: str, servers: tuple[str, ...]) -> None:
+        """Take these for the public keys that the other end of the connected ``name`` may have.
+
+        A live connection is left as it is; they are tried when one has to be made again.
+        """
+        port = self._port(name)
+        used = port.servers[0]
+        port.servers = (used, *(one for one in servers if one != used))
 
     def handshake(self, name: str) -> Handshake:
         """Return how the last handshake of a connected socket ended, as far as ``poll`` saw."""
@@ -201,7 +255,7 @@ class Link:
         """
         port = self._port(name)
         del self._ports[name]
-        self._refused.pop(name, None)
+        self._again.pop(name, None)
         self._release(port)
 
     def subscribe(self, name: str, prefix: bytes) -> None:
@@ -222,12 +276,12 @@ class Link:
         """Wait until something arrives, ``wake`` is called or ``timeout_s`` is over.
 
         Returns:
-            What arrived, in order for each peer; at most ``BATCH_MAX`` of each socket, of
+            What arrived, in order for each peer; at most ``BATCH_MAX`` parts of each socket, of
             ``BATCH_BYTES_MAX``, the rest at the next call. Empty after a timeout or a wake.
         """
         self._check_usable()
-        if self._refused:
-            timeout_s = min(timeout_s, self._ask_again(time.monotonic()))
+        if self._again:
+            timeout_s = min(timeout_s, self._connect_again(time.monotonic()))
         timeout_ms = math.ceil(min(max(timeout_s, 0.0), POLL_S_MAX) * 1000)
         received: list[Received] = []
         for ready, _ in self._poller.poll(timeout_ms):
@@ -281,11 +335,15 @@ class Link:
             return  # full: it is being woken already; closed: there is nobody to wake
 
     def close(self) -> None:
-        """Close every socket at once, unsent frames with them; in a forked child do nothing."""
+        """Close every socket; in a forked child do nothing.
+
+        What a DEALER has sent has ``GOODBYE_S`` to leave; other frames are dropped at once.
+        """
         if self._pid != os.getpid() or self.closed:
             return
-        for name in tuple(self._ports):
-            self.disconnect(name)
+        while self._ports:
+            _, port = self._ports.popitem()
+            self._release(port, goodbye_s=GOODBYE_S if port.role is Role.DEALER else 0.0)
         if self._gate is not None:
             self._gate.close()
         self._waker.close()
@@ -323,18 +381,40 @@ class Link:
         except zmq.ZMQError as exc:
             made.close(linger=0)
             raise refusal(address, exc) from exc
-        self._adopt(_port_of(name, role, made, endpoint=endpoint, server=""), STRANGERS)
+        self._adopt(_port_of(name, role, made, endpoint=bound.rstrip("\0"), servers=()), STRANGERS)
         return bound.rstrip("\0")
 
+    def _rebind(self, port: _Port) -> None:
+        """Let the socket of ``port`` have the link's keys: ZeroMQ takes them as it is bound."""
+        port.socket.unbind(port.endpoint)
+        port.socket.curve_secretkey = self._pair.secret.encode("ascii")
+        until = time.monotonic() + REBIND_S
+        while True:
+            try:
+                port.socket.bind(port.endpoint)
+            except zmq.ZMQError as exc:
+                if exc.errno != zmq.EADDRINUSE or time.monotonic() > until:
+                    raise refusal(port.endpoint, exc) from exc
+                time.sleep(REBIND_PAUSE_S)  # ZeroMQ's thread closes the former one
+            else:
+                return
+
     def _connect(
-        self, name: str, role: Role, address: str, *, server: str, frames_max: int = 0
+        self,
+        name: str,
+        role: Role,
+        address: str,
+        *,
+        server: str | tuple[str, ...],
+        frames_max: int = 0,
     ) -> None:
+        servers = (server,) if isinstance(server, str) else server
         endpoint = checked(address)
         made = self._open(name, role, endpoint)
         if frames_max:
             made.setsockopt(zmq.RCVHWM, frames_max)
-        join(made, self._pair, server)
-        self._adopt(_port_of(name, role, made, endpoint=endpoint, server=server), HANDSHAKES)
+        join(made, self._pair, servers[0])
+        self._adopt(_port_of(name, role, made, endpoint=endpoint, servers=servers), HANDSHAKES)
         self._ports[name].frames_max = frames_max
         try:
             made.connect(endpoint)
@@ -360,8 +440,8 @@ class Link:
         self._monitored[monitor] = port.name
         self._poller.register(monitor, zmq.POLLIN)
 
-    def _release(self, port: _Port) -> None:
-        """Close the socket of ``port`` and its monitor."""
+    def _release(self, port: _Port, *, goodbye_s: float = 0.0) -> None:
+        """Close the socket of ``port`` and its monitor; what it sent has ``goodbye_s`` to leave."""
         del self._by_socket[port.socket]
         self._poller.unregister(port.socket)
         monitor = self._monitors.pop(port.socket)
@@ -369,20 +449,26 @@ class Link:
         self._poller.unregister(monitor)
         port.socket.disable_monitor()
         monitor.close(linger=0)
-        port.socket.close(linger=0)
+        port.socket.close(linger=int(goodbye_s * 1000))
 
-    def _ask_again(self, now: float) -> float:
-        """Connect anew to servers that refused our key; return the seconds to the next one."""
-        for name in [name for name, at in self._refused.items() if now >= at]:
+    def _connect_again(self, now: float) -> float:
+        """Connect anew to servers that refused our key, or may have another one than was tried.
+
+        Return the seconds to the next one.
+        """
+        for name in [name for name, at in self._again.items() if now >= at]:
             old = self._ports[name]
+            is_refused = old.handshake is Handshake.REFUSED
+            servers = old.servers if is_refused else (*old.servers[1:], old.servers[0])
             self.disconnect(name)
-            self._connect(
-                name, old.role, old.endpoint, server=old.server, frames_max=old.frames_max
-            )
-            self._ports[name].handshake = Handshake.REFUSED  # until it is done
+            self._connect(name, old.role, old.endpoint, server=servers, frames_max=old.frames_max)
+            new = self._ports[name]
+            new.handshake, new.failures = old.handshake, old.failures  # until it is done
             for prefix in old.prefixes:
                 self.subscribe(name, prefix)
-        return min(self._refused.values(), default=math.inf) - now
+            for frame in old.early:
+                self._put(new, frame, NO_PEER)
+        return min(self._again.values(), default=math.inf) - now
 
     def _put(self, port: _Port, frame: bytes, peer: bytes) -> bool:
         if len(frame) > port.bytes_max:
@@ -399,17 +485,21 @@ class Link:
                 raise refusal(port.name, exc) from exc
             self.counts.refused += 1
             return False
+        if len(port.servers) > 1 and port.handshake is not Handshake.DONE:
+            port.early.append(frame)
+            del port.early[:-EARLY_MAX]
         self.counts.sent += 1
         return True
 
     def _drain(self, port: _Port, into: list[Received]) -> None:
         size = 0
-        for _ in range(BATCH_MAX):
+        for _ in range(BATCH_MAX // 2 if port.addressed else BATCH_MAX):
             if size >= BATCH_BYTES_MAX:
                 return
             try:
                 message = self._take(port)
             except zmq.Again:
+                port.unaligned = False
                 return
             except zmq.ZMQError as exc:
                 raise refusal(port.name, exc) from exc
@@ -419,6 +509,8 @@ class Link:
 
     def _take(self, port: _Port) -> Received | None:
         """Read one message; None if it has another shape than its role's, or is of no client."""
+        if port.prefixes_for is not None:
+            return self._take_subscription(port, port.prefixes_for)
         peer = port.socket.recv(zmq.NOBLOCK) if port.addressed else NO_PEER
         frame = port.socket.recv(zmq.NOBLOCK, copy=False)  # a ROUTER's message has two parts
         if frame.more:
@@ -427,7 +519,7 @@ class Link:
             self.counts.dropped += 1
             return None
         content = frame.bytes
-        if port.server:
+        if port.servers:
             return Received(port.name, peer, content)
         if not port.addressed and content[:1] not in (b"\0", b"\1"):
             self.counts.dropped += 1
@@ -444,6 +536,34 @@ class Link:
             return None
         return Received(port.name, peer, content, public)
 
+    def _take_subscription(self, port: _Port, prefixes_for: PrefixesFor) -> Received | None:
+        """Read one subscription, and subscribe its reader to what it may be sent.
+
+        libzmq 4.3.5 subscribes the reader whose subscription it takes for the one that was read
+        last. It counts wrongly behind a frame that is no subscription, until all frames are read:
+        another reader would be subscribed. So until then each connection that a frame came on is
+        shut; an honest reader connects again.
+        """
+        frame = port.socket.recv(zmq.NOBLOCK, copy=False)
+        content = frame.bytes
+        begins, prefix = content[:1] == b"\1", content[1:]
+        port.unaligned |= content[:1] not in (b"\0", b"\1")
+        try:
+            public = str(frame.get(KEY_OF))
+        except zmq.ZMQError:  # a connection has ended, and with it what it subscribed to
+            return Received(port.name, NO_PEER, content)
+        self._connections.belongs(port.name, NO_PEER, public, frame=frame)
+        if port.unaligned:
+            self.counts.dropped += 1
+            self._connections.shut_one(frame)
+            return None
+        if not self._admission.admits(port.name, public):
+            self.counts.revoked += 1 + self._connections.shut(self._admission)
+            return None
+        for one in prefixes_for(public, prefix):
+            port.socket.setsockopt(zmq.SUBSCRIBE if begins else zmq.UNSUBSCRIBE, one)
+        return Received(port.name, NO_PEER, content, public if begins else "")
+
     def _read_monitor(self, monitor: zmq.Socket[bytes]) -> None:
         port = self._ports[self._monitored[monitor]]
         for _ in range(BATCH_MAX):
@@ -454,15 +574,24 @@ class Link:
             self._on_handshake(port, int.from_bytes(what[:2], sys.byteorder))
 
     def _on_handshake(self, port: _Port, event: int) -> None:
-        if not port.server:
+        if not port.servers:
             self.counts.strangers += 1
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            port.handshake = Handshake.DONE
+            port.handshake, port.failures = Handshake.DONE, 0
+            port.early.clear()
+            self._again.pop(port.name, None)
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            port.handshake = Handshake.REFUSED
-            self._refused.setdefault(port.name, time.monotonic() + RETRY_S)
+            port.handshake, port.failures = Handshake.REFUSED, 0
+            self._again.setdefault(port.name, time.monotonic() + RETRY_S)
+        elif event == zmq.EVENT_CONNECT_RETRIED:
+            if port.handshake is not Handshake.FAILED:  # after which ZeroMQ tries again, too
+                port.handshake = Handshake.UNREACHED
         else:
-            port.handshake = Handshake.FAILED
+            port.failures += 1
+            is_wrong = port.failures >= FAILURES_MIN * len(port.servers)
+            port.handshake = Handshake.FAILED if is_wrong else Handshake.UNREACHED
+            if len(port.servers) > 1:
+                self._again.setdefault(port.name, time.monotonic() + RETRY_S * is_wrong)
 
     def _discard_wakes(self) -> None:
         try:
@@ -472,7 +601,7 @@ class Link:
 
 
 def _port_of(
-    name: str, role: Role, made: zmq.Socket[bytes], *, endpoint: str, server: str
+    name: str, role: Role, made: zmq.Socket[bytes], *, endpoint: str, servers: tuple[str, ...]
 ) -> _Port:
     return _Port(
         name=name,
@@ -482,7 +611,7 @@ def _port_of(
         bytes_max=SENT_BYTES_MAX.get(role, -1),
         addressed=role is Role.ROUTER,
         endpoint=endpoint,
-        server=server,
+        servers=servers,
     )
 
 

@@ -39,6 +39,9 @@ SENT_MAX: Final = 1000  # of 64 KiB, and of chunks as many as there is credit fo
 QUEUED_MAX: Final = 256  # of at most 1 MiB, then TCP holds the sender back: nothing is lost
 
 HANDSHAKE_MS: Final = 2000  # a stranger that connects and says nothing is cut off
+# A connection waits for its turn: the 3,000 handshakes of 1,000 drivers whose hub has restarted
+# take one thread of it 1 ms each, and what it gave to one that ends early is lost.
+HANDSHAKE_TURN_MS: Final = 10_000
 CONNECT_MS: Final = 2000  # a connection into a black hole is tried anew
 RECONNECT_MS: Final = 50  # a hub is back 50 to 200 ms after its restart
 RECONNECT_MAX_MS: Final = 500
@@ -48,6 +51,7 @@ PROBES: Final = 2  # without an answer: a black hole is seen within 4 s; a hung 
 UNACKNOWLEDGED_MS: Final = 4000  # the same for a connection with bytes under way
 PING_MS: Final = 1000  # of a publisher to each reader, whose library answers
 PONG_MS: Final = 3000  # without an answer: the process froze, or does not read
+GOODBYE_S: Final = 0.2  # that a DEALER's last frames have to leave when its link is closed
 BACKLOG: Final = 1024  # connections that arrive in one storm
 
 
@@ -71,7 +75,6 @@ SENT_BYTES_MAX: Final = {
 
 _COMMON: Final = {
     zmq.LINGER: 0,
-    zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
     # The kernel looks for black holes, and wakes nobody. ZeroMQ must not: a connection that it
     # takes for dead while a queue is full ends the whole process (libzmq 4.3.5, issue 3937).
     zmq.HEARTBEAT_IVL: 0,
@@ -81,8 +84,9 @@ _COMMON: Final = {
     zmq.TCP_KEEPALIVE_INTVL: PROBE_S,
     zmq.TCP_KEEPALIVE_CNT: PROBES,
 }
-_BOUND: Final = _COMMON | {zmq.BACKLOG: BACKLOG}
+_BOUND: Final = _COMMON | {zmq.BACKLOG: BACKLOG, zmq.HANDSHAKE_IVL: HANDSHAKE_MS}
 _CONNECTED: Final = _COMMON | {
+    zmq.HANDSHAKE_IVL: HANDSHAKE_TURN_MS,
     zmq.CONNECT_TIMEOUT: CONNECT_MS,
     zmq.RECONNECT_IVL: RECONNECT_MS,
     zmq.RECONNECT_IVL_MAX: RECONNECT_MAX_MS,

@@ -389,7 +389,7 @@ def _pattern(pieces: Sequence[Sequence[str]]) -> re.Pattern[str]:
         raise UsageError(f"a like of {length} characters, {PATTERN_MAX} allowed")
     texts = ["".join([re.escape(char) or "." for char in piece]) for piece in pieces]
     first, *middle, last = texts if len(texts) > 1 else (*texts, "")
-    sought = "".join([f"(?>.*?{piece})" for piece in middle])
+    sought = "".join([f"(?=(?P<p{at}>.*?{piece}))(?P=p{at})" for at, piece in enumerate(middle)])
     gap = ".*" if len(texts) > 1 else ""
     return re.compile(f"{first}{sought}{gap}{last}", re.DOTALL)
 

@@ -98,6 +98,16 @@ def database_key(db: str) -> bytes:
     return _bounded(_DATABASE + b"\0" + _part(db) + b"\0")
 
 
+def is_database(key: bytes) -> bool:
+    """Return whether ``key``, of the namespace topic, is that of a database."""
+    return key.startswith(_DATABASE)
+
+
+def name_of_database(key: bytes) -> str:
+    """Return the database that has ``key``."""
+    return _text(key[len(_DATABASE) + 1 : -1])
+
+
 def names_key(db: str, lower: str) -> bytes:
     """Return the key of the block of table names that begins at ``lower``."""
     return _bounded(names_group(db) + _part(lower))
@@ -125,6 +135,15 @@ def group_of(key: bytes) -> bytes:
         ValueError: ``key`` has fewer than two NULs.
     """
     return key[: key.index(b"\0", key.index(b"\0") + 1) + 1]
+
+
+def key_before(key: bytes) -> bytes:
+    """Return what sorts before ``key``, a group's or its beginning, and behind all keys before it.
+
+    ``key`` ends in a name or behind it; no name holds the byte 0xff.
+    """
+    name = key.rstrip(b"\0")
+    return name[:-1] + bytes([name[-1] - 1]) + b"\xff\0\0"
 
 
 def split(key: bytes) -> tuple[bytes, bytes, bytes]:
@@ -197,6 +216,11 @@ def parse_table_name(name: str) -> TableId:
     if not db or not table or "." in table or "\0" in name:
         raise UsageError(f"{name!r} is not a table's name: write it as db.table")
     return db, table
+
+
+def table_pattern(text: str) -> str:
+    """Return the pattern of full names, in lower case: a database alone means all its tables."""
+    return (text if "." in text or text == "*" else f"{text}.*").lower()
 
 
 def partition_name(keys: Sequence[str], values: Sequence[str]) -> str:

@@ -23,10 +23,10 @@ its range ends where its literal has such a character itself.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from itertools import takewhile
 from typing import Final, TypeAlias
 
+from ..backports import IntEnum
 from ..errors import UsageError
 from .filters import TEXTS, Among, Comparison, Every, Leaf, Some, Term, bind, parse
 from .names import check_partition_name, partition_name, partition_values

@@ -249,7 +249,7 @@ class Templates:
         is tried first.
 
         Raises:
-            WireError: ``data`` is not one whole struct.
+            WireError: ``data`` is not one whole struct, or the name of a parameter is not UTF-8.
         """
         if likely != RAW:
             slots = self.template(likely).match(data, name)
@@ -305,7 +305,7 @@ def template_of(data: bytes, name: str) -> Template:
     """Return the template of the one struct ``data``, of the partition ``name``.
 
     Raises:
-        WireError: ``data`` is not one whole struct.
+        WireError: ``data`` is not one whole struct, or the name of a parameter is not UTF-8.
     """
     return Template(_skeleton(data, name, b""))
 

@@ -71,11 +71,7 @@ def pack(document: object) -> bytes:
     raw: bytes = msgpack.packb(document)
     if len(raw) > DOCUMENT_BYTES_MAX:
         raise UsageError(f"value of {len(raw)} bytes, {DOCUMENT_BYTES_MAX} allowed")
-    if len(raw) >= _COMPRESSED_FROM_BYTES:
-        compressed = _compress(raw)
-        if len(compressed) < len(raw):
-            return _ZSTD + compressed  # a copy: what zstandard returns keeps excess memory
-    return _PLAIN + raw
+    return _packed(raw)
 
 
 def unpack(value: bytes) -> object:
@@ -124,6 +120,15 @@ def decode_problem(value: bytes) -> str:
         case [str(problem)] if len(problem) <= PROBLEM_CHARS_MAX:
             return problem
     raise WireError("value is not that of a problem")
+
+
+def _packed(raw: bytes) -> bytes:
+    """Return ``raw`` with its packing's byte, compressed if that makes it smaller."""
+    if len(raw) >= _COMPRESSED_FROM_BYTES:
+        compressed = _compress(raw)
+        if len(compressed) < len(raw):
+            return _ZSTD + compressed  # a copy: what zstandard returns keeps excess memory
+    return _PLAIN + raw
 
 
 def _compress(raw: bytes) -> bytes:

@@ -474,13 +474,11 @@ def _by_topic(cls: type) -> Codec:
         _ROWS.read(count, where)
         if len(columns) != len(names):
             raise WireError(f"{where}: {cls.__name__} in {len(names)} columns expected")
-        whole = [one if type(one) is tuple else (one,) * count for one in columns]
-        if any(len(one) != count for one in whole):
-            raise WireError(f"{where}: columns of {count} values expected")
-        topics = accumulate((_STEP.read(step, where) for step in whole[0]), initial=-1)
-        whole[0] = tuple(topic.read(one, where) for one in islice(topics, 1, None))
-        for at, codec in enumerate(others, 1):
-            whole[at] = tuple(codec.read(one, where) for one in whole[at])
+        steps, *values = columns
+        topics = accumulate(_read_column(_STEP, steps, where, count=count), initial=-1)
+        whole = [tuple(topic.read(one, where) for one in islice(topics, 1, None))]
+        for codec, column in zip(others, values, strict=True):
+            whole.append(_read_column(codec, column, where, count=count))
         return tuple(cls(**dict(zip(names, row, strict=True))) for row in zip(*whole, strict=True))
 
     def write(records: tuple[Any, ...]) -> list[Any]:
@@ -585,6 +583,15 @@ def _record(cls: type) -> Codec:
 def _column(values: list[Any]) -> Any:
     same = values and values.count(values[0]) == len(values)
     return values[0] if same else values
+
+
+def _read_column(codec: Codec, column: Any, where: str, *, count: int) -> tuple[Any, ...]:
+    """Return ``count`` values, of a list of so many, or of one value that all have."""
+    if type(column) is not tuple:
+        return (codec.read(column, where),) * count if count else ()
+    if len(column) != count:
+        raise WireError(f"{where}: columns of {count} values expected")
+    return tuple(codec.read(one, where) for one in column)
 
 
 def _read_entry(value: Any, where: str) -> Entry:

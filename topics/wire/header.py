@@ -4,10 +4,12 @@
     8 origin u64 │ 16 crc32 u32 │ 20 count u32 │ 24 epoch u64 │ 32 start u64
     40 from_version u64 │ 48 to_version u64 │ 56 floor u64 │ 64 sent_us u64 │ 72 body
 
-Big endian. The first four bytes are the subscription prefix. The CRC is over every other byte
-of the frame. Authority: docs/protocol.md, section "Header".
+Big endian. The first four bytes are the subscription prefix; a frame for readers with a policy
+has three bytes before them, which readers remove. The CRC is over every other byte of the frame.
+Authority: docs/protocol.md, section "Header".
 """
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -16,7 +18,11 @@ from ..topic import BARRIER, CONTROL, HEARTBEAT
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
 KEEP_ALIVES: Final = 1  # a feature bit: a hub that has it takes KeepAlive for a sign of life
-FEATURES: Final = KEEP_ALIVES  # the bits spoken here
+CLIENT_LISTS: Final = 2  # a feature bit: a hub that has it takes ClientList from catalogd
+NEXT_KEYS: Final = 4  # a feature bit: it takes ServerKeys, and a hub next keys in the list
+FEATURES: Final = KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS  # the bits spoken here
+NUMBER_SHIFT: Final = 16  # from here the features of a Welcome have the number of a policy, u16,
+DIGEST_SHIFT: Final = 32  # and its digest, u32
 
 DELTA_KIND: Final = 1
 CHUNK_KIND: Final = 2
@@ -43,6 +49,8 @@ NONCE_BYTES: Final = 16
 
 LAYOUT: Final = Struct(">BHBBBBBQIIQQQQQQ")
 LEAD: Final = Struct(">BHB")  # what every frame begins with
+POLICY: Final = 0xFE  # the first byte of a frame for readers with a policy: never a protocol
+POLICY_LEAD: Final = Struct(">BH")  # it, and the hub's number of their policy; 0: all of them
 CRC_AT: Final = 16
 HEADER_BYTES: Final = LAYOUT.size
 
@@ -68,9 +76,37 @@ class Header(NamedTuple):
     sent_us: int = 0
 
 
+@lru_cache(maxsize=4096)  # a hub compares each of the hundreds that a reader subscribes to
 def prefix(topic: int, level: int) -> bytes:
     """Return the four bytes that a subscriber of ``topic`` at ``level`` subscribes to."""
     return LEAD.pack(PROTOCOL, topic, level)
+
+
+def policy_lead(number: int) -> bytes:
+    """Return what a hub puts before the frames for readers of its policy ``number``."""
+    return POLICY_LEAD.pack(POLICY, number)
+
+
+def without_policy(frame: bytes) -> bytes:
+    """Return ``frame``, as a reader received it, without its policy's number if it has one."""
+    return frame[POLICY_LEAD.size :] if frame[:1] == _POLICY else frame
+
+
+def policy_number(frame: bytes) -> int:
+    """Return the number of its policy with which ``frame`` begins; 0 if there is none."""
+    if frame[:1] != _POLICY or len(frame) < POLICY_LEAD.size:
+        return 0
+    return int(POLICY_LEAD.unpack_from(frame)[1])
+
+
+def policy_bits(number: int, digest: int) -> int:
+    """Return the features of a Welcome that name a policy: its ``number`` and ``digest``."""
+    return number << NUMBER_SHIFT | digest << DIGEST_SHIFT
+
+
+def policy_of(features: int) -> tuple[int, int]:
+    """Return the number and the digest that the ``features`` of a Welcome name; 0 without."""
+    return features >> NUMBER_SHIFT & _NUMBER_MAX, features >> DIGEST_SHIFT
 
 
 def barrier_prefix(nonce: bytes) -> bytes:
@@ -78,6 +114,8 @@ def barrier_prefix(nonce: bytes) -> bytes:
     return prefix(BARRIER, 0) + nonce
 
 
+_POLICY: Final = bytes((POLICY,))
+_NUMBER_MAX: Final = (1 << 16) - 1
 HEARTBEAT_PREFIX: Final = prefix(HEARTBEAT, 0)
 BARRIER_PREFIX: Final = prefix(BARRIER, 0)
 CONTROL_PREFIX: Final = prefix(CONTROL, 0) + bytes((CONTROL_KIND,))

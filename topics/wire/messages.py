@@ -1,19 +1,20 @@
 """Every message between processes, by socket.
 
     data   (hub XPUB -> SUB)          Delta  Heartbeat  Barrier
-    control (DEALER <-> hub ROUTER)   Hello  Welcome  Join  Joined  Drop  Dropped  Status  Bye
-                                      Announce  Have  Filed  Inspect  Inspected  Refused
+    control (DEALER <-> hub ROUTER)   Hello  Welcome  ServerKeys  Join  Joined  Drop  Dropped
+                                      Status  Bye  Announce  Have  Filed  ClientList  Inspect
+                                      Inspected  Refused
     bulk   (DEALER <-> hub ROUTER)    Hello  CatchUp  Chunk  Credit  Cancel  Delta (publisher)
-    catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Inspect …
+    catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Scan  Scanned …
 
 Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes; the types of fields
 have their bounds.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
+from ..backports import IntEnum, StrEnum
 from ..errors import UsageError
 from ..objects.names import KEY_BYTES_MAX
 from ..objects.selector import Selector, SelectorKind, by_filter, by_sql
@@ -236,6 +237,20 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerKeys:
+    """A hub to its members: its public keys and catalogd's, the current ones and the next.
+
+    After Welcome, and when one has changed. A next key is empty until it is drawn; catalogd's keys
+    are empty at a hub that knows no catalogd.
+    """
+
+    hub: str
+    hub_next: str
+    catalogd: str
+    catalogd_next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """Why a request was not obeyed. ``retry_ms`` 0: do not send it again unchanged.
 
@@ -352,6 +367,13 @@ class Filed:
     epoch: U64
     start: U64
     versions: tuple[tuple[U16, U64], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientList:
+    """A publisher to a hub: the admitted clients, as text that ``topics/keys/clients.py`` reads."""
+
+    text: Content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -516,6 +538,37 @@ class Pulled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Request a page of the entries of ``topic`` as of ``version`` in ``epoch``, sorted by key.
+
+    The page begins behind the key ``after``, or inside of the value of the key behind it: at
+    ``offset``, if that is not 0. It ends before the key ``until``; empty: at the topic's end.
+    """
+
+    request: U64
+    epoch: U64
+    topic: U16
+    version: U64
+    after: Key = b""
+    offset: U64 = 0
+    until: Key = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned:
+    """The answer to Scan: values; keys without one are left out, as if they were not there.
+
+    The next page begins at ``after`` and ``offset``; empty and 0: nothing is left. An entry whose
+    ``size`` is above that of its value is a piece, and the only entry.
+    """
+
+    request: U64
+    entries: tuple[Entry, ...]
+    after: Key
+    offset: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
     """Ask catalogd which of these claims, made in ``epoch``, are no longer true."""
 
@@ -638,15 +691,120 @@ class Reported:
     verdicts: tuple[Verdict, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A client to catalogd: admit the key ``public`` for a process of mine, which may only read."""
+
+    request: U64
+    public: str
+    lease_s: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """The answer to Grant: the key is admitted for so long, and renewed by the same Grant."""
+
+    request: U64
+    lease_s: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A client to catalogd: let me alone change the table, for so long; ``lease_s`` 0 ends it.
+
+    ``holder``: drawn by the client, another one each time that it begins. ``owner``: its name for
+    people. ``renew``: only if nobody else has held the lease since I took it.
+    """
+
+    request: U64
+    db: str
+    table: str
+    holder: Registration
+    owner: str
+    lease_s: U64
+    renew: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leased:
+    """The answer to Lease: the lease is the holder's for so long; 0: it is not."""
+
+    request: U64
+    lease_s: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """The files of a partition, or with an empty name those of a table that has none.
+
+    ``fingerprint``: another one whenever a file is added, removed or rewritten. ``small``: how many
+    of ``files`` are small. ``newest_ms``: when the newest change was, by the file system's clock.
+    """
+
+    partition: str
+    fingerprint: U64
+    files: U64
+    bytes: U64
+    small: U64
+    newest_ms: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A client to catalogd: these are the files of a table, which I compared with ``revision``.
+
+    ``changed``: partitions whose data is another one than was known, without a report or an event;
+    an empty name: any of them. ``overwritten``: files that were there may be gone. ``removed``:
+    partitions of which nothing is to be known any more.
+    """
+
+    request: U64
+    db: str
+    table: str
+    revision: U64
+    facts: tuple[FileFacts, ...]
+    changed: tuple[str, ...]
+    overwritten: bool
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """The answer to Sweep, once it is committed: what is known of the files is of ``revision`` now.
+
+    ``version`` of its topic: at which the table has changed; 0: it has not. ``kept`` False: the
+    sweep was compared with another revision, and nothing of it was kept.
+    """
+
+    request: U64
+    revision: U64
+    version: U64
+    kept: bool
+
+
 Data = Delta | Heartbeat | Barrier
-Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | KeepAlive | Bye
-Publishing = Have | Announce | Filed
+Control = (
+    Hello
+    | Welcome
+    | ServerKeys
+    | Refused
+    | Join
+    | Joined
+    | Drop
+    | Dropped
+    | Status
+    | KeepAlive
+    | Bye
+)
+Publishing = Have | Announce | Filed | ClientList
 Bulk = Chunk | CatchUp | Credit | Cancel
 Service = (
     Compare
     | Compared
     | Pull
     | Pulled
+    | Scan
+    | Scanned
     | Validate
     | Validated
     | Sync
@@ -656,6 +814,12 @@ Service = (
     | Order
     | Report
     | Reported
+    | Grant
+    | Granted
+    | Lease
+    | Leased
+    | Sweep
+    | Swept
 )
 Message = Data | Control | Publishing | Bulk | Service
 
@@ -689,5 +853,15 @@ NUMBERS: Final[dict[int, type]] = {
     27: Report,
     28: Reported,
     29: KeepAlive,
+    30: Scan,
+    31: Scanned,
+    32: ClientList,
+    33: Grant,
+    34: Granted,
+    35: Lease,
+    36: Leased,
+    37: Sweep,
+    38: Swept,
+    39: ServerKeys,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

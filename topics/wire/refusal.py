@@ -1,7 +1,6 @@
 """Refusals: why a peer does not obey a message, and how a frame that cannot be read is answered."""
 
-from enum import StrEnum
-
+from ..backports import StrEnum
 from ..errors import VersionMismatch, WireError
 from .header import PROTOCOL
 from .messages import (
@@ -11,13 +10,17 @@ from .messages import (
     Compare,
     Credit,
     Drop,
+    Grant,
     Inspect,
     Join,
+    Lease,
     Message,
     Order,
     Pull,
     Refused,
     Report,
+    Scan,
+    Sweep,
     Sync,
     Validate,
 )
@@ -36,6 +39,8 @@ class Refusal(StrEnum):
     DELTA = "DELTA"
     FILTER = "FILTER"
     FULL = "FULL"
+    GONE = "GONE"
+    HELD = "HELD"
     HELLO = "HELLO"
     INSPECT = "INSPECT"
     LAGGING = "LAGGING"
@@ -43,6 +48,7 @@ class Refusal(StrEnum):
     LEVEL = "LEVEL"
     LOADING = "LOADING"
     METASTORE = "METASTORE"
+    NOT_VISIBLE = "NOT_VISIBLE"
     NO_EVENTS = "NO_EVENTS"
     NO_OBJECT = "NO_OBJECT"
     NUM_TOPICS = "NUM_TOPICS"
@@ -100,7 +106,7 @@ def request_id(message: Message | None) -> int:
     match message:
         case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
             return message.request
-        case Order() | Report():
+        case Order() | Report() | Scan() | Grant() | Lease() | Sweep():
             return message.request
         case CatchUp() | Credit() | Cancel() | Chunk():
             return message.stream

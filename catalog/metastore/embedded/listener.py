@@ -4,6 +4,7 @@ PySpark's own Ivy fetches it (72 KB, no dependencies), its SHA-256 is checked, a
 the cache folder, so that later starts need no network.
 """
 
+import fcntl
 import subprocess
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -47,15 +48,22 @@ def listener_jar(cache: Path, *, fetch: Callable[[Path], None]) -> Path:
     jar = cache / JAR
     if not jar.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=cache) as folder:
-            fetch(Path(folder))
-            fetched = Path(folder, JAR)
-            if not fetched.exists():
-                raise _not_fetched(jar, f"no {JAR} arrived")
-            _check(fetched)
-            fetched.replace(jar)
+        with (cache / "fetching").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a second jar would make an archive of classes unfit
+            if not jar.exists():
+                _put(jar, fetch)
     _check(jar)
     return jar
+
+
+def _put(jar: Path, fetch: Callable[[Path], None]) -> None:
+    with TemporaryDirectory(dir=jar.parent) as folder:
+        fetch(Path(folder))
+        fetched = Path(folder, JAR)
+        if not fetched.exists():
+            raise _not_fetched(jar, f"no {JAR} arrived")
+        _check(fetched)
+        fetched.replace(jar)
 
 
 def fetch_by_ivy(folder: Path, *, cache: Path, java: Path, options: Sequence[str] = ()) -> None:
@@ -67,7 +75,7 @@ def fetch_by_ivy(folder: Path, *, cache: Path, java: Path, options: Sequence[str
     ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
         raise _not_fetched(cache / JAR, "PySpark has no Ivy")
-    command = [str(java), *options, "-jar", str(ivy), "-cache", str(cache / "ivy")]
+    command = [str(java), *options, "-jar", str(ivy), "-cache", str(folder / "ivy")]
     command += ["-dependency", GROUP, ARTIFACT, VERSION]
     command += ["-notransitive", "-types", "jar", "-confs", "default"]
     command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]

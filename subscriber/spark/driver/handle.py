@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from ....topics.backports import Self
 from ....topics.errors import ConfigError, NotReady
+from ....topics.keys.folder import KEY
 from ...client.subscriber import Subscriber
 from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
@@ -88,8 +90,15 @@ class Handle:
     ) -> None:
         self.detach()
 
+    def __repr__(self) -> str:
+        now = self.status()
+        facts = (f"state={now.state!r}", f"reason={now.reason!r}", f"control={now.control!r}")
+        return f"Handle({', '.join(facts)}, statestores={now.statestores!r})"
+
     def add(self, session: Session) -> None:
-        """Refresh ``session``, too."""
+        """Refresh ``session``, too, and keep this driver's key from its Python workers."""
+        with self._guard("hide the key"):
+            _hide_key(session)
         with self._guard("track a session"):
             if self._pid == os.getpid() and self._catalyst is not None:
                 self._sessions.add(session)
@@ -99,7 +108,8 @@ class Handle:
         """Return the state and the counters; in a notebook a table."""
         parts, counts = self._parts, self._refresher.counts
         here = self._pid == os.getpid()
-        silent_s, problem = health(parts.worker.subscriber if parts and here else None)
+        subscriber = parts.worker.subscriber if parts and here else None
+        silent_s, metastore_problem, connection_problem = health(subscriber)
         return Status(
             state=self._state(),
             reason=self._reason if here else "this process was forked: attach in its parent",
@@ -108,7 +118,8 @@ class Handle:
             primitives=self._primitives,
             statestores=parts.settings.statestores if parts is not None else "",
             staleness_s=silent_s,
-            metastore_problem=problem,
+            metastore_problem=metastore_problem,
+            connection_problem=connection_problem,
             sessions=self._refresher.sessions,
             connect_sessions=len(parts.clients) if parts is not None else 0,
             relations=self._refresher.relations,
@@ -313,6 +324,16 @@ def attach(
     handle = once(Handle, make)
     handle.add(spark)
     return handle
+
+
+def _hide_key(session: Session) -> None:
+    """Let Python functions that are made from now on run where TOPICAST_KEY is empty.
+
+    Where the driver runs its own tasks, their Python workers inherit the JVM's environment, and so
+    the content of a key.
+    """
+    if os.environ.get(KEY) and session._sc is not None:
+        session._sc.environment[KEY] = ""
 
 
 def _conf_of(session: Session) -> Callable[[str], str | None]:

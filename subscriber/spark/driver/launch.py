@@ -9,6 +9,9 @@ Every Python reads it that the command starts, or that has the .pth and an addre
 environment, so it imports little at first, and nothing of ours before there is a session. In
 Python workers of executors it only removes itself and our settings from the environment.
 It notes what happened in the folder of the sitecustomize, for the process that runs the command.
+
+A command may start Pythons that are too old for us: this file loads on Python 3.6, so without newer
+names of the library and with quoted annotations.
 """
 
 import os
@@ -19,22 +22,22 @@ from functools import update_wrapper
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
-from itertools import pairwise
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
-SESSION: Final = "pyspark.sql.session"
-CONTEXTS: Final = ("pyspark.core.context", "pyspark.context")  # from Spark 4 on, and before
-WORKERS: Final = ("pyspark.daemon", "pyspark.worker")
-WORKER: Final = "PYTHON_WORKER_FACTORY"  # how variables of Spark's Python workers begin
-OURS: Final = "TOPICAST_"  # how variables of settings begin
-SITE: Final = "sitecustomize"
-SETTINGS: Final = "settings.json"  # arguments of attach
-LOADED: Final = "loaded"  # notes
-ATTACHED: Final = "attached"
-FAILED: Final = "failed"
+OLDEST = (3, 10)  # as setup.cfg has it
+SESSION = "pyspark.sql.session"
+CONTEXTS = ("pyspark.core.context", "pyspark.context")  # from Spark 4 on, and before
+WORKERS = ("pyspark.daemon", "pyspark.worker")
+WORKER = "PYTHON_WORKER_FACTORY"  # how variables of Spark's Python workers begin
+OURS = "TOPICAST_"  # how variables of settings begin
+SITE = "sitecustomize"
+SETTINGS = "settings.json"  # arguments of attach
+LOADED = "loaded"  # notes
+ATTACHED = "attached"
+FAILED = "failed"
 
-TEXT: Final = """\
+TEXT = """\
 import importlib.util
 _spec = importlib.util.spec_from_file_location("_topicast_launch", {path!r})
 _launch = importlib.util.module_from_spec(_spec)
@@ -43,7 +46,7 @@ _launch.begin({package!r}, {folder!r})
 """
 
 
-def prepare(folder: str, arguments: dict[str, Any]) -> None:
+def prepare(folder: str, arguments: "dict[str, Any]") -> None:
     """Write the files into ``folder`` that Python is to load from there."""
     import json
 
@@ -52,7 +55,7 @@ def prepare(folder: str, arguments: dict[str, Any]) -> None:
     _write(folder, SETTINGS, json.dumps(arguments))
 
 
-def notes(folder: str) -> dict[str, str]:
+def notes(folder: str) -> "dict[str, str]":
     """Return the notes in ``folder``: the last one of each kind."""
     from pathlib import Path
 
@@ -85,15 +88,15 @@ def begin(package: str, folder: str = "") -> None:
 class _Finder:
     """Finds one module, as it would be found, and has its class wrapped."""
 
-    is_topicast: Final = True
+    is_topicast = True
 
     def __init__(self, package: str, folder: str) -> None:
         self._package = package
         self._folder = folder
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
         if name != SESSION:
             return None
         with suppress(ValueError):
@@ -113,7 +116,7 @@ class _Loader:
         self._package = package
         self._folder = folder
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec: ModuleSpec) -> "ModuleType | None":
         found: ModuleType | None = self._inner.create_module(spec)
         return found
 
@@ -159,7 +162,7 @@ def _shield() -> None:
     _replace(kind, original, classmethod(start))
 
 
-def _replace(kind: type, original: Callable[..., Any], ours: Any) -> None:
+def _replace(kind: type, original: "Callable[..., Any]", ours: Any) -> None:
     """Replace a method with ``ours``, under its name."""
     update_wrapper(getattr(ours, "__func__", ours), original)
     setattr(kind, original.__name__, ours)
@@ -169,6 +172,9 @@ def _attach(session: object, package: str, folder: str) -> None:
     try:
         import json
 
+        if sys.version_info < OLDEST:
+            oldest, found = (".".join(map(str, one)) for one in (OLDEST, sys.version_info[:3]))
+            raise ImportError(f"Topicast needs Python {oldest} or newer, this is {found}")
         arguments = json.loads(_read(folder, SETTINGS) if folder else "{}")
         status = import_module(package).attach(session, **arguments).status()
         failed = status.state == "unsupported"
@@ -193,11 +199,14 @@ def _chain(folder: str) -> None:
 
 def _is_worker() -> bool:
     """Whether this is a Python worker: Spark sets a variable, and names its module."""
-    named = any(flag == "-m" and name in WORKERS for flag, name in pairwise(sys.orig_argv))
-    return named or any(name.startswith(WORKER) for name in os.environ)
+    words = getattr(sys, "orig_argv", [])  # from Python 3.10 on
+    named = [words[at : at + 2] for at in range(len(words)) if words[at] == "-m"]
+    return any(pair[-1] in WORKERS for pair in named) or any(
+        name.startswith(WORKER) for name in os.environ
+    )
 
 
-def _hide(folder: str) -> dict[str, str]:
+def _hide(folder: str) -> "dict[str, str]":
     """Remove us from what this process's children inherit; return the settings that were there."""
     _leave_path(folder)
     names = [name for name in os.environ if name.startswith(OURS)]

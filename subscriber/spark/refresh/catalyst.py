@@ -60,6 +60,7 @@ class Catalyst:
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
         self.has_iceberg = False  # whether sessions may have catalogs of Iceberg, at the last look
         self._jvm = jvm
+        self._weak = jvm.java.lang.ref.WeakReference  # found once: that takes four calls
         self._state_field = state
         self._qualified = qualified
         self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last one: as text, and read
@@ -152,7 +153,7 @@ class Catalyst:
             catalog.invalidateCachedTable(key)
             # DataFrames over tables of Hive hold copies of a relation, which share what lists files
             lister, shape = _read_by(relation)
-            held.listers.append((self._jvm.java.lang.ref.WeakReference(lister), shape))
+            held.listers.append((self._weak(lister), shape))
             if existing is not Existing.NEVER:
                 held.shape = shape
         if held.shape:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from .... import __version__
 from ....topics.objects.rules import OFF, ON, STATES
 from .refresher import Refresher
 
@@ -52,6 +53,7 @@ def facts_of(application: Application, refresher: Refresher, **others: Cell) -> 
     counts = refresher.counts
     return {
         **asdict(application),
+        "release": __version__,
         "state": refresher.control,
         "sessions": refresher.sessions,
         "refreshes": counts.renewed,

@@ -4,7 +4,7 @@
 
 No table's name leads to such a relation (``spark.read.parquet(path)``, a view with a path), and a
 change does not say where its table lies. That is looked up by a thread of its own, for it may have
-to be pulled, and only while somebody holds such a relation.
+to be pulled, and only while somebody holds such a relation. Where that fails, all are renewed.
 """
 
 import threading
@@ -84,11 +84,13 @@ class PathRelations:
                     return
                 table = next(iter(self._waiting))
                 find, overwritten = self._waiting.pop(table)
-            with self._guard("refresh relations over paths"):
+            folders: Sequence[str] = [EVERYTHING]  # unless it is known where the table lies
+            with self._guard("look up where a table lies"):
                 try:
                     folders = find(table)
                 except NoSuchObject:
                     continue  # it was dropped or renamed meanwhile
+            with self._guard("refresh relations over paths"):
                 always = overwritten or self._refresh_existing
                 for folder in folders if len(folders) <= FOLDERS_MAX else [EVERYTHING]:
                     self._relations.renew_paths(table or "*", folder, always=always)

@@ -17,9 +17,11 @@ from weakref import WeakKeyDictionary
 from ..java import java_object
 
 THREADS_MAX: Final = 16  # tables whose files are listed at the same time
+FOLDERS_MAX: Final = 100  # looked at for files that are gone: 3 s of one thread at 30 ms a call
 
 _NAME: Final = "TopicastSessions"
 _SOURCE: Final = """
+import java.io.FileNotFoundException;
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
@@ -29,6 +31,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.WeakHashMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -36,6 +39,8 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -45,6 +50,7 @@ import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
@@ -61,21 +67,26 @@ public final class TopicastSessions extends AbstractFunction1
 
     private final Field state;
     private final Field relations;
+    private final int foldersMax;
     private final Object rule = new Rule(this);
     private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
     private int sweepAt = 64;
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
     private final Map extended = Collections.synchronizedMap(new WeakHashMap());
     private final Map busy = new HashMap();  // task -> the one that waits behind it, or null
+    private final Set forced = ConcurrentHashMap.newKeySet();  // tasks that list files in any case
+    private final ConcurrentHashMap relisted = new ConcurrentHashMap();  // listers, by task, weakly
     private final ConcurrentHashMap reloads = new ConcurrentHashMap();  // names, by session
     private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
     private final ThreadPoolExecutor pool;
+    private volatile Configuration conf;  // of the newest session's file systems
     private volatile boolean renews;
     private volatile boolean hasIceberg;  // its classes are there, for the newest session
 
-    public TopicastSessions(Field state, Field relations, Integer threads) {
+    public TopicastSessions(Field state, Field relations, Integer threads, Integer folders) {
         this.state = state;
         this.relations = relations;
+        this.foldersMax = folders.intValue();
         this.pool = new ThreadPoolExecutor(threads.intValue(), threads.intValue(),
             10L, TimeUnit.SECONDS, new LinkedBlockingQueue(), this);
         this.pool.allowCoreThreadTimeOut(true);
@@ -155,15 +166,19 @@ public final class TopicastSessions extends AbstractFunction1
         return session == null ? null : catalogOf(session);
     }
 
-    // List the files of a relation anew: always, or if one that it lists is gone.
-    public void relist(final String id, final String table, final Object lister,
-            final boolean always) {
-        String task = System.identityHashCode(lister) + (always ? " always" : " if gone");
+    // List the files of a relation anew: always, or if one that it lists is gone or replaced. Once
+    // it was listed anew always: it may have been in the middle of an overwrite, whose end adds
+    // files. One listing at a time: of two the older one might end last.
+    public void relist(final String id, final String table, final Object lister, boolean always) {
+        final String task = "relist " + System.identityHashCode(lister);
+        if (always) forced.add(task);
         later(task, id, table, new Callable() {
             public Object call() throws Exception {
+                boolean always = forced.remove(task);
                 if (lister instanceof LogicalPlan) {
                     if (always) ((LogicalPlan) lister).refresh();
-                } else if (always || isGone((FileIndex) lister, (SparkSession) session(id))) {
+                } else if (always || wasRelisted(task, lister) || isGone((FileIndex) lister)) {
+                    relisted.put(task, new WeakReference(lister));
                     ((FileIndex) lister).refresh();
                 }
                 return null;
@@ -340,6 +355,7 @@ public final class TopicastSessions extends AbstractFunction1
         if (!hasIceberg && loader != null) {
             hasIceberg = loader.getResource("org/apache/iceberg/spark/SparkCatalog.class") != null;
         }
+        conf = ((SparkSession) session).sparkContext().hadoopConfiguration();
         return sessions.put(id, new WeakReference(session)) == null;
     }
 
@@ -360,14 +376,48 @@ public final class TopicastSessions extends AbstractFunction1
         return (Map) all.invoke(cache, NOTHING);
     }
 
-    private boolean isGone(FileIndex index, SparkSession session) throws Exception {
-        if (session == null) return false;
+    private boolean wasRelisted(String task, Object lister) {
+        for (Iterator all = relisted.values().iterator(); all.hasNext();) {
+            if (((WeakReference) all.next()).get() == null) all.remove();
+        }
+        WeakReference found = (WeakReference) relisted.get(task);
+        return found != null && found.get() == lister;
+    }
+
+    // Whether a file is gone, or of another length: what was listed of it cannot be read any more.
+    // One call for each folder; of many only for the last ones by name: of days the newest.
+    private boolean isGone(FileIndex index) throws Exception {
         // that of a partitioned table lists files for each query
         if (!index.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
-        String[] files = index.inputFiles();
-        if (files.length == 0) return false;
-        Path path = new Path(new java.net.URI(files[0]));
-        return !path.getFileSystem(session.sparkContext().hadoopConfiguration()).exists(path);
+        TreeMap folders = new TreeMap(Collections.reverseOrder());  // lengths by path, by folder
+        scala.collection.Iterator all = ((InMemoryFileIndex) index).allFiles().iterator();
+        while (all.hasNext()) {
+            FileStatus file = (FileStatus) all.next();
+            Path folder = file.getPath().getParent();
+            if (!folders.containsKey(folder)) folders.put(folder, new HashMap());
+            ((Map) folders.get(folder)).put(file.getPath(), Long.valueOf(file.getLen()));
+        }
+        Iterator each = folders.entrySet().iterator();
+        for (int left = foldersMax; each.hasNext() && left > 0; left--) {
+            Map.Entry one = (Map.Entry) each.next();
+            if (isGone((Path) one.getKey(), (Map) one.getValue())) return true;
+        }
+        return false;
+    }
+
+    private boolean isGone(Path folder, Map lengths) throws Exception {
+        FileStatus[] now;
+        try {
+            now = folder.getFileSystem(conf).listStatus(folder);
+        } catch (FileNotFoundException none) {
+            return true;
+        }
+        for (int at = 0; at < now.length; at++) {
+            if (Long.valueOf(now[at].getLen()).equals(lengths.get(now[at].getPath()))) {
+                lengths.remove(now[at].getPath());
+            }
+        }
+        return !lengths.isEmpty();
     }
 
     private void later(String task, String id, String table, Callable work) {
@@ -488,6 +538,6 @@ def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
     """
     found = _REGISTRIES.get(jvm)
     if found is None:
-        found = java_object(jvm, _NAME, _SOURCE, state, relations, THREADS_MAX)
+        found = java_object(jvm, _NAME, _SOURCE, state, relations, THREADS_MAX, FOLDERS_MAX)
         _REGISTRIES[jvm] = found
     return found

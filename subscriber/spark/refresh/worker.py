@@ -306,15 +306,15 @@ class Worker:
         self._refresher.failed(order)
 
 
-def health(subscriber: Subscriber | None) -> tuple[float, str]:
-    """Return how long catalogd is silent, and why changes of the metastore do not arrive.
+def health(subscriber: Subscriber | None) -> tuple[float, str, str]:
+    """Return how long catalogd is silent, and the problems of its metastore and of connections.
 
-    The seconds since its last heartbeat, infinite if there is none; an empty text if they do.
+    The seconds since its last heartbeat, infinite if there is none; empty texts without a problem.
     """
     if subscriber is None:
-        return inf, ""
+        return inf, "", ""
     try:
         stats = subscriber.stats()
     except TopicastError:  # it is not open any more
-        return inf, ""
-    return stats.staleness_s, stats.metastore_problem
+        return inf, "", ""
+    return stats.staleness_s, stats.metastore_problem, stats.connection_problem

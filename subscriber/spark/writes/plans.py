@@ -142,12 +142,12 @@ def metastore_in_use(java: Any, *, made: bool, configured: str) -> Metastore:
     )
 
 
-def mark_of(plan: Any, system: Any) -> int:
+def mark_of(plan: Any, identity: Any) -> int:
     """Return a number that differs between the analysed plans of executions.
 
-    ``system`` is java.lang.System: to find it takes longer than to call it.
+    ``identity`` is System.identityHashCode: to find it takes longer than to call it.
     """
-    return int(system.identityHashCode(plan))
+    return int(identity(plan))
 
 
 def written(plan: Any) -> tuple[Target, ...]:

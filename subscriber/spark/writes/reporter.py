@@ -128,7 +128,7 @@ class Reporter:
         self._look_s, self._look_at = prove_s, 0.0  # when the metastore is looked at again
         self._pid = os.getpid()
         self._jvm: Any = None
-        self._system: Any = None  # java.lang.System
+        self._identity: Any = None  # System.identityHashCode, which is looked up once
         self._plans: WeakKeyDictionary[Any, Plans] = WeakKeyDictionary()  # by session
         self._undo: Callable[[], None] | None = None  # takes the wrappers away
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write now, by id of begun
@@ -149,7 +149,7 @@ class Reporter:
     def start(self, session: Any) -> None:
         """Wrap what writes, and start the thread."""
         self._jvm = session._jvm
-        self._system = self._jvm.java.lang.System
+        self._identity = self._jvm.java.lang.System.identityHashCode
         self._take(self._metastore_of(session))
         self._undo = install(self, session)
         self._thread.start()
@@ -194,7 +194,7 @@ class Reporter:
         names = self._open.get(id(begun))
         if names and frame is not None:
             with self._guard("note what was written"):
-                self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._system), names)
+                self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._identity), names)
         self._open.pop(id(begun), None)
         if begun:
             with self._guard("wait for catalogd"):
@@ -210,7 +210,7 @@ class Reporter:
         if not outbox.accepted:
             return NO_CONTACT
         but = self._listener.problem or (f"later: {outbox.delay}" if outbox.delay else "")
-        but = but or (f"{lost} were lost" if lost else "")
+        but = but or outbox.not_visible or (f"{lost} were lost" if lost else "")
         return f"{REPORTED}, but {but}" if but else REPORTED
 
     def flush(self) -> None:
@@ -232,14 +232,14 @@ class Reporter:
             elif what == BEGAN:
                 self._begin_execution(of)
             elif what in {INNER_EXECUTED, INNER_FAILED}:
-                self._end_begun(mark_of(of.analyzed(), self._system), failed=what == INNER_FAILED)
+                self._end_begun(mark_of(of.analyzed(), self._identity), failed=what == INNER_FAILED)
             else:
                 self._report_execution(of, failed=what == FAILED)
 
     def _begin_execution(self, execution: Any) -> None:
         """Report that the JVM writes, unless a wrapper has; keep what it is until it ends."""
         plan = execution.analyzed()
-        mark, objects = mark_of(plan, self._system), self._objects(execution, plan)
+        mark, objects = mark_of(plan, self._identity), self._objects(execution, plan)
         open_ = frozenset().union(*tuple(self._open.values()))
         if mark in self._marks or not objects:
             return
@@ -250,7 +250,7 @@ class Reporter:
 
     def _report_execution(self, execution: Any, *, failed: bool) -> None:
         plan = execution.analyzed()
-        mark = mark_of(plan, self._system)
+        mark = mark_of(plan, self._identity)
         began = self._end_begun(mark, failed=failed)
         objects = self._objects(execution, plan) if began is None else began.objects
         ended = set() if began is None else {one.name for one in began.intents}

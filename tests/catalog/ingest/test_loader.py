@@ -999,3 +999,20 @@ def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> No
     assert holding.namespace.find(T) is None
     assert holding.tables.entry(T) is None
     assert loader.tables_left == 0
+
+
+def test_oldest_event_is_known_whatever_becomes_of_what_it_made_dirty() -> None:
+    """Given two events, then the first is pending until both of its tables are published."""
+    world = World(T, U, V)
+    world.event(changed(T), changed(U))
+    world.event(changed(V))
+    first = world.read()
+    assert world.loader.oldest_unpublished() == 1
+    world.event(changed(U))  # overtakes its read
+    world.done(first)
+    world.poll()
+    assert world.loader.oldest_unpublished() == 1, "T was read together with U"
+    again = world.read()
+    world.done(again)
+    world.poll()
+    assert world.loader.oldest_unpublished() == NEVER

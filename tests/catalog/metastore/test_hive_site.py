@@ -2,8 +2,10 @@
 
 import ssl
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from xml.sax.saxutils import escape
 
 import pytest
@@ -20,9 +22,11 @@ from topicast.catalog.metastore.hive_site import (
     TIMEOUT_S_DEFAULT,
     URIS_DEFAULT,
     MetastoreClient,
+    MetastoreFlags,
     metastore_client,
     read_hive_site,
 )
+from topicast.catalog.metastore.sasl import Kerberos, Plain
 from topicast.topics.errors import ConfigError
 
 PASSWORD = "secret-word"
@@ -40,14 +44,8 @@ def site(folder: Path, properties: Mapping[str, str]) -> Path:
 
 
 def client(folder: Path, properties: Mapping[str, str] | None = None, **flags: object):  # type: ignore[no-untyped-def]
-    given = {
-        "uris": None,
-        "hive_site": None if properties is None else site(folder, properties),
-        "use_ssl": None,
-        "truststore": None,
-        "truststore_password_file": None,
-    }
-    return metastore_client(**{**given, **flags})
+    path = None if properties is None else site(folder, properties)
+    return metastore_client(MetastoreFlags(hive_site=path, **flags))  # type: ignore[arg-type]
 
 
 def test_without_a_file_everything_is_as_by_default(tmp_path: Path) -> None:
@@ -97,8 +95,9 @@ def test_random_selection_uses_every_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"hive.metastore.sasl.enabled": "true"}, "sasl.enabled is not supported"),
-        ({"hive.metastore.client.auth.mode": "PLAIN"}, "PLAIN is not supported"),
+        ({"hive.metastore.client.auth.mode": "PLAIN"}, "hive_metastore_user"),
+        ({"hive.metastore.uri.selection": "NEAREST"}, "'NEAREST'.*SEQUENTIAL or RANDOM"),
+        ({"hive.metastore.client.auth.mode": "JWT"}, "NOSASL or PLAIN, not JWT"),
         ({"hive.metastore.client.socket.timeout": "soon"}, "a time as Hive writes it"),
         ({"hive.metastore.client.socket.timeout": "0"}, "a time as Hive writes it"),
         (
@@ -189,3 +188,45 @@ def test_without_a_truststore_the_system_is_trusted(tmp_path: Path) -> None:
     tls = client(tmp_path, use_ssl=True).tls
     assert tls is not None
     assert tls.verify_mode == ssl.CERT_REQUIRED
+
+
+def test_password_comes_from_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+    properties = {
+        "hive.metastore.client.auth.mode": "PLAIN",
+        "hive.metastore.client.plain.username": "etl",
+    }
+    secret = tmp_path / "password"
+    with pytest.raises(ConfigError, match="hive_metastore_password_file.*a file that exists"):
+        client(tmp_path, properties, password_file=secret)
+    secret.write_text("right\n")
+    with pytest.raises(ConfigError, match="chmod 600"):
+        client(tmp_path, properties, password_file=secret)
+    secret.chmod(0o600)
+    assert client(tmp_path, properties, password_file=secret).login == Plain("etl", "right")
+    assert client(tmp_path, properties, auth="none").login is None
+    secret.write_text("")
+    with pytest.raises(ConfigError, match="a file with a password"):
+        client(tmp_path, properties, password_file=secret)
+
+
+def test_kerberos_needs_the_metastores_principal_a_keytab_that_is_there_and_its_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"hive.metastore.sasl.enabled": "TRUE"}
+    for wrong in ({}, {"server_principal": "hive@EXAMPLE.COM"}):
+        with pytest.raises(ConfigError, match="hive_metastore_kerberos_principal"):
+            client(tmp_path, properties, **wrong)
+    named = {"server_principal": "hive/_HOST@EXAMPLE.COM"}
+    with pytest.raises(ConfigError, match="keytab_file=.*readable"):
+        client(tmp_path, properties, **named, keytab_file=tmp_path / "none")
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(ConfigError, match=r"pip install 'topicast\[kerberos\]'"):
+        client(tmp_path, properties, **named)
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    found = client(tmp_path, properties, **named, principal="me@EXAMPLE.COM").login
+    assert found == Kerberos(server=named["server_principal"], principal="me@EXAMPLE.COM")
+
+
+def test_way_to_log_in_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="hive_metastore_auth='ldap' .*none, plain, kerberos"):
+        client(tmp_path, auth="ldap")

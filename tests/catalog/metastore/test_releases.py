@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,13 @@ from thrift.Thrift import TMessageType, TType
 
 from topicast.catalog.ingest.name_check import NAMES_S
 from topicast.catalog.ingest.poller import LISTENER_SETTING, REFUSED, REFUSED_S, WINDOW_S
+from topicast.catalog.metastore.addresses import Addresses
 from topicast.catalog.metastore.hms import Hms
+from topicast.catalog.metastore.sasl import Plain
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import Place, make_table, thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore, home
+from topicast.topics.errors import SourceError
 from topicast.topics.wire.messages import Refused, Sync, Synced
 
 OTHER = "other"
@@ -111,3 +114,25 @@ def test_table_that_is_not_recorded_is_found_and_said(
         problem = core.catalog.status().problem
         assert problem.startswith(f"table {real_place.db}.unrecorded is there, and no event")
         assert LISTENER_SETTING in problem
+
+
+@pytest.mark.skipif("3.1.3" in str(home()), reason="only 4 can demand a password")
+def test_metastore_that_demands_a_password_is_read_with_it(tmp_path: Path) -> None:
+    release = home()
+    assert release is not None
+    with ReleasedMetastore(release, tmp_path, password=("etl", "right")) as metastore:
+        for login, said in (
+            (None, "hive_metastore_auth"),
+            (Plain("etl", "wrong"), "PLAIN refused: Error validating the login"),
+            (Plain("else", "right"), "PLAIN refused: Error validating the login"),
+        ):
+            refused = pytest.raises(SourceError, match=said)
+            with logged_in(metastore.uri, login) as hms, refused:
+                hms.databases()
+        with logged_in(metastore.uri, Plain("etl", "right")) as hms:
+            assert hms.databases() == ("default",)
+            assert hms.current_event_id() >= 0
+
+
+def logged_in(uri: str, login: Plain | None) -> "closing[Hms]":
+    return closing(Hms(Addresses(uri, login=login), timeout_s=60))

@@ -14,7 +14,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from topicast.catalog.metastore.addresses import Addresses
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.catalog.metastore.hive_site import metastore_client
+from topicast.catalog.metastore.hive_site import MetastoreFlags, metastore_client
 from topicast.catalog.metastore.hms import Hms
 from topicast.topics.errors import SourceError
 
@@ -48,13 +48,7 @@ def encrypted(
 
 
 def connected(uri: str, trusted: Path | None, *, use_ssl: bool = True) -> Hms:
-    found = metastore_client(
-        uris=uri,
-        hive_site=None,
-        use_ssl=use_ssl,
-        truststore=trusted,
-        truststore_password_file=None,
-    )
+    found = metastore_client(MetastoreFlags(uris=uri, use_ssl=use_ssl, truststore=trusted))
     return Hms(Addresses(found.uris, tls=found.tls), timeout_s=10)
 
 

@@ -4,11 +4,13 @@ import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer, TTransportBase
+
+from topicast.topics.backports import Self
 
 
 def reply(name: str, result: bytes) -> bytes:

@@ -2,7 +2,13 @@
 
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
-from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
+from topicast.catalog.publish.modes import (
+    Mode,
+    ModeState,
+    pack_mode_state,
+    parse_mode,
+    unpack_mode_state,
+)
 from topicast.tests.cluster.alone import Alone
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import decode_block
@@ -30,7 +36,7 @@ def test_nothing_is_restamped_when_content_begins_to_be_withheld(core: Alone) ->
     assert core.catalog.backfill.change(LEAN)
     assert not core.catalog.backfill.change(LEAN)
     assert restamped(core) == []
-    assert core.policies[-1] == Policy(LEAN)
+    assert core.mode_states[-1] == ModeState(LEAN)
 
 
 def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content(core: Alone) -> None:
@@ -53,7 +59,7 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content(core:
     )
     assert old_rows.records() == new_rows.records(), "with the versions of the partitions"
     assert one.changes == (), "nothing changed at the metastore"
-    assert core.policies[-1] == Policy(MIXED), "nothing remains any more"
+    assert core.mode_states[-1] == ModeState(MIXED), "nothing remains any more"
     assert core.catalog.backfill.deadline is None
 
 
@@ -85,7 +91,7 @@ def many(count: int, size: int) -> tuple[Backfill, VersionLog]:
 
     version_log.write(0, build, source=0, at_us=1)
     version_log.take()
-    backfill = Backfill(version_log, Policy(LEAN))
+    backfill = Backfill(version_log, ModeState(LEAN))
     backfill.change(MIXED)
     return backfill, version_log
 
@@ -133,12 +139,12 @@ def test_restart_goes_on_where_it_was() -> None:
     first = {entry.key for one in version_log.take() for entry in one.entries}
     stored = backfill.take()
     assert stored is not None
-    again = Backfill(version_log, unpack_policy(pack_policy(stored)))
+    again = Backfill(version_log, unpack_mode_state(pack_mode_state(stored)))
     rest = [entry.key for one in finish(again, version_log) for entry in one.entries]
     assert len(rest) == 100 - STEP_ENTRIES_MAX
     assert not first.intersection(rest)
-    assert again.take() == Policy(MIXED)
-    assert Backfill(version_log, Policy(MIXED)).deadline is None
+    assert again.take() == ModeState(MIXED)
+    assert Backfill(version_log, ModeState(MIXED)).deadline is None
 
 
 def test_damaged_block_is_left_out_and_ends_nothing() -> None:
@@ -151,7 +157,7 @@ def test_damaged_block_is_left_out_and_ends_nothing() -> None:
         source=0,
         at_us=1,
     )
-    backfill = Backfill(version_log, Policy(LEAN))
+    backfill = Backfill(version_log, ModeState(LEAN))
     version_log.take()
     backfill.change(MIXED)
     (one,) = finish(backfill, version_log)

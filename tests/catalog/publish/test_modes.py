@@ -8,12 +8,12 @@ from topicast.catalog.publish.modes import (
     MODE_DEFAULT,
     OVERRIDES_MAX,
     Mode,
-    Policy,
+    ModeState,
     Remainder,
     overrides_text,
-    pack_policy,
+    pack_mode_state,
     parse_mode,
-    unpack_policy,
+    unpack_mode_state,
     withhold,
 )
 from topicast.catalog.publish.publisher import Unacknowledged, delta_of
@@ -144,46 +144,48 @@ def test_value_that_no_frame_holds_is_withheld_in_every_mode(mode: Mode) -> None
 
 
 def test_what_was_withheld_is_backfilled_up_to_the_versions_at_the_change() -> None:
-    policy = Policy(LEAN).changed(MIXED, (1, 2))
-    assert policy == Policy(MIXED, Remainder((LEAN,), (1, 2)))
-    assert policy.changed(WHOLE, (3, 4)) == Policy(WHOLE, policy.remainder), (
+    mode_state = ModeState(LEAN).changed(MIXED, (1, 2))
+    assert mode_state == ModeState(MIXED, Remainder((LEAN,), (1, 2)))
+    assert mode_state.changed(WHOLE, (3, 4)) == ModeState(WHOLE, mode_state.remainder), (
         "nothing was withheld since"
     )
-    again = policy.changed(LEAN, (3, 4)).changed(MIXED, (5, 6))
-    assert again == Policy(MIXED, Remainder((LEAN,), (5, 6)))
+    again = mode_state.changed(LEAN, (3, 4)).changed(MIXED, (5, 6))
+    assert again == ModeState(MIXED, Remainder((LEAN,), (5, 6)))
     for former in (MIXED, LEAN):
-        assert Policy(former).changed(LEAN, (1, 2)) == Policy(LEAN), "nothing was withheld before"
+        assert ModeState(former).changed(LEAN, (1, 2)) == ModeState(LEAN), (
+            "nothing was withheld before"
+        )
 
 
 def test_more_modes_than_are_remembered_backfill_every_table() -> None:
-    policy = Policy(MIXED)
+    mode_state = ModeState(MIXED)
     for number in range(FORMER_MODES_MAX + 2):
-        policy = policy.changed(parse_mode("mixed", f"a.t{number}=minimal"), (number,))
-    assert policy.remainder is not None
-    assert len(policy.remainder.modes) <= FORMER_MODES_MAX
-    assert policy.remainder.includes(("b", "t"))
+        mode_state = mode_state.changed(parse_mode("mixed", f"a.t{number}=minimal"), (number,))
+    assert mode_state.remainder is not None
+    assert len(mode_state.remainder.modes) <= FORMER_MODES_MAX
+    assert mode_state.remainder.includes(("b", "t"))
 
 
 @pytest.mark.parametrize(
-    "policy",
+    "mode_state",
     [
-        Policy(),
-        Policy(LEAN),
-        Policy(
+        ModeState(),
+        ModeState(LEAN),
+        ModeState(
             parse_mode("mixed", "a.*=full"),
             Remainder((LEAN, parse_mode("full", "b.*=minimal")), (1, 9)),
         ),
     ],
 )
-def test_policy_is_read_back_as_it_was_stored(policy: Policy) -> None:
-    assert unpack_policy(pack_policy(policy)) == policy
-    assert unpack_policy("") == Policy(), "that of a new store"
+def test_mode_state_is_read_back_as_it_was_stored(mode_state: ModeState) -> None:
+    assert unpack_mode_state(pack_mode_state(mode_state)) == mode_state
+    assert unpack_mode_state("") == ModeState(), "that of a new store"
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", '{"mode": 1, "owed": [], "versions": []}'])
-def test_text_that_is_no_policy_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="policy|Expecting"):
-        unpack_policy(text)
+def test_text_that_is_no_mode_state_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="mode_state|Expecting"):
+        unpack_mode_state(text)
 
 
 def entry(number: int, size: int) -> Entry:

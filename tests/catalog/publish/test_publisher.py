@@ -1,5 +1,6 @@
 """A publisher leads one hub: greeting, comparison, announcement, deltas, catch-ups, waits."""
 
+from dataclasses import replace
 from itertools import pairwise, permutations
 from random import Random
 
@@ -12,6 +13,7 @@ from topicast.catalog.publish.publisher import (
     AHEAD_S_MAX,
     BACKOFF_S,
     BACKOFF_S_MAX,
+    CLIENTS_AGAIN_S,
     HEARTBEAT_MS,
     PROBE_S,
     SILENCE_S,
@@ -25,6 +27,7 @@ from topicast.catalog.publish.publisher import (
     Effect,
     Entered,
     Fact,
+    Learned,
     Lost,
     MintAbove,
     Minted,
@@ -39,6 +42,7 @@ from topicast.catalog.publish.publisher import (
     Undecodable,
 )
 from topicast.topics.topic import NAMESPACE, Entry, Topic, topic_ids
+from topicast.topics.wire.header import CLIENT_LISTS, NEXT_KEYS
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -47,6 +51,7 @@ from topicast.topics.wire.messages import (
     Cancel,
     CatchUp,
     Chunk,
+    ClientList,
     Credit,
     Dropped,
     Filed,
@@ -55,6 +60,7 @@ from topicast.topics.wire.messages import (
     Hello,
     Message,
     Refused,
+    ServerKeys,
     Wanted,
     Welcome,
 )
@@ -63,10 +69,10 @@ EPOCH = 1000
 FULL = 2
 
 
-def welcome(hub: int = 5, protocol: int = 1) -> Welcome:
+def welcome(hub: int = 5, protocol: int = 1, features: int = CLIENT_LISTS) -> Welcome:
     return Welcome(
         protocol=protocol,
-        features=0,
+        features=features,
         hub=hub,
         epoch=0,
         start=0,
@@ -418,3 +424,67 @@ def test_refused_message_is_logged_and_changes_nothing(peer: HubPeer) -> None:
 def test_claim_of_an_impossible_epoch_is_not_obeyed(peer: HubPeer) -> None:
     peer.connect()
     assert peer.receive(peer.have(EPOCH_MAX + 1, 1, 1))[0].state == State.WAITING
+
+
+def lists(peer: HubPeer, *effects: Effect) -> list[bytes]:
+    return [one.text for one in peer.sent(effects) if isinstance(one, ClientList)]
+
+
+def test_hub_is_sent_the_list_of_clients_on_each_connection_and_at_each_change() -> None:
+    """P-CLIENTS-1."""
+    peer = HubPeer()
+    peer.published.clients = b"a"
+    peer.tick()
+    assert lists(peer, *peer.receive(welcome(), BULK_CHANNEL)) == []
+    assert lists(peer, *peer.receive(welcome())) == [b"a"]
+    assert lists(peer, *peer.receive(welcome()), *peer.tick()) == []
+    peer.published.clients = b"b"
+    assert lists(peer, *peer.tick(), *peer.tick()) == [b"b"]
+    peer.handle(Lost("cut"))
+    assert lists(peer, *peer.tick(BACKOFF_S_MAX * 2)) == []
+    assert lists(peer, *peer.receive(welcome())) == [b"b"]
+
+
+def test_list_of_clients_is_sent_again_so_that_none_that_is_lost_leaves_a_key_admitted(
+    peer: HubPeer,
+) -> None:
+    """P-CLIENTS-1."""
+    peer.lead()
+    peer.published.clients = b"a"
+    assert lists(peer, *peer.tick()) == [b"a"]
+    sent: list[bytes] = []
+    for _ in range(int(CLIENTS_AGAIN_S)):
+        assert sent == []
+        sent += lists(peer, *peer.tick(1.0))
+        peer.receive(welcome())
+        peer.receive(welcome(), BULK_CHANNEL)
+    assert sent == [b"a"]
+
+
+def test_hub_that_does_not_know_lists_is_sent_none() -> None:
+    """P-CLIENTS-1, P-VER-1."""
+    peer = HubPeer()
+    peer.published.clients = b"a"
+    peer.tick()
+    assert lists(peer, *peer.receive(welcome(features=0)), *peer.tick()) == []
+
+
+def test_hub_that_knows_no_next_keys_is_sent_the_list_without_them() -> None:
+    """P-KEYS-3."""
+    for features, text in ((CLIENT_LISTS, b"a b c"), (CLIENT_LISTS | NEXT_KEYS, b"a b c next=k")):
+        peer = HubPeer()
+        peer.published.clients = b"a b c next=k"
+        peer.tick()
+        assert lists(peer, *peer.receive(welcome(features=features))) == [text]
+
+
+def test_keys_of_a_hub_are_learned_and_what_is_none_is_not(peer: HubPeer) -> None:
+    """P-KEYS-2."""
+    peer.connect()
+    keys = ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd="c" * 40, catalogd_next="")
+    assert peer.receive(keys) == (Learned(("h" * 40, "i" * 40)),)
+    assert peer.receive(replace(keys, hub_next="")) == (Learned(("h" * 40,)),)
+    nothing = replace(keys, hub="", hub_next="")
+    for bad in (nothing, replace(keys, hub="short"), replace(keys, hub_next="é" * 40)):
+        assert peer.receive(bad) == ()
+    assert peer.publisher.counts.strange == 3

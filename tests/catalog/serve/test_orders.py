@@ -76,7 +76,7 @@ def test_mode_is_turned_and_stored_with_who_did_it(core: Alone) -> None:
     answer = core.order("mode", "minimal", "a.*=full", turns=1)
     assert isinstance(answer, dict)
     assert (answer["mode"], answer["overrides"]) == ("minimal", "a.*=full")
-    assert core.policies[-1].mode == parse_mode("minimal", "a.*=full")
+    assert core.mode_states[-1].mode == parse_mode("minimal", "a.*=full")
     (row,) = core.orders_given
     assert (row.sender, row.order, row.object) == ("ann@host", "mode", "minimal a.*=full")
     core.order("mode", "full")
@@ -189,7 +189,7 @@ def test_order_that_is_none_is_refused_and_nothing_changes(
     """P-ORDER-1."""
     code, message = refused(core, *words)
     assert (code, said in message) == ("ORDER", True)
-    assert (core.policies, core.orders_given) == ([], [])
+    assert (core.mode_states, core.orders_given) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from topicast.topics.wire.messages import (
     IN_PIECES,
     SELECT_BLOCKS,
     SELECT_FILTER,
+    SELECT_TABLE,
     SOURCE_EVENTS,
     Claimed,
     Pull,
@@ -97,6 +98,18 @@ def test_large_value_comes_in_pieces_that_follow_each_other(source: Answers) -> 
     assert b"".join(map(value_of, of_large)) == large.value
     others = [e for one in found for e in one.entries if e.size <= VALUE_BYTES_MAX]
     assert sorted([large, *others]) == sorted(held)
+
+
+def test_value_of_as_many_bytes_as_a_piece_ends_with_it(
+    source: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-PULL-18: no empty piece follows, and none is missing."""
+    note = random.Random(1).randbytes(VALUE_BYTES_MAX).hex()
+    source.holding.change({}, thrift=struct(T, "ds", comment=note))
+    monkeypatch.setattr(cutting, "PIECE_BYTES_MAX", source.holding.entry().size)
+    found = source.one(pull(selector=SELECT_TABLE | IN_PIECES))
+    assert found.last
+    assert found.entries == (source.holding.entry(),)
 
 
 def days(source: Answers, count: int = 200) -> None:
@@ -175,7 +188,7 @@ def test_table_that_does_not_exist_is_said_to_be_none(source: Answers) -> None:
     source.holding.whole(struct(("d", "left")), {}, table=("d", "left"))
     for name in ("none", "left"):
         answer = source.one(pull(name, x=1))
-        assert not answer.found
+        assert (answer.found, answer.last, answer.sequence) == (False, True, 0)
         assert answer.namespace_version == source.holding.namespace.version
         assert (answer.incarnation, answer.entries, answer.gone) == (0, (), ())
 
@@ -250,7 +263,7 @@ def test_page_of_a_table_that_has_changed_says_only_that_it_moved(source: Answer
     assert source.answer(more)[0].entries
     source.holding.change(dict(parts("003", comment="changed")))
     (moved,) = source.answer(more)
-    assert moved.moved
+    assert (moved.moved, moved.last, moved.sequence) == (True, True, 0)
     assert (moved.entries, moved.gone, moved.names, moved.cursor) == ((), (), b"", b"")
     assert moved.topic_version == source.holding.tables.topic_of(T)[1].version > more.version
 

@@ -27,9 +27,11 @@ from topicast.topics.wire.messages import (
     Claimed,
     Compare,
     Compared,
+    Grant,
     Inspect,
     Inspected,
     Join,
+    Lease,
     Message,
     Order,
     Pull,
@@ -45,6 +47,7 @@ from topicast.topics.wire.messages import (
 REFRESH = Order(request=4, sender="ann", order="refresh")
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
 REPORT = Report(request=4, driver=bytes(16), metastore="", settled=0, writes=())
+LEASE = Lease(request=4, db="d", table="t", holder=bytes(16), owner="me", lease_s=9)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +244,12 @@ def test_answers_go_to_who_asked(core: Alone) -> None:
         (ClientRole.DRIVER, REFRESH, "Order takes operator"),
         (ClientRole.OBSERVER, REPORT, "Report takes driver"),
         (ClientRole.OPERATOR, REPORT, "Report takes driver"),
+        (
+            ClientRole.OBSERVER,
+            Grant(request=4, public="k" * 40, lease_s=9),
+            "Grant takes driver or",
+        ),
+        (ClientRole.OBSERVER, LEASE, "Lease takes driver or"),
         (ClientRole.HUB, Inspect(request=4, what="status"), "may not read"),
         (ClientRole.CATALOGD, PULL, "may not read"),
     ],

@@ -59,6 +59,18 @@ def read_at(folder: Path, version: int, topic: int = 0) -> dict[bytes, Entry]:
         return {entry.key: entry for entry in reader.entries_at(topic, version)}
 
 
+def paged_at(folder: Path, version: int, bytes_max: int) -> list[Entry]:
+    """Return topic 0 as of ``version``, read in pages, each of another moment."""
+    found: list[Entry] = []
+    after = b""
+    while True:
+        with closing(HistoryReader(folder / FILE_NAME)) as reader, reader.moment():
+            page, after = reader.page_at(0, version, after=after, until=b"", bytes_max=bytes_max)
+        found += page
+        if not after:
+            return found
+
+
 def write(store: Store, *versions: Sequence[Entry], at_us: int = NOW_US) -> None:
     first = store.versions[0] + 1
     for version, entries in enumerate(versions, first):
@@ -74,6 +86,7 @@ def orders(version: int, *, size: int = 1) -> tuple[Entry, ...]:
 @given(steps=STEPS)
 @settings(max_examples=60, deadline=None)
 def test_every_version_is_read_again_as_it_was(steps: list[list[tuple[str, bytes, bytes]]]) -> None:
+    """P-SCAN-1."""
     with TemporaryDirectory() as name, opened(Path(name)) as store:
         states: list[dict[bytes, Entry]] = [{}]
         for version, step in enumerate(steps, 1):
@@ -83,6 +96,9 @@ def test_every_version_is_read_again_as_it_was(steps: list[list[tuple[str, bytes
             commit(store, one)
         for version, state in enumerate(states):
             assert read_at(Path(name), version) == state, version
+            by_key = [state[key] for key in sorted(state)]
+            for bytes_max in (0, 12):
+                assert paged_at(Path(name), version, bytes_max) == by_key, (version, bytes_max)
 
 
 def test_replacements_tell_what_each_transaction_did_newest_first(tmp_path: Path) -> None:
@@ -92,6 +108,7 @@ def test_replacements_tell_what_each_transaction_did_newest_first(tmp_path: Path
         with closing(HistoryReader(tmp_path / FILE_NAME)) as reader:
             found = reader.replacements(0, GROUPS[0], count=100)
             newest = reader.replacements(0, GROUPS[0], count=1)
+            cut = reader.replacements(0, GROUPS[0], count=2)
     table, block = orders(1)
     second, fourth = value(GROUPS[0], 2), value(GROUPS[0], 4)
     assert [(one.version, one.key, one.before, one.after) for one in found] == [
@@ -103,6 +120,7 @@ def test_replacements_tell_what_each_transaction_did_newest_first(tmp_path: Path
         (1, block.key, None, block),
     ]
     assert newest == found[:1]
+    assert cut == found[:3], "of version 3 there is another one"
 
 
 def test_history_is_bounded_in_bytes_and_says_where_it_begins(tmp_path: Path) -> None:
@@ -139,6 +157,19 @@ def test_large_drop_is_not_kept_and_marked(tmp_path: Path) -> None:
         with closing(HistoryReader(tmp_path / FILE_NAME)) as reader:
             found = reader.replacements(0, GROUPS[0], count=100)
     assert [(one.version, one.lost) for one in found] == [(3, False), (3, False), (2, True)]
+
+
+@pytest.mark.parametrize("after", [b"", GROUPS[0], GROUPS[0] + b"\x01005"])
+def test_large_drop_is_noticed_by_a_reader_of_each_page_before_it(
+    tmp_path: Path, after: bytes
+) -> None:
+    """P-SCAN-2: also where the table's own entry had changed before the drop."""
+    group = GROUPS[0]
+    blocks = [value(group + b"\x01%03d" % n, 1, bytes(700_000)) for n in range(13)]
+    with opened(tmp_path) as store, closing(HistoryReader(tmp_path / FILE_NAME)) as reader:
+        write(store, (value(group, 1), *blocks), (value(group, 2),), (prefix_tombstone(group, 3),))
+        with pytest.raises(HistoryGone, match=r"db\.t before version 3"):
+            reader.page_at(0, 1, after=after, until=b"", bytes_max=1000)
 
 
 def test_another_metastore_begins_a_history_of_its_own(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def replace_file(folder: Path) -> None:
 
 
 def newer_schema(folder: Path) -> None:
-    rows(folder, "PRAGMA user_version = 5")
+    rows(folder, "PRAGMA user_version = 7")
 
 
 def other_program(folder: Path) -> None:
@@ -47,7 +47,7 @@ def other_program(folder: Path) -> None:
         (damage_head, "is damaged"),
         (damage_middle, "is damaged"),
         (replace_file, "cannot be opened"),
-        (newer_schema, "newer catalogd (schema 5, 4 understood here)"),
+        (newer_schema, "newer catalogd (schema 7, 6 understood here)"),
         (other_program, "is not a store of catalogd"),
     ],
 )
@@ -83,6 +83,9 @@ def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path
         "ALTER TABLE state DROP COLUMN policy",
         "ALTER TABLE changes DROP COLUMN who",
         "DROP TABLE writes",
+        "DROP TABLE leases",
+        "DROP TABLE sweeps",
+        "DROP TABLE files",
         "DROP TABLE images",
         "DROP TABLE history_floors",
         "PRAGMA user_version = 1",
@@ -90,10 +93,10 @@ def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path
         rows(tmp_path, query)
     for new_id in (2, 3):
         with opened(tmp_path, new_id=new_id) as store:
-            assert (store.policy, store.versions[0], store.last_event_id) == ("", 1, 7)
+            assert (store.mode_state, store.versions[0], store.last_event_id) == ("", 1, 7)
     with opened(tmp_path, new_id=4) as store:
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
-    assert rows(tmp_path, "PRAGMA user_version") == [(4,)]
+    assert rows(tmp_path, "PRAGMA user_version") == [(6,)]
 
 
 def test_folder_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction, WriteRow
+from topicast.catalog.model.versions import (
+    ChangeKind,
+    ChangeRow,
+    LeaseRow,
+    OrderRow,
+    Transaction,
+    WriteRow,
+)
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.store import (
     CHANGES_AGE_MAX_US,
@@ -209,16 +216,19 @@ def test_store_that_begins_anew_holds_nothing_of_the_metastore(tmp_path: Path) -
     row = WriteRow(
         driver=b"d", number=1, object="d.t", partitions=(), open=False, at_us=5, version=1
     )
+    lease = LeaseRow(table=("d", "t"), holder=b"h" * 16, owner="ann", lease_s=30)
     with opened(tmp_path) as store:
         commit(store, transaction(NAMESPACE, 1, rules, value(database_key("d"), 1)))
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
         commit(store, transaction(0, 2, tombstone(b"a\0c\0", 2)))
-        store.commit((), last_event_id=7, window=b"window", policy="policy", writes=(row,))
+        store.commit((), last_event_id=7, window=b"window", mode_state="mode_state", writes=(row,))
+        store.commit((), last_event_id=7, window=b"window", leases=(lease,))
         assert store.begin_anew(5, at_least=NOW_US + 8) == NOW_US + 9
     with opened(tmp_path, new_id=2) as store:
         assert [(s.start, s.epoch) for s in store.starts] == [(1, NOW_US + 9), (2, NOW_US + 9)]
-        assert (store.last_event_id, store.window, store.policy) == (None, b"", "policy")
+        assert (store.last_event_id, store.window, store.mode_state) == (None, b"", "mode_state")
         assert list(store.load_writes()) == [row]
+        assert list(store.load_leases()) == [lease]
         assert entries_of(store, NAMESPACE) == [rules]
         assert entries_of(store, 0) == []
         assert (loaded(store, 0).version, loaded(store, 0).floor) == (2, 2)
@@ -303,13 +313,13 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -
     assert reported > 20
 
 
-def test_orders_and_policy_are_kept_with_what_they_caused(tmp_path: Path) -> None:
+def test_orders_and_mode_state_are_kept_with_what_they_caused(tmp_path: Path) -> None:
     order = OrderRow(sender="ann@host", order="mode", object="minimal", at_us=NOW_US)
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
-        store.commit((), last_event_id=7, window=b"window", orders=(order,), policy="new")
+        store.commit((), last_event_id=7, window=b"window", orders=(order,), mode_state="new")
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
     with opened(tmp_path, new_id=2) as store:
-        assert store.policy == "new"
+        assert store.mode_state == "new"
     kept = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
     assert kept == [("ann@host", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]

@@ -18,7 +18,7 @@ def test_sync_ends_when_what_was_committed_is_visible(
 ) -> None:
     with HMSClient(host=HOST, port=int(hive.uri.rpartition(":")[2])) as client:
         client.create_database(Database("ordered", "", f"{hive.warehouse}/ordered", {}))
-        assert document(served.statestores, "sync")["synced"]
+        assert document(served.statestores, "sync", "--timeout_s=60")["synced"]
 
 
 @pytest.mark.real

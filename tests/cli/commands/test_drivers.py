@@ -20,6 +20,7 @@ ETL = {
     "user": "ann",
     "host": "node1",
     "spark": "4.3.0",
+    "release": "0.1.0",
     "state": "on",
     "refreshes": 3,
     "stale_reads_avoided": 2,
@@ -63,8 +64,8 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     assert row["staleness_s"] < 60
     assert row["statestored"] == served.statestores
     head, line = (text.split() for text in printed(served).splitlines())
-    assert line[:6] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "on"]
-    assert (head[5], len(head), len(line)) == ("state", 16, 16)
+    assert line[:7] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "0.1.0", "on"]
+    assert (head[6], len(head), len(line)) == ("state", 18, 18)
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
     assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
     assert listed(served, "--app=web") == {}

@@ -5,7 +5,7 @@ from pathlib import Path
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import HOST
-from topicast.tests.cli.processes import is_gone, running, topicast
+from topicast.tests.cli.processes import END_TIMEOUT_S, is_gone, running, topicast
 from topicast.tests.waiting import until
 
 
@@ -34,7 +34,7 @@ def test_metastore_that_dies_is_reported(tmp_path: Path) -> None:
     with running(tmp_path / "log", "main", *flags) as metastore:
         (jvm,) = children(metastore.process.pid)
         os.kill(jvm, signal.SIGKILL)
-        assert metastore.process.wait(15) == 1
+        assert metastore.process.wait(END_TIMEOUT_S) == 1
     assert "the metastore ended by itself" in (tmp_path / "log").read_text()
 
 

@@ -131,5 +131,5 @@ def test_signal_that_ends_us_ends_the_command(tmp_path: Path) -> None:
     )
     until(there.exists, timeout_s=30, what="the command")
     os.kill(process.pid, signal.SIGTERM)
-    _, printed = process.communicate(timeout=30)
+    _, printed = process.communicate(timeout=60)
     assert (process.returncode, b"no Spark session" in printed) == (128 + signal.SIGTERM, True)

@@ -13,6 +13,7 @@ from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, document, shown, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 
 NOWHERE = "tcp://127.0.0.1:1"
@@ -33,9 +34,13 @@ def statestores(client: HMSClient, served: Served, tmp_path_factory: pytest.Temp
     client.create_table(days)
     client.create_table(make_table("look", "plain", location=location))
     client.add_partitions([make_partition(days, [f"2026-11-0{day}"]) for day in range(1, 5)])
-    synced = topicast("sync", f"--statestores={served.statestores}")
-    assert synced.returncode == 0, synced.stderr
+    synced(served.statestores)
     return served.statestores
+
+
+def synced(statestores: str) -> None:
+    """Wait until what the metastore has is visible."""
+    assert document(statestores, "sync", "--timeout_s=60")["synced"]
 
 
 def test_status_shows_both_daemons_and_what_each_has_received_of_the_mode(
@@ -127,7 +132,7 @@ def test_watch_shows_a_change_until_it_is_interrupted(
         change = json.loads(line)
         assert (change["object"], change["kind"]) == ("look.later", "created")
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(10) == 0
+        assert watch.wait(60) == 0
     finally:
         watch.kill()
         watch.wait()
@@ -135,6 +140,7 @@ def test_watch_shows_a_change_until_it_is_interrupted(
 
 def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path: Path) -> None:
     table = make_table("look", "counted", location=f"file:{tmp_path}")
+    synced(statestores)  # what other tests have changed would count, too
     with subprocess.Popen(
         command("main", "watch", "--count=1", f"--statestores={statestores}"),
         stdout=subprocess.PIPE,
@@ -144,7 +150,7 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
         assert watch.stderr is not None
         assert watch.stderr.readline() == "watching *\n"
         client.create_table(table)
-        out, _ = watch.communicate(timeout=20)
+        out, _ = watch.communicate(timeout=60)
     assert watch.returncode == 0
     assert "look.counted  created" in out
 
@@ -154,6 +160,7 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
     ["status", "tables", "describe a.b", "sync", "mode", "invalidate", "refresh"],
 )
 def test_hub_that_is_not_there_is_not_reachable(words: str) -> None:
+    user_keys("operator")
     short = [] if words == "status" else ["--timeout_s=0.5"]
     done = topicast(*words.split(), *short, f"--statestores={NOWHERE}")
     assert (done.returncode, done.stdout) == (3, "")
@@ -194,21 +201,23 @@ def test_history_shows_what_became_of_a_table_and_its_partitions(
     made = make_table("look", "told", location=location, keys=("ds",))
     client.create_table(made)
     client.add_partitions([make_partition(made, ["1"]), make_partition(made, ["2"])])
-    topicast("sync", f"--statestores={statestores}")
+    synced(statestores)
     found = client.get_table("look", "told")
     found.sd.cols[0].type = "bigint"
     client.alter_table("look", "told", found)
-    topicast("sync", f"--statestores={statestores}")
+    synced(statestores)
     client.drop_partition("look", "told", ["1"], False)
-    topicast("sync", f"--statestores={statestores}")
+    synced(statestores)
     client.drop_table("look", "told", False)
-    topicast("sync", f"--statestores={statestores}")
+    synced(statestores)
     rows = document(statestores, "history", "look.told")
     assert [(row["object"], row["change"], row["source"]) for row in rows] == [
         ("look.told", "dropped", "event"),
         ("look.told/ds=1", "dropped", "event"),
         ("look.told", "schema", "event"),
         ("look.told", "created", "event"),
+        ("look.told/ds=1", "created", "event"),
+        ("look.told/ds=2", "created", "event"),
     ]
     assert (rows[2]["before"], rows[2]["after"]) == ("column a=int", "column a=bigint")
     assert f"location={location}" in rows[1]["before"]

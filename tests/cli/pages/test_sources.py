@@ -7,8 +7,8 @@ import pytest
 from topicast.catalog import status as catalog_status
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
+from topicast.cli.pages.answers import answer
 from topicast.cli.pages.metrics import CATALOGD
-from topicast.cli.pages.server import answer
 from topicast.cli.pages.sources import STUCK_S, sources_of, trouble
 from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig

@@ -21,7 +21,7 @@ from topicast.topics.errors import LinkError, NotReady, StaleMetadata
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 METASTORE = "thrift://127.0.0.1:9083"  # which catalogd follows, if nobody says which
 
 

@@ -16,7 +16,7 @@ from topicast.tests.cluster.shop import NAMES
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import ConfigError, LinkError, NotReady, OverBudget, UsageError
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")

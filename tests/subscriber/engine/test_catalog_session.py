@@ -215,6 +215,27 @@ def test_pull_that_began_before_a_sync_is_not_answered_after_it(pulling: Shoppin
     assert found == [2]
 
 
+def test_read_that_catalogd_does_not_answer_is_answered_by_memory_that_has_caught_up(
+    shopping: Shopping,
+) -> None:
+    """It is no reason to fail that memory was behind for a moment, and catalogd is not reached."""
+    shopping.lose(CATALOGD, READER, Pulled)
+    shopping.hold(HUB, READER, Delta, Chunk)
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    shopping.begin(lambda catalog: catalog.sync())
+    shopping.settle()
+    found: list[int] = []
+    reading = shopping.begin(
+        lambda catalog: found.append(len(catalog.table("shop.orders").columns))
+    )
+    shopping.settle()
+    assert reading.alive, "memory is older than the sync"
+    shopping.release()
+    shopping.settle()
+    assert found == [2]
+    assert isinstance(shopping.messages(Cancel)[-1], Cancel)
+
+
 def test_sync_without_answer_is_repeated_until_its_caller_gives_up(shopping: Shopping) -> None:
     shopping.lose(CATALOGD, READER, Synced)
     with pytest.raises(NotReady, match="catalogd has not answered the sync"):

@@ -10,10 +10,11 @@ from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel, Command
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import NotReady, SourceError, UsageError
+from topicast.topics.errors import NoSuchObject, NotReady, NotVisible, SourceError, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
-from topicast.topics.topic import STUB, VALUE, accounted_bytes
+from topicast.topics.policy import Policy
+from topicast.topics.topic import FULL, STUB, VALUE, accounted_bytes, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     Announce,
@@ -206,3 +207,56 @@ def test_sync_that_catalogd_can_never_answer_fails_at_once_and_says_why() -> Non
     assert "DbNotificationListener" in shopping.stats().metastore_problem
     facts = rows_of(inspected(shopping, "stats"))
     assert facts["metastore_problem"] == shopping.stats().metastore_problem
+
+
+SHOP, NOTHING = Policy(("shop",)), Policy(("nothing",))
+WELCOMED_AS = 1  # the number of the first policy at a hub
+
+
+def restrict(shopping: Shopping, policy: Policy) -> None:
+    shopping.cluster.restrict(shopping.reader, policy)
+    shopping.pass_time(5)
+
+
+def test_subscriber_begins_anew_under_another_policy_and_keeps_nothing_of_the_one_before() -> None:
+    """P-POLICY-7. What was pulled and replicated may not be seen any more."""
+    shopping = Shopping(policy=SHOP)
+    assert shopping.columns("shop.orders") == ("id",)
+    restrict(shopping, NOTHING)
+    assert shopping.call(lambda catalog: catalog.databases()) == ()
+    with pytest.raises(NoSuchObject):
+        shopping.table("shop.orders")
+    restrict(shopping, Policy(("sho*",)))
+    assert shopping.columns("shop.orders") == ("id",), "and what could not be seen is received"
+    with pytest.raises(NoSuchObject) as caught:
+        shopping.table("elsewhere.plain")
+    assert not isinstance(caught.value, NotVisible), "the key file has another policy"
+    restrict(shopping, SHOP)
+    with pytest.raises(NotVisible):
+        shopping.table("elsewhere.plain")
+    assert shopping.stats().engine_restarts == 3
+
+
+def test_delta_for_another_policy_is_a_gap() -> None:
+    """P-POLICY-8. Given a delta that another policy has left empty."""
+    shopping = Shopping(policy=SHOP)
+    followed = shopping.reader.member.view.topics
+    topic = table_topic("shop", "orders", shopping.num_topics)
+    epoch, version = followed[topic].reached
+    start = shopping.messages(Heartbeat, sender="hub-0")[-1].start
+    cut = Delta(
+        topic=topic,
+        level=FULL,
+        epoch=epoch,
+        start=start,
+        from_version=version,
+        to_version=version + 1,
+        floor=0,
+        sent_us=0,
+        source=0,
+        entries=(),
+    )
+    shopping.reader.handle(shell.Received(Channel.DATA, cut, 1 + WELCOMED_AS))
+    assert followed[topic].reached == (epoch, version)
+    shopping.reader.handle(shell.Received(Channel.DATA, cut, WELCOMED_AS))
+    assert followed[topic].reached == (epoch, version + 1)

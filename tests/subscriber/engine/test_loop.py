@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from queue import Queue
@@ -37,18 +38,19 @@ from topicast.subscriber.protocol.shell import (
     Started,
     Subscribe,
 )
+from topicast.subscriber.protocol.shell import Received as ShellReceived
 from topicast.subscriber.protocol.status import Stats
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.keys import CREDENTIAL, PAIR, own_link
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import LinkError, NotReady, SourceError, StaleMetadata, UsageError
-from topicast.topics.link import Link, Received
+from topicast.topics.link import Link, Received, new_pair
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages import Delta, Heartbeat, Sync
+from topicast.topics.wire.messages import Delta, Heartbeat, ServerKeys, Sync
 
 HUBS = ("tcp://127.0.0.1:1",)  # where no hub is
 GARBAGE = Received(Channel.DATA, b"", b"garbage of a stranger")
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Turns(Link):
@@ -119,7 +121,7 @@ def loop() -> Iterator[EngineLoop]:
     found.stop()
 
 
-def stats(loop: EngineLoop, timeout_s: float = 5) -> Stats:
+def stats(loop: EngineLoop, timeout_s: float = WAIT_S) -> Stats:
     return loop.call(loop.core.stats, timeout_s=timeout_s)
 
 
@@ -137,7 +139,7 @@ def test_calls_are_run_by_the_thread_until_it_is_stopped(loop: EngineLoop) -> No
     loop.start()
     assert stats(loop).budget_bytes == 1000
     with pytest.raises(SourceError, match="no such thing"):
-        loop.call(refuse, timeout_s=5)
+        loop.call(refuse, timeout_s=WAIT_S)
     loop.stop()
     assert not loop.running
     with pytest.raises(UsageError):
@@ -197,7 +199,7 @@ def test_watch_receives_a_change_of_the_turn_in_which_it_was_made() -> None:
     ][-1:]
     now = shopping.cluster.now
     with running(clock=lambda: now, core=shopping.reader.member) as (loop, link):
-        watch = loop.watch("*", timeout_s=5)
+        watch = loop.watch("*", timeout_s=WAIT_S)
         link.turn(Received(Channel.DATA, b"", encode(delta)))
         change = watch.next_within(0)
         assert change is not None
@@ -324,8 +326,14 @@ def test_call_that_fails_gets_the_error_and_the_thread_goes_on(
 def test_calls_that_wait_and_watches_are_told_of_a_restart(loop: EngineLoop) -> None:
     loop.start()
     watch = loop.watch("*", timeout_s=WAIT_S)
-    thread, errors = in_thread(lambda: loop.call(loop.core.ready, timeout_s=WAIT_S))
-    stats(loop)
+    waits = threading.Event()
+
+    def ready(now: float) -> Started[None]:
+        waits.set()
+        return loop.core.ready(now)
+
+    thread, errors = in_thread(lambda: loop.call(ready, timeout_s=WAIT_S))
+    assert waits.wait(WAIT_S)
     with pytest.raises(NotReady):
         loop.call(fail, timeout_s=WAIT_S)
     thread.join(WAIT_S)
@@ -376,3 +384,23 @@ def test_rest_ends_where_the_application_cannot_say_what_is_urgent(loop: EngineL
     until(offered, what="the end of the rest")
     assert isinstance(errors[0], LookupError)
     assert stats(loop).engine_restarts == 0
+
+
+def test_connection_is_made_with_the_keys_that_the_hub_has_told() -> None:
+    """P-KEYS-2: to a catalogd whose key is another than in the key file; what is no key is not."""
+    own = new_pair()
+    hub = Link(own)
+    hub.admit("router", {PAIR.public})
+    address = hub.bind_router("router", "tcp://127.0.0.1:0")
+    loop = made(Link(PAIR))
+    keys = ServerKeys(hub="h" * 40, hub_next="", catalogd=own.public, catalogd_next="x")
+    now = time.monotonic()
+    try:
+        assert loop.core.handle(ShellReceived(Channel.CONTROL, keys), now=now) == ()
+        told = ShellReceived(Channel.CONTROL, replace(keys, catalogd_next=""))
+        loop.perform(loop.core.handle(told, now=now))
+        loop.perform([ConnectCatalog(address), Send(Channel.SERVICE, Sync(request=7))])
+        until(lambda: [one.frame for one in hub.poll(0.01)] == [encode(Sync(request=7))])
+    finally:
+        loop.stop()
+        hub.close()

@@ -193,6 +193,16 @@ def test_write_of_an_unknown_object_is_not_reported_again(reports: Reports) -> N
     reports.answer(reports.one(), lambda _write: "NO_OBJECT: d.none")
     assert reports.due(100.0) == []
     assert (reports.outbox.acknowledged, reports.outbox.unknown) == (0, 1)
+    assert reports.outbox.not_visible == ""
+
+
+def test_reason_is_kept_why_a_write_is_refused_whose_table_the_key_may_not_see(
+    reports: Reports,
+) -> None:
+    why = "NOT_VISIBLE: d.t is not visible to this driver's key, which sees sales"
+    reports.begin("d.t")
+    reports.answer(reports.one(), lambda _write: why)
+    assert reports.outbox.not_visible == why
 
 
 def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_shown(

@@ -1,13 +1,16 @@
 """Barriers: subscriptions are fenced in turn, however fast more of them come."""
 
+from dataclasses import replace
 from itertools import count
 
-from topicast.subscriber.protocol.shell import Effect, Subscribe, Unsubscribe
+import pytest
+
+from topicast.subscriber.protocol.shell import Effect, Send, Subscribe, Unsubscribe
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
 from topicast.topics.replica_set import Account
-from topicast.topics.topic import MINIMAL
+from topicast.topics.topic import ALL_OFFERED, MINIMAL
 from topicast.topics.wire.header import BARRIER_PREFIX
-from topicast.topics.wire.messages import Welcome
+from topicast.topics.wire.messages import Heartbeat, Welcome
 
 WELCOME = Welcome(
     hub=1,
@@ -21,6 +24,21 @@ WELCOME = Welcome(
     catalog_name="",
     protocol=1,
     features=0,
+)
+HEARTBEAT = Heartbeat(
+    hub=1,
+    epoch=10,
+    start=1,
+    sequence=1,
+    interval_ms=10_000,
+    sent_us=0,
+    watermark=0,
+    age_ms=0,
+    catalog_address="",
+    versions=(),
+    floors=(),
+    sizes=(),
+    offers=ALL_OFFERED,
 )
 A, B, C = ((topic, MINIMAL) for topic in range(3))
 
@@ -44,6 +62,11 @@ class Session(HubSession):
     def wants(self, *accounts: Account, now: float = 0.1) -> list[bytes]:
         """Subscribe to ``accounts``; return the nonces of the barriers that are requested."""
         return barriers(self.subscribe(accounts, now=now))
+
+    def repeats(self, *, now: float) -> tuple[Effect, ...]:
+        """Return what is sent again, to a hub that is alive."""
+        self.on_heartbeat(HEARTBEAT, fit=True, now=now)
+        return self.tick(now=now)
 
     def receives(self, nonce: bytes, now: float = 0.3) -> list[bytes]:
         """Let a barrier arrive; return the nonces of those that are requested."""
@@ -77,16 +100,58 @@ def test_subscription_that_is_dropped_before_its_barrier_needs_none() -> None:
     assert session.deadline > 0.3
 
 
-def test_lost_barrier_is_requested_again_with_all_that_waits() -> None:
+def test_late_barrier_is_requested_again_after_growing_pauses_and_the_first_that_comes_counts() -> (
+    None
+):
     session = Session()
-    session.wants(A, B)
-    again = session.tick(now=BARRIER_AGAIN_S)
-    (following,) = barriers(again)
-    assert sum(isinstance(effect, Unsubscribe) for effect in again) == 1
-    assert session.receives(session.first, now=1.1) == []  # late, and of no meaning any more
-    assert session.all_fenced() == set()
-    assert session.receives(following, now=1.2) == []
+    assert session.wants(A, B) == []
+    sent, now = [session.first], 0.0
+    for pause_s in (1, 2, 4, 8, 8):
+        now += pause_s * BARRIER_AGAIN_S
+        assert barriers(session.repeats(now=now - 0.01)) == []
+        sent += barriers(session.repeats(now=now))
+    assert len(sent) == 6
+    (following,) = session.receives(sent[1], now=now)
+    assert session.all_fenced() == {A}, "B was not subscribed to when the first was sent"
+    assert session.receives(sent[2], now=now) == []
+    assert session.receives(following, now=now) == []
     assert session.all_fenced() == {A, B}
+
+
+def test_barrier_that_never_comes_leaves_a_bounded_number_of_subscriptions() -> None:
+    session, now = Session(), 0.0
+    held = {session.first}
+    for _ in range(2_000):
+        now += 8 * BARRIER_AGAIN_S
+        effects = session.repeats(now=now)
+        held |= set(barriers(effects))
+        ended = [one.prefix for one in effects if isinstance(one, Unsubscribe)]
+        held -= {one.removeprefix(BARRIER_PREFIX) for one in ended}
+        assert len(held) <= 8
+    session.receives(max(held), now=now)
+    assert session.all_fenced() == {A}
+
+
+def test_hub_that_was_slow_is_asked_again_later() -> None:
+    """P-CATCH-12: four times what it took for its last answer."""
+    session = Session()
+    session.receives(session.first, now=3.0)
+    assert session.answer_s == 3.0
+    (joined,) = session.join([], now=3.0)
+    assert isinstance(joined, Send)
+    assert session.repeats(now=3.0 + 4 * 3.0 - 0.01) == ()
+    assert session.repeats(now=3.0 + 4 * 3.0) == (joined,)
+    session.on_joined(joined.message.request, now=3.5)
+    assert session.answer_s == 0.5
+
+
+def test_hub_is_silent_after_four_of_the_intervals_that_it_names() -> None:
+    """P-LIVE-8, P-LIVE-3: and the one that names none is not greeted without a pause."""
+    session = Session()
+    session.receives(session.first)
+    for heartbeat_ms, silent_s in ((10_000, 40.0), (250, 1.0), (0, 0.04)):
+        session.on_welcome(replace(WELCOME, hub=heartbeat_ms + 2, heartbeat_ms=heartbeat_ms), now=1)
+        assert session.deadline == pytest.approx(1 + silent_s, rel=1e-9)
 
 
 def test_another_connection_begins_without_barriers() -> None:

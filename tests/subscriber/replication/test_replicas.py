@@ -206,7 +206,7 @@ def test_content_that_was_pulled_of_a_withheld_table_ends_with_its_epoch() -> No
     catalogd = shopping.cluster.catalogd
     catalogd.crash()
     store = SimStore.of(4, epoch=catalogd.store.epoch + 1)
-    store.policy = catalogd.store.policy
+    store.mode_state = catalogd.store.mode_state
     catalogd.restore(store)
     catalogd.revive()
     shopping.pass_time(3)

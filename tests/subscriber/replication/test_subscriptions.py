@@ -310,24 +310,29 @@ def test_restarted_hub_receives_again_what_is_followed() -> None:
     assert shopping.memory("shop.orders") == ("id", "more")
 
 
-def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again() -> None:
-    """P-LIVE-8: it is told all positions, so it knows them even if it had removed the reader."""
+@pytest.mark.parametrize(("silent_s", "named"), [(1.9, set[int]()), (6, set(sizes()))])
+def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again(
+    silent_s: float, named: set[int]
+) -> None:
+    """P-LIVE-8: after 4 s it is told all positions, for it may have removed the reader."""
     shopping = late()
+    shopping.pass_time(2)
     joins, catch_ups = len(shopping.messages(Join)), len(shopping.messages(CatchUp))
+    statuses = len(shopping.messages(Status))
     shopping.cluster.cut.add((HUB, READER))
-    shopping.pass_time(1.9)
-    hellos, statuses = len(shopping.messages(Hello)), len(shopping.messages(Status))
+    shopping.pass_time(silent_s)
+    hellos = len(shopping.messages(Hello))
     shopping.cluster.cut.clear()
     shopping.pass_time(6)
     assert len(shopping.messages(Hello)) == hellos > 2, "heartbeats say that it knows the reader"
-    assert len(shopping.messages(Join)) == joins
-    assert len(shopping.messages(CatchUp)) == catch_ups
     shopping.reader.handle(
         shell.Received(Channel.CONTROL, shopping.messages(Welcome, sender=HUB)[0])
     )
     shopping.pass_time(2)
-    named = [{one.topic for one in status.positions} for status in shopping.messages(Status)]
-    assert set(sizes()) in named[statuses:]
+    assert len(shopping.messages(Join)) == joins
+    assert len(shopping.messages(CatchUp)) == catch_ups
+    found = shopping.messages(Status)[statuses:]
+    assert {one.topic for status in found for one in status.positions} == named
 
 
 def test_hub_that_stays_silent_is_greeted_less_and_less_often() -> None:
@@ -520,26 +525,65 @@ def test_first_report_to_a_hub_names_everything_and_the_next_only_what_moved() -
     assert moved.held_bytes == shopping.stats().held_bytes > report.held_bytes
 
 
-def test_hub_that_is_restarted_is_reported_everything_again() -> None:
-    """P-LIVE-5."""
-    shopping = idle()
+def listed(shopping: Shopping) -> tuple[int, int]:
+    """Return how many topics the hub takes the reader to follow, and how far behind they are."""
+    members = shopping.cluster.hubs[0].hub.status(now=shopping.cluster.now).subscribers
+    (one,) = [one for one in members if one.role == "reader"]
+    return one.topics, one.lag_versions
+
+
+def restart_hub(shopping: Shopping) -> None:
+    """Kill the hub and start it again a second later."""
     hub = shopping.cluster.hubs[0]
     hub.crash()
     shopping.pass_time(1)
     hub.start()
+
+
+def test_hub_that_is_restarted_is_named_each_position_once() -> None:
+    """P-LIVE-5: by the Join of all topics."""
+    shopping = idle()
+    restart_hub(shopping)
     reports = [one for one in signs(shopping, seconds=6) if isinstance(one, Status)]
-    assert {one.topic for one in reports[-1].positions} == set(sizes())
+    assert {one.topic for one in shopping.messages(Join)[-1].positions} == set(sizes())
+    assert [one.positions for one in reports] == [()]
     assert reports[-1].budget_bytes == shopping.stats().budget_bytes
+    assert listed(shopping) == (len(sizes()), 0)
     assert set(signs(shopping, seconds=3)) == {KeepAlive()}
 
 
-def test_join_is_followed_by_a_report_of_everything() -> None:
+def test_report_names_no_position_until_the_first_join_is_answered() -> None:
+    """P-LIVE-5: then all, if the Join was sent twice."""
+    shopping = idle()
+    shopping.hold(HUB, READER, Joined)
+    restart_hub(shopping)
+    before = [one for one in signs(shopping, seconds=4) if isinstance(one, Status)]
+    assert before
+    assert {one.positions for one in before} == {()}
+    shopping.release()
+    reports = [one for one in signs(shopping, seconds=3) if isinstance(one, Status)]
+    assert {one.topic for one in reports[0].positions} == set(sizes())
+    assert listed(shopping) == (len(sizes()), 0)
+
+
+def test_join_is_followed_by_a_report_of_what_has_moved_since() -> None:
     """P-LIVE-5."""
     shopping = idle()
+    topic = shopping.topic("shop.orders")
     shopping.leave("shop.orders")
     shopping.join("shop.orders")
     reports = [one for one in signs(shopping, seconds=3) if isinstance(one, Status)]
-    assert {one.topic for one in reports[-1].positions} == set(sizes())
+    assert {one.topic for report in reports for one in report.positions} == {topic}
+    assert listed(shopping) == (len(sizes()), 0)
+
+
+def test_second_answer_to_a_join_is_followed_by_a_report_of_everything() -> None:
+    """P-LIVE-5: the hub has obeyed the same Join twice, the second time after newer positions."""
+    shopping = idle()
+    again = shopping.messages(Joined, sender=HUB)[-1]
+    shopping.reader.handle(shell.Received(Channel.CONTROL, again))
+    (report,) = [one for one in signs(shopping, seconds=3) if one != KeepAlive()]
+    assert {one.topic for one in report.positions} == set(sizes())
 
 
 def test_reader_that_lags_reports_its_lag_every_second_until_it_does_not() -> None:

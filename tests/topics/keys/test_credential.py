@@ -10,6 +10,7 @@ from topicast.topics.keys.credential import (
     credential_text,
     read_credential,
 )
+from topicast.topics.policy import Policy
 
 SECRET = "s$#" * 13 + "s"
 ETL = Credential(
@@ -22,7 +23,11 @@ ETL = Credential(
 
 
 def test_text_of_a_credential_is_read_back() -> None:
-    assert read_credential(credential_text(ETL), source="x") == ETL
+    server = replace(ETL, next_pair=KeyPair(public="q" * 40, secret="r" * 40), rotated_at=7)
+    next_keys = (("c" * 40, "d" * 40), ("h" * 40, "j" * 40))
+    rotating = replace(ETL, next_keys=next_keys)
+    for one in (ETL, replace(ETL, policy=Policy(("fin_*", "sales"))), server, rotating):
+        assert read_credential(credential_text(one), source="x") == one
 
 
 def test_secret_is_not_shown() -> None:
@@ -42,11 +47,15 @@ def test_text_that_lacks_a_line_is_refused_without_showing_the_others(line: str)
 @pytest.mark.parametrize(
     "line",
     [
+        f"databases {SECRET}",
         f"name etl\nname {SECRET}",
         f"secrets {SECRET}",
         f"statestored tcp://h {SECRET}",
         f"statestored {SECRET}x",
         f"statestored a b {SECRET}",
+        f"statestored {'k' * 40} next={SECRET}x",
+        f"next_secret {SECRET}",
+        f"rotated {SECRET}",
     ],
 )
 def test_line_that_is_none_is_refused_without_its_content(line: str) -> None:

@@ -1,6 +1,7 @@
 """The folder of keys: the first start, files that only their owner may read, adding, revoking."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -11,10 +12,17 @@ from pathlib import Path
 import pytest
 
 from topicast.topics.errors import ConfigError
-from topicast.topics.keys.clients import ClientRole
+from topicast.topics.keys.clients import CLIENTS_MAX, NAME_MAX, ClientRole, clients_text
 from topicast.topics.keys.credential import KeyPair
 from topicast.topics.keys.files import secret_fault
-from topicast.topics.keys.folder import KeysFolder, default_folder, find_credential
+from topicast.topics.keys.folder import (
+    DaemonKeys,
+    KeysFolder,
+    daemon_keys,
+    default_folder,
+    find_credential,
+)
+from topicast.topics.settings import parse_addresses
 
 NUMBERS: Iterator[int] = count(1)
 
@@ -54,6 +62,32 @@ def test_start_that_died_half_way_is_done_again(folder: KeysFolder) -> None:
     (folder.path / "driver.key").unlink()
     folder.make(new_pair)
     assert folder.clients().with_key(folder.credential("driver").pair.public) is not None
+
+
+def test_secret_that_a_killed_process_left_unfinished_is_deleted(folder: KeysFolder) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from topicast.topics.keys.clients import ClientRole\n"
+        "from topicast.topics.keys.credential import KeyPair\n"
+        "from topicast.topics.keys.folder import KeysFolder\n"
+        "def kill(event, _):\n"
+        "    if event == 'os.rename': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.addaudithook(kill)\n"
+        "pair = lambda: KeyPair(public='p' * 40, secret='s' * 40)\n"
+        "KeysFolder(Path(sys.argv[1])).add('etl', ClientRole.DRIVER, pair, to=None)"
+    )
+    before = {path.name for path in folder.path.iterdir()}
+    writer = subprocess.Popen([sys.executable, "-c", script, str(folder.path)])
+    assert writer.wait() == -signal.SIGKILL
+    (left,) = {path.name for path in folder.path.iterdir()} - before
+    assert left == f".etl.key.{writer.pid}"
+    assert "s" * 40 in (folder.path / left).read_text()
+
+    others = {f".etl.key.{os.getpid()}", f".etl.{writer.pid}", f"notes.{writer.pid}", ".etl.key.0"}
+    for name in others:
+        (folder.path / name).write_text("not ours, or in use")
+    folder.add("bi", ClientRole.DRIVER, new_pair, to=None)
+    assert {path.name for path in folder.path.iterdir()} == before | others | {"bi.key"}
 
 
 def test_processes_that_start_at_once_make_the_keys_once(tmp_path: Path) -> None:
@@ -128,8 +162,23 @@ def test_added_client_is_in_the_list_and_has_the_servers_keys(
 def test_added_hub_is_known_at_its_address_to_clients_that_come_later(folder: KeysFolder) -> None:
     address = "tcp://hub-2:24000"
     folder.add("hub-2", ClientRole.HUB, new_pair, address=address, to=None)
+    hub = folder.credential("hub-2").pair.public
     folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
-    assert folder.credential("etl").hub_key(address) == folder.credential("hub-2").pair.public
+    assert folder.credential("etl").hub_key(address) == hub
+
+
+def test_key_files_beside_the_list_learn_an_added_hub_and_forget_a_revoked_one(
+    folder: KeysFolder, tmp_path: Path
+) -> None:
+    """Only their lines of hubs change; catalogd and the operator need them."""
+    address, before = "tcp://hub-2:24000", folder.credential("catalogd")
+    folder.add("hub-2", ClientRole.HUB, new_pair, address=address, to=tmp_path / "hub-2.key")
+    added = folder.clients().named("hub-2")
+    assert added is not None
+    for name in ("catalogd", "operator", "driver"):
+        assert folder.credential(name).hub_key(address) == added.public
+    folder.revoke("hub-2")
+    assert folder.credential("catalogd") == before
 
 
 @pytest.mark.parametrize(
@@ -204,3 +253,84 @@ def test_list_that_cannot_be_used_is_said_once(folder: KeysFolder) -> None:
     (folder.path / "clients").touch(0o600)
     (folder.path / "clients").write_text(kept)
     assert folder.changed() == folder.clients()
+
+
+@pytest.fixture
+def hub(folder: KeysFolder, tmp_path: Path) -> DaemonKeys:
+    """The keys of a hub on another host: its own key file, and nothing else."""
+    away = KeysFolder(tmp_path / "away")
+    away.path.mkdir(mode=0o700)
+    folder.add("hub-2", ClientRole.HUB, new_pair, address="tcp://h:1", to=away.file("statestored"))
+    return DaemonKeys(away.credential("statestored"), away)
+
+
+def test_hub_elsewhere_begins_with_catalogd_alone_and_then_with_the_last_list(
+    folder: KeysFolder, hub: DaemonKeys
+) -> None:
+    assert [one.public for one in hub.last_clients()] == [folder.credential("catalogd").pair.public]
+    hub.folder.keep(folder.clients(), of=hub.credential.catalogd)
+    assert hub.last_clients() == folder.clients()
+    assert stat.S_IMODE((hub.folder.path / "clients").stat().st_mode) == 0o600
+
+
+def test_list_of_another_catalogd_is_refused_with_what_to_do(
+    hub: DaemonKeys, tmp_path: Path
+) -> None:
+    other = KeysFolder(tmp_path / "other")
+    other.make(new_pair)
+    hub.folder.keep(other.clients(), of=other.credential("driver").catalogd)
+    with pytest.raises(ConfigError, match=r"statestored\.key names; remove the file"):
+        hub.last_clients()
+
+
+def test_hub_in_catalogds_folder_leaves_the_list_as_it_is(folder: KeysFolder) -> None:
+    old = folder.clients()
+    folder.add("etl", ClientRole.DRIVER, new_pair, to=None)
+    folder.keep(old, of=folder.credential("driver").catalogd)
+    assert folder.clients().named("etl") is not None
+
+
+def test_list_that_cannot_be_kept_is_said(hub: DaemonKeys) -> None:
+    hub.folder.path.chmod(0o777)
+    with pytest.raises(ConfigError, match="others can write it"):
+        hub.folder.keep(hub.last_clients(), of=hub.credential.catalogd)
+
+
+def test_longest_list_is_read_from_its_file(folder: KeysFolder) -> None:
+    path = folder.path / "clients"
+    with path.open("a") as file:
+        for number in range(CLIENTS_MAX - len(folder.clients())):
+            file.write(f"{number:x>{NAME_MAX}} operator {number:040}\n")
+    assert len(folder.clients()) == CLIENTS_MAX
+    assert clients_text(folder.clients()) == path.read_text()
+
+
+def test_key_that_systemd_or_kubernetes_guards_comes_first(
+    folder: KeysFolder, tmp_path: Path
+) -> None:
+    guarded = tmp_path / "credentials"
+    guarded.mkdir()
+    file = folder.add("h", ClientRole.HUB, new_pair, address="tcp://h:1", to=guarded / "s.key")
+    file = file.rename(guarded / "statestored.key")
+    file.chmod(0o440)  # a group of the platform's own
+    (listens,) = parse_addresses("tcp://0.0.0.0:1", setting="a")
+    own = tmp_path / "own"
+
+    def found(name: str) -> DaemonKeys:
+        return daemon_keys(
+            name,
+            str(own),
+            listens=listens,
+            new_pair=new_pair,
+            environ={"CREDENTIALS_DIRECTORY": str(guarded)},
+        )
+
+    keys = found("statestored")
+    assert keys.credential.name == "h"
+    keys.folder.keep(keys.last_clients(), of=keys.credential.catalogd)
+    assert {path.name for path in own.iterdir()} == {"clients", "clients.for", "lock"}
+    with pytest.raises(ConfigError, match="there is no catalogd.key"):
+        found("catalogd")
+    file.rename(guarded / "catalogd.key")
+    with pytest.raises(ConfigError, match="for catalogd a key of role catalogd, not hub"):
+        found("catalogd")

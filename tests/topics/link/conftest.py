@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import zmq
 
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.keys import BOUND, PAIR, own_link
 from topicast.tests.waiting import until
 from topicast.topics.link import Link, Received
@@ -84,7 +85,7 @@ def follow(frames: Callable[[Link, int], list[Received]]) -> Callable[..., str]:
     """Connect a reader's "data" to a hub's "publisher", subscribed; return the address."""
 
     def connect(hub: Link, reader: Link, *prefixes: bytes) -> str:
-        address = hub.bind_publisher("publisher", ANY)
+        address = hub.bind_publisher("publisher", f"tcp://127.0.0.1:{steady_port()}")
         reader.connect_subscriber("data", address, PAIR.public)
         for prefix in prefixes:
             reader.subscribe("data", prefix)

@@ -1,16 +1,18 @@
 """Keys of sockets: who gets in, who is put out, and that nobody else is, on real connections."""
 
+import socket
 from pathlib import Path
 
 import pytest
 import zmq
 
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.keys import PAIR, own_link
 from topicast.tests.waiting import until
 from topicast.topics.errors import ConfigError
 from topicast.topics.keys.credential import KeyPair
 from topicast.topics.link import Handshake, Link, new_pair
-from topicast.topics.link.curve import join
+from topicast.topics.link.curve import check_pair, derived_pair, join
 
 ANY = "tcp://127.0.0.1:0"
 
@@ -50,7 +52,7 @@ def test_key_that_is_not_admitted_gets_past_no_handshake_until_it_is(hub, make_o
     until(lambda: exchange(hub, other) is Handshake.REFUSED)
     assert (hub.counts.received, hub.counts.strangers) == (0, 1)
     hub.admit("router", {PAIR.public, public})
-    until(lambda: exchange(hub, other) is Handshake.DONE, timeout_s=1)  # of the 2 s
+    until(lambda: exchange(hub, other) is Handshake.DONE)
     other.send("control", b"hello")
     assert frames(hub, 1)[0].public == public
 
@@ -62,7 +64,7 @@ def test_refused_subscriber_has_its_subscriptions_once_it_is_admitted(hub, make_
     until(lambda: exchange(hub, other, "data") is Handshake.REFUSED)
     hub.admit("publisher", {public})
     got = []
-    until(lambda: got.extend(hub.poll(0.01)) or other.poll(0.01) or got, timeout_s=1)
+    until(lambda: got.extend(hub.poll(0.01)) or other.poll(0.01) or got)
     assert [(one.frame, one.public) for one in got] == [(b"\1a", public)]
 
 
@@ -76,8 +78,57 @@ def test_key_is_admitted_to_one_socket_and_not_to_another(hub, make_other):
     until(lambda: exchange(hub, other, "data") is Handshake.REFUSED)
 
 
+def test_server_that_dies_in_a_handshake_is_not_taken_for_one_with_another_key(hub, reader):
+    with socket.create_server(("127.0.0.1", port := steady_port())) as dying:
+        address = f"tcp://127.0.0.1:{port}"
+        reader.connect_dealer("control", address, PAIR.public)
+        connection, _ = dying.accept()
+        connection.close()
+        until(lambda: exchange(hub, reader) is Handshake.UNREACHED)
+    hub.bind_router("router", address)
+    seen = set()
+    until(lambda: seen.add(exchange(hub, reader)) or Handshake.DONE in seen)
+    assert Handshake.FAILED not in seen
+
+
 def test_server_with_another_key_than_we_were_told_is_noticed(hub, reader):
     reader.connect_dealer("control", hub.bind_router("router", ANY), new_pair().public)
+    reader.send("control", b"hello")
+    until(lambda: exchange(hub, reader) is Handshake.FAILED)
+    assert hub.counts.received == 0
+
+
+def test_server_that_has_its_next_key_is_found_with_what_was_sent_meanwhile(hub, reader):
+    """Given the current key and the next, then a request and a subscription arrive either way."""
+    other = new_pair().public
+    reader.connect_dealer("control", hub.bind_router("router", ANY), (other, PAIR.public))
+    reader.send("control", b"hello")
+    reader.connect_subscriber("data", hub.bind_publisher("publisher", ANY), (other, PAIR.public))
+    reader.subscribe("data", b"a")
+    got: set[bytes] = set()
+    until(lambda: reader.poll(0) or got.update(one.frame for one in hub.poll(0.01)) or len(got) > 1)
+    assert got == {b"hello", b"\1a"}
+    until(lambda: exchange(hub, reader) is Handshake.DONE)
+
+
+def test_rotated_server_is_found_by_those_who_know_its_next_key(hub, make_link):
+    """Live connections end, on the same address; a reader of the old key hears that it is old."""
+    rotated = new_pair()
+    address = hub.bind_router("router", ANY)
+    knowing, old = make_link(), make_link()
+    knowing.connect_dealer("control", address, PAIR.public)
+    old.connect_dealer("control", address, PAIR.public)
+    until(lambda: exchange(hub, knowing) is exchange(hub, old) is Handshake.DONE)
+    knowing.trust("control", (PAIR.public, rotated.public))
+    hub.use(rotated)
+    until(lambda: exchange(hub, old) is Handshake.FAILED)
+    until(lambda: exchange(hub, knowing) is Handshake.DONE)
+    until(lambda: knowing.poll(0) or (knowing.send("control", b"again") and hub.poll(0.01)))
+
+
+def test_server_that_has_none_of_the_keys_is_noticed(hub, reader):
+    keys = (new_pair().public, new_pair().public)
+    reader.connect_dealer("control", hub.bind_router("router", ANY), keys)
     reader.send("control", b"hello")
     until(lambda: exchange(hub, reader) is Handshake.FAILED)
     assert hub.counts.received == 0
@@ -195,3 +246,11 @@ def test_link_that_admits_nobody_serves_nobody(reader, request):
     request.addfinalizer(hub.close)
     reader.connect_dealer("control", hub.bind_router("router", ANY), PAIR.public)
     until(lambda: exchange(hub, reader) is Handshake.REFUSED)
+
+
+def test_derived_pair_is_the_same_each_time_and_another_for_each_purpose() -> None:
+    one = derived_pair(PAIR, b"executors 1")
+    check_pair(one)
+    assert one == derived_pair(PAIR, b"executors 1")
+    others = derived_pair(PAIR, b"executors 2"), derived_pair(new_pair(), b"executors 1"), PAIR
+    assert one.secret not in {other.secret for other in others}

@@ -50,7 +50,7 @@ def test_put_wakes_a_link_that_sleeps_without_end(hub):
     owner = threading.Thread(target=own)
     owner.start()
     inbox.put("call", timeout_s=1)
-    owner.join(timeout=10)
+    owner.join(timeout=60)
     assert taken == ["call"]
 
 

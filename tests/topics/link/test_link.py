@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.keys import PAIR
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, UsageError
@@ -67,19 +68,12 @@ def test_host_may_be_a_name_or_of_ipv6(hub, reader, frames, host):
     assert frames(hub, 1)[0].frame == b"hello"
 
 
-def test_frame_sent_before_the_hub_is_there_arrives_when_it_comes(hub, reader, make_link, frames):
-    address = _address_of_nobody(make_link)
+def test_frame_sent_before_the_hub_is_there_arrives_when_it_comes(hub, reader, frames):
+    address = f"tcp://127.0.0.1:{steady_port()}"
     reader.connect_dealer("control", address, PAIR.public)
     assert reader.send("control", b"early")
     hub.bind_router("router", address)
     assert frames(hub, 1)[0].frame == b"early"
-
-
-def _address_of_nobody(make_link):
-    scout = make_link()
-    address = scout.bind_router("router", ANY)
-    scout.close()
-    return address
 
 
 def test_subscriptions_outlive_the_hub_and_ended_ones_do_not(
@@ -171,7 +165,7 @@ def test_peer_that_left_is_refused(hub, reader, introduce):
 
 
 def test_full_queue_refuses_and_never_blocks(reader, make_link):
-    address = _address_of_nobody(make_link)
+    address = f"tcp://127.0.0.1:{steady_port()}"
     reader.connect_dealer("control", address, PAIR.public)
     sent = [reader.send("control", b"queued") for _ in range(SENT_MAX + 1)]
     assert sent == [True] * SENT_MAX + [False]
@@ -320,7 +314,7 @@ def test_address_that_cannot_be_connected_to_is_refused(reader, address):
 
 
 def test_closed_link_frees_its_ports_and_refuses_everything_but_close_and_wake(hub, reader):
-    address = hub.bind_router("router", ANY)
+    address = hub.bind_router("router", f"tcp://127.0.0.1:{steady_port()}")
     hub.close()
     hub.close()
     hub.wake()
@@ -332,8 +326,19 @@ def test_closed_link_frees_its_ports_and_refuses_everything_but_close_and_wake(h
     assert reader.bind_router("router", address) == address
 
 
-def test_close_does_not_wait_for_what_was_not_sent(reader, make_link):
-    address = _address_of_nobody(make_link)
+def test_last_frames_of_a_connected_link_arrive_though_it_is_closed_at_once(
+    hub, reader, introduce, frames
+):
+    introduce(hub, reader)
+    last = [b"%d" % number * 1000 for number in range(100)]
+    for frame in last:
+        assert reader.send("control", frame)
+    reader.close()
+    assert [received.frame for received in frames(hub, len(last))] == last
+
+
+def test_close_does_not_wait_for_what_was_not_sent(reader):
+    address = f"tcp://127.0.0.1:{steady_port()}"
     reader.connect_dealer("control", address, PAIR.public)
     reader.send("control", b"never delivered")
     begun = time.perf_counter()

@@ -27,6 +27,8 @@ def test_group_that_is_not_utf_8_has_no_name():
 @given(some, plain)
 def test_keys_of_the_namespace_come_back(db, lower):
     assert names.parse_namespace_key(names.database_key(db)) == names.DatabaseKey(db)
+    assert names.is_database(names.database_key(db))
+    assert names.name_of_database(names.database_key(db)) == db
     key = names.names_key(db, lower)
     assert names.parse_namespace_key(key) == names.NamesKey(db, lower)
     assert group_of(key) == names.names_group(db)
@@ -85,6 +87,13 @@ def test_a_key_that_is_too_long_is_refused(key):
             make("x" * 1022)
     with pytest.raises(UsageError, match="1024 allowed"):
         names.block_key("db", "table", "ж" * 510)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"), [("*", "*"), ("Sales", "sales.*"), ("sales.o*", "sales.o*")]
+)
+def test_database_alone_is_a_pattern_of_all_its_tables(text: str, pattern: str) -> None:
+    assert names.table_pattern(text) == pattern
 
 
 def test_a_table_is_named_with_one_dot():

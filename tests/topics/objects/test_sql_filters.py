@@ -285,6 +285,7 @@ rows = st.lists(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(filters, rows)
 def test_filters_find_what_sqlite_finds(text: str, given_rows: list[Row]) -> None:

@@ -160,9 +160,14 @@ def test_value_that_would_take_much_memory_is_refused(value, problem):
         unpack(value)
 
 
-def test_document_too_large_for_a_value_is_refused():
-    with pytest.raises(UsageError, match="allowed"):
-        encode_database_value(bytes(DOCUMENT_BYTES_MAX))
+def test_document_too_large_for_a_value_is_refused(monkeypatch):
+    """P-LIM-4: one byte more than there may be."""
+    monkeypatch.setattr(values, "DOCUMENT_BYTES_MAX", 300)
+    header = len(msgpack.packb(bytes(256))) - 256
+    largest = bytes(300 - header)
+    assert unpack(pack(largest)) == largest
+    with pytest.raises(UsageError, match="301 bytes, 300 allowed"):
+        pack(largest + b"x")
 
 
 def test_threads_pack_and_unpack_at_the_same_time():

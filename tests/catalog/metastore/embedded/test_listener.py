@@ -1,13 +1,16 @@
 """The listener's jar is fetched once, checked always, and its absence says what to do."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
 from topicast.catalog.metastore.embedded import listener
-from topicast.catalog.metastore.embedded.java import cache_folder
+from topicast.catalog.metastore.embedded.java import cache_folder, find_java
 from topicast.catalog.metastore.embedded.listener import (
     JAR,
     fetch_by_ivy,
@@ -45,7 +48,7 @@ def test_jar_is_fetched_into_the_cache(tmp_path: Path, fetched: Path) -> None:
     cache = tmp_path / "new" / "cache"
     jar = listener_jar(cache, fetch=lambda folder: shutil.copy(fetched, folder))
     assert jar.read_bytes() == fetched.read_bytes()
-    assert [path.name for path in cache.iterdir()] == [JAR]
+    assert sorted(path.name for path in cache.iterdir()) == ["fetching", JAR]
 
 
 def test_jar_of_other_content_is_refused_and_named(tmp_path: Path) -> None:
@@ -107,3 +110,35 @@ def test_pyspark_without_hive_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(listener, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="pyspark.*not installed"):
         pyspark_jars()
+
+
+def test_of_several_that_start_at_once_with_an_empty_cache_one_fetches(
+    tmp_path: Path, fetched: Path
+) -> None:
+    """An archive of classes fits the very file that it was made with, by its time."""
+    begun: list[Path] = []
+    together = Barrier(3)
+
+    def fetch(folder: Path) -> None:
+        begun.append(folder)
+        with suppress(BrokenBarrierError):  # as nobody else gets here
+            together.wait(0.3)
+        shutil.copy(fetched, folder)
+
+    with ThreadPoolExecutor(3) as threads:
+        jars = threads.map(lambda _: listener_jar(tmp_path / "cache", fetch=fetch), range(3))
+        assert set(jars) == {tmp_path / "cache" / JAR}
+    assert len(begun) == 1
+
+
+def test_processes_that_fetch_at_once_into_an_empty_cache_all_have_it(tmp_path: Path) -> None:
+    cache, java = tmp_path / "new" / "cache", find_java().executable
+
+    def fetched(number: int) -> Path:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        fetch_by_ivy(folder, cache=cache, java=java)
+        return folder / JAR
+
+    with ThreadPoolExecutor(3) as threads:
+        assert all(jar.exists() for jar in threads.map(fetched, range(3)))

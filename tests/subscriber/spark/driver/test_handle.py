@@ -25,6 +25,7 @@ def test_connect_session_cannot_be_attached_and_the_status_says_why(handle: Hand
     status = handle.status()
     assert (status.state, status.errors) == ("unsupported", 1)
     assert "no JVM here" in status.reason
+    assert repr(handle).startswith("Handle(state='unsupported', reason='")
     with pytest.raises(Unsupported):
         Catalyst.probe(ConnectSession())  # type: ignore[arg-type]  # as above
 

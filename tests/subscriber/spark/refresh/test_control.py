@@ -2,6 +2,7 @@ from dataclasses import asdict
 
 import pytest
 
+from topicast import __version__
 from topicast.subscriber.protocol.shell import DATA_CHANGED, Change
 from topicast.subscriber.spark.refresh.control import Application, Control, facts_of
 from topicast.subscriber.spark.refresh.refresher import Looked, Refresher
@@ -38,6 +39,7 @@ def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
     facts = facts_of(application, refresher, errors=2)
     assert application.names == ("nightly", "app-1")
     assert facts == asdict(application) | {
+        "release": __version__,
         "state": DRY_RUN,
         "sessions": 1,
         "refreshes": 0,

@@ -19,7 +19,8 @@ from topicast.subscriber.spark.refresh.refresher import (
 )
 from topicast.subscriber.spark.refresh.worker import Times, Worker, health
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
-from topicast.tests.cluster.served import Served, free_ports, served
+from topicast.tests.cli.processes import steady_port
+from topicast.tests.cluster.served import Served, served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.waiting import until
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
@@ -122,7 +123,7 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served
         assert health(found.worker.subscriber)[0] < WAIT_S
     assert found.spark.renews_late[-1] is False
     assert found.spark.discarded, "detached, it keeps nothing of anybody"
-    assert (found.guard.errors, health(found.worker.subscriber)) == (0, (inf, ""))
+    assert (found.guard.errors, health(found.worker.subscriber)) == (0, (inf, "", ""))
 
 
 def test_tables_that_changed_are_loaded_anew_where_iceberg_is(running: Served) -> None:
@@ -304,7 +305,7 @@ def test_subscriber_that_ends_is_replaced_and_everything_is_renewed(running: Ser
 
 def test_without_a_hub_nothing_waits() -> None:
     times = Times(connect_s=0.01)
-    found = Attached(f"tcp://127.0.0.1:{free_ports()}", Session("s", ORDERS), times=times)
+    found = Attached(f"tcp://127.0.0.1:{steady_port()}", Session("s", ORDERS), times=times)
     found.worker.start()
     assert found.worker.state == CONNECTING
     found.worker.stop()

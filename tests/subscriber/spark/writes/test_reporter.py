@@ -13,7 +13,7 @@ from topicast.subscriber.spark.writes.metastores import Metastore
 from topicast.subscriber.spark.writes.reporter import Reporter
 from topicast.subscriber.spark.writes.statements import Target
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
-from topicast.topics.wire.messages import WRITTEN
+from topicast.topics.wire.messages import WRITTEN, Verdict
 
 T = (Target(name=("d", "t")),)
 NO_SESSION = object()  # each call to it fails, and is counted
@@ -56,6 +56,18 @@ def test_status_says_whether_writes_are_reported_and_if_not_why() -> None:
     assert made.reporter.status() == "not reported: another metastore"
     made.control.operators = OFF
     assert made.reporter.status() == "not reported: control is off"
+
+
+def test_status_says_which_write_is_refused_as_the_key_may_not_see_its_table() -> None:
+    made = Made()
+    made.accept()
+    made.outbox.add("d.t", state=WRITTEN)
+    report = made.outbox.next_report(now=1.0)
+    assert report is not None
+    why = "NOT_VISIBLE: d.t is not visible to this driver's key, which sees sales"
+    refused = Verdict(number=report.writes[0].number, topic=1, version=2, problem=why)
+    made.outbox.acknowledge(report, (refused,), now=1.0)
+    assert made.reporter.status() == f"reported, but {why}"
 
 
 def test_status_says_what_was_lost() -> None:

@@ -1,0 +1,145 @@
+"""Scans: pages of a topic's entries as of a version, and the versions that can be read.
+
+Each page is one request, and catalogd keeps nothing between two: whoever reads a topic names the
+version in each of them, so that all pages are of one moment, whatever is committed meanwhile.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from ...topics.errors import UsageError
+from ...topics.objects.names import KEY_BYTES_MAX, group_of
+from ...topics.policy import Policy
+from ...topics.topic import VALUE, Entry, is_topic, topic_ids, value_of
+from ...topics.wire.codec import is_large, row_bytes
+from ...topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_BYTES_MAX
+from ...topics.wire.messages import Inspected, Scan, Scanned
+from ..storage.history import HistoryReader
+from .history import numbers
+
+VERSIONS: Final = "versions"
+CUTS: Final = "cuts@"  # then topic:bytes
+CUTS_MAX: Final = FRAME_BYTES_MAX // (2 * KEY_BYTES_MAX)
+VERSIONS_COLUMNS: Final = ("epoch", "topic", "version", "oldest")
+
+
+def versions_table(reader: HistoryReader, request: int, *, num_topics: int) -> Inspected:
+    """Return, of one moment, each topic's committed version and the oldest that can be scanned."""
+    epoch, versions = reader.epoch(), reader.versions()
+    rows = tuple(
+        (epoch, topic, versions.get(topic, 0), reader.floor(topic))
+        for topic in topic_ids(num_topics)
+    )
+    return Inspected(request=request, columns=VERSIONS_COLUMNS, rows=rows)
+
+
+def parse_cuts(what: str) -> tuple[int, int] | None:
+    """Return topic and bytes of ``cuts@topic:bytes``; None if ``what`` is no such.
+
+    Raises:
+        UsageError: it is one, and not two numbers.
+    """
+    if not what.startswith(CUTS):
+        return None
+    topic, every_bytes = numbers(what, CUTS, "TOPIC:BYTES")
+    return topic, every_bytes
+
+
+def cuts_table(
+    reader: HistoryReader,
+    request: int,
+    *,
+    topic: int,
+    every_bytes: int,
+    policy: Policy | None = None,
+) -> Inspected:
+    """Return keys of ``topic`` that ``policy`` sees, CUTS_MAX at most, in order.
+
+    About ``every_bytes`` of values lie between two.
+    """
+    keys = reader.cuts(topic, every_bytes=max(every_bytes, 1))
+    seen = (one for one in keys if policy is None or policy.sees_group(topic, group_of(one)))
+    rows = tuple((key.decode(),) for key in islice(seen, CUTS_MAX))
+    return Inspected(request=request, columns=("key",), rows=rows)
+
+
+def page(
+    reader: HistoryReader, scan: Scan, *, num_topics: int, policy: Policy | None = None
+) -> Scanned:
+    """Return the page that ``scan`` requests, of what ``policy`` sees.
+
+    Raises:
+        UsageError: there can be no such page.
+        HistoryGone: the version cannot be read again.
+    """
+    _check(reader, scan, num_topics=num_topics)
+    values, behind = _values(reader, scan, policy)
+    if scan.offset or (values and is_large(values[0])):
+        return _piece(scan, values, behind)
+    sent = _fitting(values)
+    if len(sent) < len(values):
+        behind = sent[-1].key
+    return Scanned(request=scan.request, entries=tuple(sent), after=behind, offset=0)
+
+
+def _values(reader: HistoryReader, scan: Scan, policy: Policy | None) -> tuple[list[Entry], bytes]:
+    """Return the next values that ``policy`` sees, and the key behind which more may be.
+
+    That key is seen, too: what is not seen is passed over until something is, or nothing is left.
+    """
+    after = scan.after
+    while True:
+        entries, behind = reader.page_at(
+            scan.topic,
+            scan.version,
+            after=after,
+            until=scan.until,
+            bytes_max=CHUNK_BYTES_MAX,
+        )
+        values = [entry for entry in entries if entry.kind == VALUE]
+        if policy is None:
+            return values, behind
+        values = list(policy.cut(scan.topic, values))
+        if values or not behind:
+            return values, values[-1].key if behind else b""
+        after = behind
+
+
+def _check(reader: HistoryReader, scan: Scan, *, num_topics: int) -> None:
+    if not is_topic(scan.topic, num_topics):
+        raise UsageError(f"topic {scan.topic}: there are {num_topics}, and the namespace")
+    if scan.after and scan.after.count(b"\0") < 2:
+        raise UsageError(f"key {scan.after[:64]!r} has no group")
+    reader.demand_epoch(scan.epoch)
+    newest = reader.versions().get(scan.topic, 0)
+    if scan.version > newest:
+        raise UsageError(f"topic {scan.topic} as of version {scan.version}: it is at {newest}")
+
+
+def _fitting(values: Sequence[Entry]) -> list[Entry]:
+    """Return the first of ``values``, as many as a frame may hold."""
+    sent: list[Entry] = []
+    left = CHUNK_BYTES_MAX
+    for entry in values:
+        left -= row_bytes(entry)
+        if sent and left < 0:
+            break
+        sent.append(entry)
+    return sent
+
+
+def _piece(scan: Scan, values: Sequence[Entry], behind: bytes) -> Scanned:
+    """Return the next piece of the first of ``values``; ``behind``: where these end, as of a page.
+
+    Raises:
+        UsageError: the first is not so large.
+    """
+    if not values or not is_large(values[0]) or scan.offset >= values[0].size:
+        raise UsageError(f"no value of {scan.offset} bytes follows key {scan.after[:64]!r}")
+    entry, end = values[0], scan.offset + PIECE_BYTES_MAX
+    piece = entry._replace(value=value_of(entry)[scan.offset : end])
+    if end < entry.size:
+        return Scanned(request=scan.request, entries=(piece,), after=scan.after, offset=end)
+    behind = entry.key if len(values) > 1 else behind
+    return Scanned(request=scan.request, entries=(piece,), after=behind, offset=0)

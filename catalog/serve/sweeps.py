@@ -1,0 +1,103 @@
+"""Sweeps: what is known of the files of tables, and that a change of them counts once.
+
+    Sweep of the present revision ──▶ kept, the next revision ──▶ data version raised if changed
+    Sweep of another revision ──▶ nothing: its sender compares again
+
+A sweep lists files, compares them with what is known here, and sends what differs with the revision
+that it has compared with. So of two sweeps that see one change one is kept, and a sweep that is
+sent again, because its answer was lost, is not.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ...topics.errors import NoSuchObject, UsageError
+from ...topics.objects.names import TableId, parse_table_name, table_name
+from ...topics.wire.messages import SOURCE_OVERWRITES, SOURCE_REPORTS, Cell, FileFacts, Sweep, Swept
+from ..model.tables import Namespace, Tables
+from ..model.versions import SweepRow
+
+PREFIX: Final = "files@"  # then db.table, and behind a second @ the partition that was the last
+COLUMNS: Final = ("revision", "partition", "fingerprint", "files", "bytes", "small", "newest_ms")
+ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
+NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
+
+
+class Sweeps:
+    """The revisions of all tables that were swept; ``take`` returns what the store lacks."""
+
+    def __init__(
+        self, namespace: Namespace, tables: Tables, *, known: Iterable[SweepRow] = ()
+    ) -> None:
+        """``known``: as stored."""
+        self._namespace = namespace
+        self._tables = tables
+        self._known = {row.table: (row.incarnation, row.revision) for row in known}
+        self._unstored: list[SweepRow] = []
+
+    def apply(self, sweep: Sweep, *, at_us: int) -> Swept:
+        """Keep what ``sweep`` has found, and raise the data version of its table if it changed.
+
+        Raises:
+            NoSuchObject: there is no such table (any more).
+            UsageError: a number is too large.
+        """
+        table = (sweep.db, sweep.table)
+        incarnation = self.incarnation(table)
+        if not incarnation:
+            raise NoSuchObject(table_name(*table))
+        known, revision = self._known.get(table, (0, 0))
+        revision = revision if known == incarnation else 0
+        if sweep.revision != revision:
+            return Swept(request=sweep.request, revision=revision, version=0, kept=False)
+        if any(max(_numbers(one)) > NUMBER_MAX for one in sweep.facts):
+            raise UsageError(f"a fact about files is above {NUMBER_MAX}")
+        version = 0
+        if sweep.changed:
+            source = SOURCE_OVERWRITES if sweep.overwritten else SOURCE_REPORTS
+            named = () if "" in sweep.changed else sweep.changed
+            _, version = self._tables.raise_data(
+                table, partitions=named, source=source, at_us=at_us
+            )
+        row = SweepRow(
+            table=table,
+            incarnation=incarnation,
+            revision=revision + 1,
+            anew=not revision,
+            facts=sweep.facts,
+            removed=sweep.removed,
+        )
+        self._known[table] = (incarnation, revision + 1)
+        self._unstored.append(row)
+        return Swept(request=sweep.request, revision=revision + 1, version=version, kept=True)
+
+    def incarnation(self, table: TableId) -> int:
+        """Return which ``table`` of that name there is now; 0: none."""
+        record = self._namespace.find(table)
+        return record.incarnation if record is not None else 0
+
+    def take(self) -> tuple[SweepRow, ...]:
+        """Remove and return what the store lacks."""
+        unstored, self._unstored = tuple(self._unstored), []
+        return unstored
+
+
+def parse_files(what: str) -> tuple[TableId, str | None] | None:
+    """Return table and last partition of ``files@db.table@last``; None if ``what`` is no such.
+
+    Raises:
+        UsageError: it names no table.
+    """
+    if not what.startswith(PREFIX):
+        return None
+    name, more, after = what.removeprefix(PREFIX).partition("@")
+    return parse_table_name(name), after if more else None
+
+
+def rows_of(revision: int, found: Iterable[FileFacts]) -> tuple[tuple[Cell, ...], ...]:
+    """Return the rows of COLUMNS for ``found``."""
+    return tuple((revision, one.partition, *_numbers(one)) for one in found)
+
+
+def _numbers(one: FileFacts) -> tuple[int, int, int, int, int]:
+    return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms

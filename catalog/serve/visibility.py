@@ -1,0 +1,73 @@
+"""Visibility: what catalogd keeps from a client whose key has databases.
+
+A table that its policy does not see is refused alike whether it exists or not, before anything is
+looked up. A claim about one is stale, as about a table that does not exist. A text of the metastore
+may name any table, so it is replaced.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from ...topics.objects.names import TableId, table_name
+from ...topics.policy import PROBLEM, Policy
+from ...topics.wire.messages import Cell, Claimed, Inspected, Pull, Refused, Validate
+from ...topics.wire.refusal import Refusal
+
+_NO_TABLE: Final = ""  # the name of no database and of no table
+_PLAIN: Final = {
+    Refusal.NO_EVENTS: PROBLEM,
+    Refusal.SOURCE: "the metastore does not answer",
+    Refusal.STARTING: "catalogd reads the names first",
+}
+"""What is said instead of the metastore's own words."""
+_FACTS: Final = frozenset(
+    (
+        *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),
+        *("metastore_silent_s", "topic", "version", "floor"),
+    )
+)
+"""The facts of catalogd that tell nothing of a database."""
+_TEXTS: Final = frozenset(("problem", "warning"))
+
+
+def fault(table: TableId, policy: Policy | None) -> str:
+    """Return why a client with ``policy`` may not read ``table``; empty if it may."""
+    if policy is None or policy.sees(table[0]):
+        return ""
+    return policy.refusal(table_name(*table))
+
+
+def without_claims(message: Pull | Validate, policy: Policy | None) -> Pull | Validate:
+    """Return ``message`` with claims about no table where ``policy`` does not see them."""
+    if policy is None or all(policy.sees(one.db) for one in message.claims):
+        return message
+    claims = tuple(_visible(one, policy) for one in message.claims)
+    return replace(message, claims=claims)
+
+
+def common(found: Inspected, policy: Policy | None) -> Inspected:
+    """Return the table of facts ``found`` with None for what ``policy`` does not see."""
+    if policy is None:
+        return found
+    rows: tuple[tuple[Cell, ...], ...]
+    if found.columns == ("name", "value"):
+        rows = tuple((name, _fact(str(name), value)) for name, value in found.rows)
+    else:
+        rows = tuple(tuple(map(_fact, found.columns, row)) for row in found.rows)
+    return replace(found, rows=rows)
+
+
+def plain(refused: Refused) -> Refused:
+    """Return ``refused`` without the words of the metastore."""
+    text = next((text for code, text in _PLAIN.items() if code == refused.code), refused.message)
+    return replace(refused, message=text)
+
+
+def _visible(claim: Claimed, policy: Policy) -> Claimed:
+    return claim if policy.sees(claim.db) else replace(claim, db=_NO_TABLE, table=_NO_TABLE)
+
+
+def _fact(name: str, value: Cell) -> Cell:
+    if name in _TEXTS:
+        return PROBLEM if value else ""
+    return value if name in _FACTS else None

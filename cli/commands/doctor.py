@@ -1,0 +1,53 @@
+"""The command that says what is wrong."""
+
+from dataclasses import asdict
+
+import click
+
+from ..exit_codes import DONE, FAILED
+from ..flags import OUTPUT, option, settings, statestores_option
+from ..output import Output
+
+
+@click.command(
+    context_settings=settings(ignore_unknown_options=True, allow_interspersed_args=False)
+)
+@option(
+    "role",
+    type=click.Choice(["driver", "catalogd", "hub"]),
+    default="driver",
+    help="What this machine is to run.",
+)
+@statestores_option("a driver's; catalogd has a flag of its own")
+@option(
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    help="How long each check may take; the application has longer.",
+)
+@OUTPUT
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def doctor(
+    command: tuple[str, ...], *, role: str, statestores: str, timeout_s: float, output: str
+) -> int:
+    """Check, in order, what usually goes wrong, and say what to do.
+
+    COMMAND follows two dashes: of a driver spark-submit or python with an application, which is
+    not run: a probe takes its place; of catalogd and the hub their own command, with its flags.
+
+    Each line is ok, warning, wrong, or not tried, if what it needs is wrong. The exit code is 1 if
+    something is wrong.
+    """
+    from ..doctor.checks import Verdict, examine  # other commands start without them
+    from ..doctor.roles import Given, checks_of
+
+    given = Given(statestores=statestores, command=command, timeout_s=timeout_s)
+    printed, found = Output(output), []
+    for finding in examine(checks_of(role, given), limit_s=timeout_s):
+        found.append(finding)
+        if output != "json":
+            printed.item({}, text=str(finding))
+    if output == "json":
+        rows = [{"check": one.check, **asdict(one.answer)} for one in found]
+        printed.document({"role": role, "checks": rows}, text="")
+    return FAILED if any(one.answer.verdict is Verdict.WRONG for one in found) else DONE

@@ -1,0 +1,87 @@
+"""The command ``topicast pipeline convert``."""
+
+from typing import Any
+
+import click
+
+from ....subscriber.pipeline.twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
+from ...flags import command
+from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+
+@command()
+@click.option("--from", "source", required=True, metavar="TABLE", help="The table to convert.")
+@click.option("--to", "target", required=True, metavar="TABLE", help="Its twin.")
+@click.option("--once", is_flag=True, help="Convert what differs and end; else follow changes.")
+@click.option("--where", metavar="SQL", help="Only partitions for which this holds.")
+@click.option("--location", help="Of a twin that is created; else its database's.")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="Of a twin that is created.",
+)
+@click.option(
+    "--target_file_mb",
+    type=click.IntRange(min=1),
+    default=TARGET_FILE_MB,
+    show_default=True,
+    help="About the size of the twin's files.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    default=BATCH,
+    show_default=True,
+    help="Partitions that one Spark job writes at most.",
+)
+@click.option(
+    "--keep_s",
+    type=click.FloatRange(min=0),
+    default=KEEP_S,
+    show_default=True,
+    help="How long files that were replaced stay, for queries that were planned before.",
+)
+@PIPELINE_OPTIONS
+def convert(
+    *,
+    source: str,
+    target: str,
+    once: bool,
+    where: str | None,
+    location: str | None,
+    file_format: str,
+    target_file_mb: int,
+    batch: int,
+    keep_s: float,
+    **given: Any,
+) -> int:
+    """Let each partition of a table appear in its twin, in Parquet or ORC, once and whole.
+
+    A partition is converted again when its files change. Only one convert into a twin runs at a
+    time, and what a killed one has left is made good by the next.
+    """
+    from ....subscriber.pipeline.convert import convert as run
+
+    frame = Frame(**given)
+    return run_pipeline(
+        "convert",
+        lambda spark, on_progress: run(
+            spark,
+            source,
+            target,
+            once=once,
+            where=where,
+            location=location,
+            file_format=file_format,
+            target_file_mb=target_file_mb,
+            batch=batch,
+            keep_s=keep_s,
+            dry_run=frame.dry_run,
+            statestores=frame.statestores,
+            on_progress=on_progress,
+        ),
+        frame,
+    )

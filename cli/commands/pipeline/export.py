@@ -1,0 +1,39 @@
+"""The command ``topicast pipeline export``."""
+
+from typing import Any
+
+import click
+
+from ...flags import command
+from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+
+@command()
+@click.argument("path")
+@click.option("--tables", default="*", metavar="PATTERN", help="Only of tables such as 'sales.*'.")
+@click.option(
+    "--changes_only", is_flag=True, help="Leave the catalog itself out, once a run has written it."
+)
+@PIPELINE_OPTIONS
+def export(path: str, *, tables: str, changes_only: bool, **given: Any) -> int:
+    """Write the catalog as Parquet below PATH, and what has changed since the last run.
+
+    PATH is a folder of any file system that Spark knows. What stands there: docs/pipelines.md.
+    """
+    from ....subscriber.pipeline.export import export as write
+
+    frame = Frame(**given)
+    return run_pipeline(
+        "export",
+        lambda spark, on_progress: write(
+            spark,
+            path,
+            statestores=frame.statestores,
+            tables=tables,
+            changes_only=changes_only,
+            dry_run=frame.dry_run,
+            on_progress=on_progress,
+        ),
+        frame,
+        metastore=False,
+    )

@@ -1,0 +1,78 @@
+"""The command ``topicast pipeline files``."""
+
+from typing import Any
+
+import click
+
+from ...flags import command
+from ...output import Output
+from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+
+@command("files")
+@click.argument("pattern", default="*")
+@click.option("--add_partitions", is_flag=True, help="Add folders that look like partitions.")
+@click.option(
+    "--small_mb",
+    type=click.IntRange(min=0),
+    default=32,
+    show_default=True,
+    help="A file below it is counted as small.",
+)
+@click.option(
+    "--max_requests_per_second",
+    type=click.FloatRange(min=0, min_open=True),
+    help="LIST requests, at most; else as fast as it goes.",
+)
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C with what changes.")
+@click.option(
+    "--sweep_every_s",
+    type=click.FloatRange(min=0),
+    default=600,
+    show_default=True,
+    help="In a watch the pause between two sweeps of all tables.",
+)
+@PIPELINE_OPTIONS
+def list_files(
+    pattern: str,
+    *,
+    add_partitions: bool,
+    small_mb: int,
+    max_requests_per_second: float | None,
+    watch: bool,
+    sweep_every_s: float,
+    **given: Any,
+) -> int:
+    """List the files of tables and partitions, and report what changed without an event.
+
+    PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). After
+    it attached drivers read files that somebody put under a table without a word. --dry-run counts
+    the LIST requests beforehand. With --watch a file that is added is found within a second where
+    folders have times (local disks, HDFS), and the tables are swept again and again.
+    """
+    from ....subscriber.pipeline.files import files
+    from ....subscriber.pipeline.sweep.sweeper import ignore_change
+
+    frame = Frame(**given)
+    output = Output(frame.output)
+
+    def show_change(name: str) -> None:
+        output.item({"changed": name}, text=f"changed: {name}")
+
+    return run_pipeline(
+        "files",
+        lambda spark, on_progress: files(
+            spark,
+            pattern,
+            add_partitions=add_partitions,
+            small_mb=small_mb,
+            max_requests_per_second=max_requests_per_second,
+            watch=watch,
+            sweep_every_s=sweep_every_s,
+            dry_run=frame.dry_run,
+            statestores=frame.statestores,
+            on_progress=on_progress,
+            on_change=show_change if watch else ignore_change,
+        ),
+        frame,
+    )

@@ -1,0 +1,179 @@
+"""The frame of every pipeline: its options, Spark, a line of progress, a report, Ctrl-C."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import click
+
+from ....topics.backports import Self
+from ....topics.errors import ConfigError
+from ...exit_codes import DONE, FAILED, INTERRUPTED
+from ...extras import require
+from ...flags import OUTPUT, options, statestores_option
+from ...output import Output, complain
+from ...signals import Handler, handled
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ....subscriber.pipeline.progress import OnProgress, Progress, Report
+
+LINE_S: Final = 10.0  # between two lines of progress where there is no terminal
+REWRITE_S: Final = 0.2  # between two of a terminal
+PROBLEMS_SHOWN_MAX: Final = 20  # the report has them all
+
+PIPELINE_OPTIONS: Final = options(
+    statestores_option(),
+    click.option("--master", help="Where Spark runs, as spark-submit has it; else its own."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A property of Spark."),
+    click.option("--packages", metavar="LIST", help="Packages that Spark fetches."),
+    click.option("--dry_run", is_flag=True, help="Change nothing; show what would be done."),
+    click.option("--report", metavar="FILE", help="Write a report to it, in JSON."),
+    OUTPUT,
+)
+"""The options that every pipeline has; the command hands them to ``Frame``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The values of ``PIPELINE_OPTIONS``."""
+
+    statestores: str
+    master: str | None
+    conf: tuple[str, ...]
+    packages: str | None
+    dry_run: bool
+    report: str | None
+    output: str
+
+
+Work = Callable[["SparkSession", "OnProgress"], "Report"]
+Sessions = Callable[..., AbstractContextManager["SparkSession"]]
+
+
+def run_pipeline(
+    name: str,
+    work: Work,
+    frame: Frame,
+    *,
+    metastore: bool = True,
+    sessions: Sessions | None = None,
+) -> int:
+    """Run ``work`` with a session of Spark, show how it gets on; return the exit code.
+
+    ``metastore``: Spark needs one. ``sessions`` starts Spark; None: as ``open_session`` does.
+
+    Raises:
+        ConfigError: a property is none, or the report cannot be written. Nothing was started.
+    """
+    require("pyspark")
+    from ....subscriber.pipeline.session import open_session
+
+    conf = _properties(frame.conf)
+    report = None if frame.report is None else _writable(Path(frame.report))
+    line = ProgressLine(sys.stderr)
+    started = (sessions or open_session)(
+        f"topicast pipeline {name}",
+        statestores=frame.statestores,
+        master=frame.master,
+        conf=conf,
+        packages=frame.packages,
+        metastore=metastore,
+    )
+    try:
+        with handled(_ended_by_sigterm()), started as spark, line:
+            done = work(spark, line.show)
+    except KeyboardInterrupt:
+        complain(f"interrupted{line.reached}: what is done stays; run it again for the rest")
+        return INTERRUPTED
+    if report is not None:
+        text = json.dumps(done.as_dict(), ensure_ascii=False, indent=2)
+        report.write_text(f"{text}\n", encoding="utf-8")
+    Output(frame.output).document(done.as_dict(), text=done.summary())
+    for problem in done.problems[:PROBLEMS_SHOWN_MAX]:
+        complain(problem)
+    if len(done.problems) > PROBLEMS_SHOWN_MAX:
+        complain(f"and {len(done.problems) - PROBLEMS_SHOWN_MAX} more: --report FILE has them all")
+    return FAILED if done.problems else DONE
+
+
+class ProgressLine:
+    """One line of progress: rewritten on a terminal, else a new one each LINE_S."""
+
+    def __init__(self, to: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._to = to
+        self._clock = clock
+        self._shown_at: float | None = None
+        self._last: Progress | None = None  # what was notified last, shown or not
+        self._shown: Progress | None = None  # the last that was shown
+        self._width = 0  # characters of the line on the terminal
+
+    @property
+    def reached(self) -> str:
+        """Where the run was when it ended, in words; empty if it had not begun."""
+        return "" if self._last is None else f" at {self._last}"
+
+    def show(self, progress: "Progress") -> None:
+        """Show where the run is, unless that was shown a moment ago."""
+        self._last = progress
+        pause_s = REWRITE_S if self._to.isatty() else LINE_S
+        now = self._clock()
+        if self._shown_at is None or now >= self._shown_at + pause_s:
+            self._shown_at = now
+            self._write(progress)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Show where the run was at its end."""
+        if self._last is not None and self._last != self._shown:
+            self._write(self._last)
+        if self._width:
+            self._to.write("\n")
+
+    def _write(self, progress: "Progress") -> None:
+        self._shown, text = progress, str(progress)
+        if self._to.isatty():
+            self._to.write(f"\r{text.ljust(self._width)}")
+            self._width = len(text)
+        else:
+            self._to.write(f"{text}\n")
+        self._to.flush()
+
+
+def _properties(given: tuple[str, ...]) -> Mapping[str, str]:
+    found = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            raise ConfigError("conf", one, "KEY=VALUE, as spark-submit has it")
+        found[key] = value
+    return found
+
+
+def _writable(path: Path) -> Path:
+    """Return ``path``; it is created if it does not exist, so that a wrong one is known at once."""
+    try:
+        with path.open("a", encoding="utf-8"):
+            return path
+    except OSError as error:
+        allowed = f"a file that can be written ({error.strerror})"
+        raise ConfigError("report", str(path), allowed) from error
+
+
+def _ended_by_sigterm() -> Mapping[signal.Signals, Handler]:
+    """Return what SIGTERM does: the same as Ctrl-C, so that Spark is stopped and state is kept."""
+
+    def interrupt(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    return {signal.SIGTERM: interrupt}

@@ -1,0 +1,1 @@
+"""What usually goes wrong, checked in order: each check says what to do next."""

@@ -1,0 +1,105 @@
+"""Checks: run one after the other, each for a limited time; what needs a failed one is not tried.
+
+Check ──run──▶ Answer ──▶ Finding: ok, warning, wrong; or not tried
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...topics.backports import StrEnum
+from ...topics.errors import TopicastError
+
+DEFECT: Final = "is this a defect of Topicast? report it with this line"
+
+
+class Verdict(StrEnum):
+    """What a check has come to."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a check. ``next_step``: what to do; empty where nothing is to be done."""
+
+    verdict: Verdict
+    finding: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of the check ``check``."""
+
+    check: str
+    answer: Answer
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        texts = filter(None, (self.answer.finding, self.answer.next_step))
+        return f"{self.answer.verdict:<11}{self.check:<15}{'; '.join(texts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``run`` answers, or raises TopicastError, whose text says what to do.
+
+    ``after``: checks without which it means nothing. ``limit_s``: None is that of all checks.
+    """
+
+    name: str
+    run: Callable[[], Answer]
+    after: tuple[str, ...] = ()
+    limit_s: float | None = None
+
+
+def ok(finding: str) -> Answer:
+    """Return that all is well."""
+    return Answer(Verdict.OK, finding)
+
+
+def warning(finding: str, next_step: str) -> Answer:
+    """Return that something may be meant, or may go wrong later."""
+    return Answer(Verdict.WARNING, finding, next_step)
+
+
+def wrong(finding: str, next_step: str = "") -> Answer:
+    """Return that something does not work."""
+    return Answer(Verdict.WRONG, finding, next_step)
+
+
+def examine(checks: Sequence[Check], *, limit_s: float) -> Iterator[Finding]:
+    """Yield what each of ``checks`` finds, in their order; none takes longer than its limit."""
+    failed: set[str] = set()
+    for check in checks:
+        missing = [name for name in check.after if name in failed]
+        if missing:
+            answer = Answer(Verdict.NOT_TRIED, f"it needs: {missing[0]}")
+        else:
+            answer = _bounded(check.run, check.limit_s or limit_s)
+        if answer.verdict in (Verdict.WRONG, Verdict.NOT_TRIED):
+            failed.add(check.name)
+        yield Finding(check.name, answer)
+
+
+def _bounded(run: Callable[[], Answer], limit_s: float) -> Answer:
+    """Return the answer of ``run``; a thread that is not back in time is left behind."""
+    answers: list[Answer] = []
+
+    def work() -> None:
+        try:
+            answers.append(run())
+        except TopicastError as error:
+            answers.append(wrong(str(error)))
+        except Exception as error:  # noqa: BLE001 - the top of a thread; the other checks go on
+            answers.append(wrong(f"{type(error).__name__}: {error}", DEFECT))
+
+    thread = threading.Thread(target=work, name="topicast-doctor", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    return next(iter(answers), wrong(f"no end within {limit_s:g} s", "see --timeout_s"))

@@ -1,0 +1,128 @@
+"""Metastore: checks of the metastore that a catalogd with these settings would follow."""
+
+import time
+from contextlib import closing
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from ...catalog.ingest.poller import LISTENER_SETTING
+from ...catalog.metastore.addresses import Addresses
+from ...catalog.metastore.hive_site import MetastoreClient
+from ...topics.errors import SourceError
+from ...topics.objects.thrift import fields, read_int
+from .checks import Answer, ok, warning, wrong
+from .servers import SET_CLOCKS
+
+if TYPE_CHECKING:
+    from ...catalog.metastore.hms import Hms
+
+EVENTS_MAX: Final = 1
+TABLES_MAX: Final = 500  # that are looked at; 100 a call
+TABLES_OF_DATABASE_MAX: Final = 100
+APART_S: Final = 5.0  # of the clocks of two servers of one metastore
+KEPT_S: Final = 3600.0  # a metastore keeps events for a day, and hardly anywhere for less than this
+LOOK_AT: Final = (
+    "start it there, or correct catalogd's flags for its address and login: "
+    "--hive_site=/etc/hive/conf/hive-site.xml, or --hive_metastore_uris and --hive_metastore_auth"
+)
+CREATED: Final = 4  # its field in the Thrift struct of a table
+
+
+class MetastoreChecks:
+    """One metastore; each check makes a connection of its own."""
+
+    def __init__(self) -> None:
+        self.client: MetastoreClient | None = None  # set once the settings are read
+        self._event_s = 0.0  # when the newest event was recorded, by the metastore's clock
+
+    def reachable(self) -> Answer:
+        """List the databases."""
+        try:
+            with self._connected() as hms:
+                return ok(f"{self._uris()}: {len(hms.databases())} databases")
+        except SourceError as error:
+            return wrong(str(error), LOOK_AT)
+
+    def events_on(self) -> Answer:
+        """Look whether a listener records events."""
+        with self._connected() as hms:
+            records = hms.records_events()
+        if records is False:
+            return wrong("the metastore records no events, so no change arrives", LISTENER_SETTING)
+        if records is None:
+            return warning("it does not say whether it records events", LISTENER_SETTING)
+        return ok("a listener records events")
+
+    def rights(self) -> Answer:
+        """Read the id of the newest event, and that event; look for a table that came after it.
+
+        Raises:
+            SourceError: this user may not; says how to allow it.
+        """
+        with self._connected() as hms:
+            newest = hms.current_event_id()
+            events = hms.events_after(max(newest - 1, 0), events_max=EVENTS_MAX)
+            table, created_s = _newest_table(hms)
+        event_s = events[-1].at_s if events else time.time() - KEPT_S
+        self._event_s = event_s
+        if created_s > event_s + APART_S:
+            event = f"{newest}, of {_utc(event_s)}" if events else f"{newest}, is no longer kept"
+            return wrong(
+                f"the id does not move: table {table} was created at {_utc(created_s)}, and the "
+                f"newest event, {event}",
+                f"{LISTENER_SETTING}, and so on each server of this metastore; then create a "
+                "table: the id must grow",
+            )
+        if newest == 0:
+            return warning(
+                "the notification API answers; no event was ever recorded",
+                "create a table, and look whether the id grows",
+            )
+        of = f", of {_utc(event_s)}" if events else ""
+        return ok(f"the notification API answers; the newest event is {newest}{of}")
+
+    def clocks(self) -> Answer:
+        """Compare this machine's clock with the time of the newest event.
+
+        A clock that is behind the metastore's is found as soon as something was just changed there;
+        one that is ahead looks as a metastore in which nothing happens.
+        """
+        behind_s = self._event_s - time.time()
+        if behind_s > APART_S:
+            return wrong(
+                f"the newest event was recorded {behind_s:.0f} s after what is now on this machine",
+                SET_CLOCKS,
+            )
+        return ok("this machine's is not behind that of the newest event")
+
+    def _uris(self) -> str:
+        assert self.client is not None, "the settings were read"
+        return self.client.uris
+
+    def _connected(self) -> "closing[Hms]":
+        from ...catalog.metastore.hms import Hms
+
+        assert self.client is not None, "the settings were read"
+        addresses = Addresses(self.client.uris, tls=self.client.tls, login=self.client.login)
+        return closing(Hms(addresses, timeout_s=self.client.timeout_s))
+
+
+def _newest_table(hms: "Hms") -> tuple[str, int]:
+    """Return the newest of some tables, and when it was created, by the metastore's clock.
+
+    The structs are read of TABLES_MAX at most, of each database's first ones; none: the time is 0.
+    """
+    created, left = {"": 0}, TABLES_MAX
+    for db in hms.databases():
+        names = [name for name, _ in hms.table_names(db)][: min(left, TABLES_OF_DATABASE_MAX)]
+        for name, struct in hms.tables(db, names).items():
+            times = [read_int(struct, one) for one in fields(struct) if one.id == CREATED]
+            created[f"{db}.{name}"] = max(times, default=0)
+        left -= max(len(names), 1)
+        if left <= 0:
+            break
+    return max(created.items(), key=itemgetter(1))
+
+
+def _utc(at_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_s))

@@ -1,0 +1,161 @@
+"""Servers: checks of the hub and of catalogd, by the requests that every client sends."""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from ... import __version__
+from ...topics.errors import LinkError, VersionMismatch
+from ...topics.keys.credential import Credential
+from ...topics.link import Handshake, Link
+from ...topics.settings import Address
+from ...topics.wire import header
+from ..operator import Operator, facts_of
+from .checks import Answer, ok, warning, wrong
+
+APART_S: Final = 5.0  # of two clocks; fresh reads do not depend on them
+SET_CLOCKS: Final = (
+    "set the clocks of all machines: timedatectl set-ntp true (else times in the change history "
+    "are wrong, and Kerberos refuses clocks that are 300 s apart)"
+)
+SAME_RELEASE: Final = (
+    f"this is release {__version__}: look at the hub's machine which one it has, topicast "
+    "--version, and install the newer one on both: pip install 'topicast==RELEASE'"
+)
+UPGRADE: Final = (
+    "releases work together, and what only the newer one has is missing; upgrade hubs, then "
+    "catalogd, then drivers: docs/deploy.md"
+)
+LOOK_S: Final = 0.1  # between two looks at a handshake
+PROBE: Final = "probe"
+
+
+class Servers:
+    """One hub and its catalogd, as a client with ``credential`` meets them."""
+
+    def __init__(self, addresses: tuple[Address, ...], *, timeout_s: float) -> None:
+        """Take the hubs, and how long each answer is waited for."""
+        self.credential: Credential | None = None  # set once the key file is read
+        self._addresses = addresses
+        self._timeout_s = timeout_s
+        self._catalog: dict[str, Any] = {}  # catalogd's facts, once it has answered
+
+    def hub(self) -> Answer:
+        """Have each hub take the key, and one of them answer.
+
+        Raises:
+            LinkError: one does not.
+        """
+        assert self.credential is not None, "the key file was read"
+        admitted(self.credential, self._addresses, timeout_s=self._timeout_s)
+        try:
+            with self._visit() as visit:
+                begin = time.monotonic()
+                visit.hub("status")
+                took_ms = (time.monotonic() - begin) * 1000
+                return ok(f"the statestored at {visit.address} answers in {took_ms:.1f} ms")
+        except LinkError as error:
+            if isinstance(error.__cause__, VersionMismatch):
+                return wrong(str(error), SAME_RELEASE)
+            raise
+
+    def data(self) -> Answer:
+        """Connect to where the hub sends its data."""
+        with self._visit() as visit:
+            visit.reach_data()
+            return ok(f"{visit.welcome.data_address} is reached")
+
+    def catalogd(self) -> Answer:
+        """Have catalogd answer, at the address that the hub gives for it."""
+        with self._visit() as visit:
+            self._catalog = facts_of(visit.catalog("status"))
+            problem = self._catalog["problem"]
+            if problem and "metastore" not in problem:
+                return wrong(f"catalogd at {visit.welcome.catalog_address}: {problem}")
+            return ok(f"catalogd at {visit.welcome.catalog_address} answers")
+
+    def metastore(self) -> Answer:
+        """Say what catalogd has to say of its metastore."""
+        problem, doubt = self._catalog["problem"], self._catalog["warning"]
+        if problem:
+            return wrong(f"catalogd says: {problem}")
+        if doubt:
+            return warning(f"catalogd says: {doubt}", "topicast doctor --role catalogd, there")
+        return ok(f"catalogd has applied event {self._catalog['watermark']}")
+
+    def versions(self) -> Answer:
+        """Compare the protocol, and the releases that this machine, the hub and catalogd have."""
+        with self._visit() as visit:
+            spoken = visit.welcome.protocol
+            releases = {"statestored": facts_of(visit.hub("status")).get("release")}
+        if spoken != header.PROTOCOL:
+            return warning(
+                f"protocol {spoken} is spoken, {header.PROTOCOL} is known here",
+                SAME_RELEASE,
+            )
+        if self._catalog:
+            releases["catalogd"] = self._catalog.get("release")
+        others = [
+            f"{it} has {has or 'an older one'}"
+            for it, has in releases.items()
+            if has != __version__
+        ]
+        if others:
+            return warning(f"this is release {__version__}, {', '.join(others)}", UPGRADE)
+        return ok(
+            f"protocol {spoken}; {', '.join(releases)} and this machine have release {__version__}"
+        )
+
+    def clocks(self) -> Answer:
+        """Compare this machine's clock with the hub's, and with when catalogd's store was made."""
+        with self._visit() as visit:
+            ahead_s = visit.clock_ahead_s()
+            store_s = visit.welcome.epoch / 1e6 - time.time()
+            hub = f"the statestored at {visit.address}"
+        if abs(ahead_s) > APART_S:
+            way = "ahead of" if ahead_s > 0 else "behind"
+            return wrong(f"this machine's clock is {abs(ahead_s):.0f} s {way} {hub}'s", SET_CLOCKS)
+        if store_s > APART_S:
+            return wrong(
+                f"catalogd's store was made {store_s:.0f} s after what is now on this machine, "
+                f"whose clock agrees with {hub}'s",
+                SET_CLOCKS,
+            )
+        return ok(f"this machine's is within {APART_S:g} s of that of {hub}")
+
+    def _visit(self) -> Operator:
+        return Operator(self._addresses, timeout_s=self._timeout_s, credential=self.credential)
+
+
+def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s: float) -> Answer:
+    """Have each hub take the key of a daemon; nothing is said to the hub.
+
+    Raises:
+        LinkError: one does not, or is not reached.
+    """
+    with closing(Link(credential.pair)) as link:
+        for address in addresses:
+            link.connect_dealer(PROBE, str(address), credential.hub_keys(str(address)))
+            state = _handshake(link, timeout_s)
+            if state in (Handshake.NONE, Handshake.UNREACHED):
+                raise LinkError(
+                    f"what listens at {address} is no statestored, or hangs: look at its log "
+                    "on that host, journalctl -u statestored"
+                )
+            if state is not Handshake.DONE:
+                raise LinkError(
+                    f"the statestored at {address}: key {credential.name} {state.value}; "
+                    "its key file and this one must be of the same catalogd, whose clients "
+                    "topicast keys list shows"
+                )
+            link.disconnect(PROBE)
+    return ok(f"every statestored admits the key {credential.name}")
+
+
+def _handshake(link: Link, timeout_s: float) -> Handshake:
+    """Wait until the handshake has ended; return how, or that it has not."""
+    deadline = time.monotonic() + timeout_s
+    while (state := link.handshake(PROBE)) is not Handshake.DONE and time.monotonic() < deadline:
+        link.poll(LOOK_S)
+    return state

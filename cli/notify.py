@@ -1,0 +1,27 @@
+"""Notify: tells the service manager that a daemon is ready, as systemd's sd_notify does."""
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+SOCKET: Final = "NOTIFY_SOCKET"  # whoever started us waits there, if it is set
+READY: Final = b"READY=1"
+
+log = logging.getLogger(__name__)
+
+
+def notify_ready(environ: Mapping[str, str] = os.environ) -> None:
+    """Say that this process serves, to whoever started it and waits for that."""
+    address = environ.get(SOCKET, "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # an abstract one has no file
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.connect(address)
+            manager.send(READY)
+    except OSError as error:
+        log.warning("readiness not notified: %s=%s error=%s", SOCKET, address, error)

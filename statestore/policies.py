@@ -1,0 +1,185 @@
+"""Policies: what the readers whose key has databases are sent instead of whole topics.
+
+    a delta ──▶ every unrestricted subscriber, as it is
+        └─cut once for each policy and level that somebody follows──▶ the readers of that policy
+
+A frame for them begins with the number that their policy has here, so that no other reader's
+prefix fits it; nor does a prefix of theirs fit the frames of others. Without such
+readers a delta costs two look-ups.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from ..topics.keys.clients import Client
+from ..topics.policy import Policy
+from ..topics.topic import FULL, LEVELS, NONE, NUM_TOPICS_MAX, Topic, is_topic
+from ..topics.wire.codec import encode
+from ..topics.wire.header import (
+    BARRIER_PREFIX,
+    HEARTBEAT_PREFIX,
+    NONCE_BYTES,
+    policy_bits,
+    policy_lead,
+    prefix,
+)
+from ..topics.wire.messages import Delta, Heartbeat
+from .stub_deltas import minimal
+
+POLICIES_MAX: Final = (1 << 16) - 1  # that one process can number; number 0 is of all of them
+EVERY: Final = 0
+SIZED_MAX: Final = 3000  # entries of topics that are sized in one go: 2 ms at most
+
+Stream = tuple[Policy, int]
+"""What readers follow of a topic: their policy, and the level."""
+
+
+class Policies:
+    """The policies of one hub's readers: their numbers, their streams, their sizes of topics."""
+
+    def __init__(self, followed: Callable[[int], Iterable[Stream]]) -> None:
+        """``followed`` returns the streams of a topic that members follow."""
+        self._followed = followed
+        self._numbers: dict[Policy, int] = {}  # never given anew: a connection may have had it
+        self._subscribed: dict[int, dict[Stream, None]] = {}
+        """By topic: the streams that were subscribed to, before their subscribers join."""
+        self._sizes: dict[tuple[Policy, int], tuple[int, int, int, int]] = {}
+        """By policy and topic: its epoch, version and floor, and its bytes at FULL as of these."""
+        self._to_size: Iterator[tuple[Policy, int, Topic]] = iter(())  # what is left of a round
+
+    @property
+    def any(self) -> bool:
+        """Whether a reader with a policy has subscribed to anything yet."""
+        return bool(self._numbers)
+
+    def features(self, policy: Policy | None) -> int:
+        """Return the bits of a Welcome that tell a reader which policy it is served by."""
+        if policy is None:
+            return 0
+        return policy_bits(self._number(policy) or EVERY, policy.digest)
+
+    def prefixes_for(self, client: Client | None, asked: bytes) -> tuple[bytes, ...]:
+        """Return the prefixes that ``client``, None if unknown, receives for one it ``asked``."""
+        if client is None:
+            return ()
+        if client.policy is None or _is_barrier(asked):
+            return (asked,)
+        number = self._number(client.policy)
+        if number is None:
+            return ()
+        if asked == HEARTBEAT_PREFIX:
+            return policy_lead(EVERY) + asked, policy_lead(number) + asked
+        return (policy_lead(number) + asked,) if _account(asked) else ()
+
+    def subscribe(self, policy: Policy, prefixed: bytes) -> None:
+        """Publish what a reader with ``policy`` subscribed to."""
+        account = _account(prefixed)
+        if account is not None:
+            topic, level = account
+            self._subscribed.setdefault(topic, {})[policy, level] = None
+
+    def unsubscribe(self, prefixed: bytes) -> None:
+        """Publish for members alone what some reader has unsubscribed."""
+        account = _account(prefixed)
+        if account is not None:
+            topic, level = account
+            of_topic = self._subscribed.get(topic, {})
+            for stream in [one for one in of_topic if one[1] == level]:
+                del of_topic[stream]
+
+    def deltas(self, delta: Delta) -> tuple[bytes, ...]:
+        """Return the frames of ``delta``, which is at FULL, for all who follow less of it."""
+        frames = []
+        cut: dict[Policy, Delta] = {}
+        for policy, level in self._streams(delta.topic):
+            if policy not in cut:
+                cut[policy] = replace(delta, entries=policy.cut(delta.topic, delta.entries))
+            one = cut[policy] if level == FULL else minimal(cut[policy])
+            number = self._number(policy)
+            if number is not None:
+                frames.append(policy_lead(number) + encode(one))
+        return tuple(frames)
+
+    def has_streams(self, topic: int) -> bool:
+        """Return whether ``deltas`` of ``topic`` would return anything."""
+        return bool(self._subscribed.get(topic) or self._followed(topic))
+
+    def heartbeats(
+        self, heartbeat: Heartbeat, topics: Mapping[int, Topic], policies: Iterable[Policy]
+    ) -> tuple[bytes, ...]:
+        """Return the frames of ``heartbeat`` for readers with a policy, ``policies`` of members.
+
+        No total of a topic is in them. Now and then each policy has its own, with the sizes of
+        what it may see, once all of them are known.
+        """
+        whole = encode(replace(heartbeat, sizes=()))
+        if not heartbeat.sizes:
+            return (policy_lead(EVERY) + whole,)
+        sized = {policy: self._known_sizes(policy, topics) for policy in policies}
+        return policy_lead(EVERY) + whole, *(
+            policy_lead(number) + encode(replace(heartbeat, sizes=sizes))
+            for policy, sizes in sized.items()
+            if sizes and (number := self._number(policy)) is not None
+        )
+
+    def held_bytes(self, policy: Policy, number: int, topic: Topic) -> int:
+        """Return the bytes at FULL of what ``policy`` sees of topic ``number``."""
+        as_of = (topic.epoch, topic.version, topic.floor)
+        *known, size = self._sizes.get((policy, number), (-1, -1, -1, 0))
+        if tuple(known) == as_of:
+            return size
+        size = topic.held_bytes_of(lambda group: policy.sees_group(number, group))
+        self._sizes[policy, number] = (*as_of, size)
+        return size
+
+    def renew_sizes(self, topics: Mapping[int, Topic], policies: Iterable[Policy]) -> None:
+        """Size some topics for the ``policies`` of members; after some calls all of them."""
+        left = SIZED_MAX
+        while left > 0:
+            one = next(self._to_size, None)
+            if one is None:
+                self._begin_sizing(topics, tuple(policies))
+                return
+            policy, number, topic = one
+            self.held_bytes(policy, number, topic)
+            left -= 1 + len(topic)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert EVERY not in self._numbers.values()
+        assert len(set(self._numbers.values())) == len(self._numbers) <= POLICIES_MAX
+
+    def _begin_sizing(self, topics: Mapping[int, Topic], policies: Collection[Policy]) -> None:
+        """Begin a round, without the policies that no member has any more."""
+        known = self._sizes.items()
+        self._sizes = {key: size for key, size in known if key[0] in policies}
+        topics = dict(topics)
+        self._to_size = ((one, number, topics[number]) for one in policies for number in topics)
+
+    def _streams(self, topic: int) -> dict[Stream, None]:
+        return {**self._subscribed.get(topic, {}), **dict.fromkeys(self._followed(topic))}
+
+    def _number(self, policy: Policy) -> int | None:
+        """Return the number of ``policy`` here; None: none is left, and it is sent nothing."""
+        number = self._numbers.get(policy)
+        if number is None and len(self._numbers) < POLICIES_MAX:
+            number = self._numbers[policy] = len(self._numbers) + 1
+        return number
+
+    def _known_sizes(self, policy: Policy, topics: Mapping[int, Topic]) -> tuple[int, ...]:
+        """Return the size of each topic, some of them perhaps not the newest; empty: not known."""
+        found = [self._sizes.get((policy, number)) for number in topics]
+        return tuple(one[-1] for one in found if one is not None) if all(found) else ()
+
+
+def _is_barrier(prefixed: bytes) -> bool:
+    return prefixed[:-NONCE_BYTES] == BARRIER_PREFIX
+
+
+def _account(prefixed: bytes) -> tuple[int, int] | None:
+    """Return the topic and the level that are subscribed to by ``prefixed``; None: neither."""
+    topic, level = int.from_bytes(prefixed[1:3], "big"), int.from_bytes(prefixed[3:4], "big")
+    if not is_topic(topic, NUM_TOPICS_MAX) or level == NONE or level >= len(LEVELS):
+        return None
+    return (topic, level) if prefixed == prefix(topic, level) else None

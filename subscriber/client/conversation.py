@@ -1,0 +1,280 @@
+"""Conversation: requests to one server, and its answers, for those who wait for each.
+
+A subscriber does not talk like this: it has many requests open, and a thread that waits for none.
+"""
+
+import secrets
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Final, TypeVar
+
+from ...topics import wire
+from ...topics.errors import (
+    AuthRefused,
+    HistoryGone,
+    LeaseHeld,
+    LinkError,
+    NoSuchObject,
+    NotReady,
+    NotVisible,
+    SourceError,
+    TopicastError,
+    UsageError,
+    WireError,
+)
+from ...topics.keys.credential import Credential, PublicKeys
+from ...topics.link import Handshake, Link
+from ...topics.settings import Address
+from ...topics.wire import header
+from ...topics.wire.messages import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    OPERATOR,
+    READER,
+    Bye,
+    Hello,
+    Inspect,
+    Inspected,
+    Message,
+    Refused,
+    Welcome,
+)
+from ...topics.wire.refusal import Refusal
+
+READERS_MAX: Final = 128  # requests at once: a hub keeps 256 of all operators
+HUB: Final = "hub"
+CATALOG: Final = "catalog"
+ADD: Final = "get a key file where catalogd's keys are: topicast keys add NAME --role ROLE"
+
+M = TypeVar("M")
+
+
+class Conversation:
+    """One connected socket of ``link``; requests have numbers from 1."""
+
+    def __init__(
+        self, link: Link, name: str, *, where: str, client: str, refused_s: float = 0.0
+    ) -> None:
+        """``name``: of the socket. Errors call the server ``where`` and this process ``client``.
+
+        ``refused_s``: for so long the server may refuse our key before that is an error.
+        """
+        self.where = where
+        self._link = link
+        self._name = name
+        self._client = client
+        self._refused_s = refused_s
+        self._refused_at: float | None = None  # since when the server does, in monotonic time
+        self._request = 0
+        self._received: deque[bytes] = deque()  # frames that nobody has waited for yet
+
+    def send(self, message: Message) -> None:
+        """Send ``message``."""
+        self._link.send(self._name, wire.encode(message))
+
+    def leave(self) -> None:
+        """End a registration: the hub lists this client no longer."""
+        with suppress(LinkError):
+            self.send(Bye(reason="closed"))
+
+    def next_request(self) -> int:
+        """Return the number of the next request."""
+        self._request += 1
+        return self._request
+
+    def ask(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
+        """Send what ``make`` returns for the number of a request; return its answer.
+
+        Raises:
+            NotReady: no answer in time.
+            AuthRefused: the server does not admit our key, or has another one than is known here.
+            TopicastError: it refused; see ``error_of``.
+        """
+        self.send(make(self.next_request()))
+        return self.receive(kind, timeout_s=timeout_s)
+
+    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
+        """Return the table of facts ``what``; raises as ``ask``."""
+
+        def make(request: int) -> Inspect:
+            return Inspect(request=request, what=what)
+
+        return self.ask(make, Inspected, timeout_s=timeout_s)
+
+    def inspect_readers(
+        self, what: str, registrations: Sequence[str], *, timeout_s: float
+    ) -> dict[str, Inspected | TopicastError]:
+        """Return the table ``what`` of each reader of this hub, or its refusal.
+
+        Readers that are silent until ``timeout_s`` have none.
+        """
+        found: dict[str, Inspected | TopicastError] = {}
+        for begin in range(0, len(registrations), READERS_MAX):
+            some = registrations[begin : begin + READERS_MAX]
+            found |= self._inspect_readers(what, some, timeout_s=timeout_s)
+        return found
+
+    def _inspect_readers(
+        self, what: str, registrations: Sequence[str], *, timeout_s: float
+    ) -> dict[str, Inspected | TopicastError]:
+        open_: dict[int, str] = {}
+        for registration in registrations:
+            request = self.next_request()
+            open_[request] = registration
+            self.send(Inspect(request=request, what=f"{what}@{registration}"))
+        found: dict[str, Inspected | TopicastError] = {}
+        deadline = time.monotonic() + timeout_s
+        while open_ and (left_s := deadline - time.monotonic()) > 0:
+            for received in self._link.poll(left_s):
+                answer = self.read(received.frame) if received.name == self._name else None
+                if isinstance(answer, Inspected | Refused) and answer.request in open_:
+                    reader = open_.pop(answer.request)
+                    found[reader] = (
+                        error_of(answer, reader) if isinstance(answer, Refused) else answer
+                    )
+        return found
+
+    def receive(self, kind: type[M], *, timeout_s: float) -> M:
+        """Return the next message of ``kind``; skip other messages. Raises as ``ask``."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            while self._received:
+                message = self.read(self._received.popleft())
+                if self._is_late(message):
+                    continue
+                if isinstance(message, Refused):
+                    raise error_of(message, self.where)
+                if isinstance(message, kind):
+                    return message
+            if (left_s := deadline - time.monotonic()) <= 0:
+                break
+            frames = self._link.poll(left_s)
+            self._received.extend(one.frame for one in frames if one.name == self._name)
+            if self._received:
+                continue
+            self._check_admitted()
+        if self._link.handshake(self._name) is Handshake.FAILED:
+            text = f"{self.where} has another key than {self._client} knows: {ADD}"
+            raise AuthRefused(text)
+        raise NotReady(f"{self.where} did not answer within {timeout_s:g} s")
+
+    def _check_admitted(self) -> None:
+        """Raise AuthRefused if the server has refused our key for longer than it may."""
+        if self._link.handshake(self._name) is not Handshake.REFUSED:
+            self._refused_at = None
+            return
+        now = time.monotonic()
+        if self._refused_at is None:
+            self._refused_at = now
+        if now - self._refused_at >= self._refused_s:
+            raise AuthRefused(f"{self.where} does not admit {self._client}: {ADD}")
+
+    def read(self, frame: bytes) -> Message:
+        """Return the message in ``frame``; raises LinkError if there is none."""
+        try:
+            return wire.decode(frame)
+        except WireError as error:
+            raise LinkError(f"{self.where} does not speak our protocol: {error}") from error
+
+    def _is_late(self, message: Message | None) -> bool:
+        """Return whether it answers a request that has timed out; a refusal may name none."""
+        return getattr(message, "request", 0) not in (0, self._request)
+
+
+@contextmanager
+def connected(
+    link: Link,
+    name: str,
+    *,
+    address: str,
+    servers: PublicKeys,
+    where: str,
+    client: str,
+    refused_s: float = 0.0,
+) -> Iterator[Conversation]:
+    """Connect the socket ``name`` to the server that has one of these keys, until the end."""
+    link.connect_dealer(name, address, servers)
+    try:
+        yield Conversation(link, name, where=where, client=client, refused_s=refused_s)
+    finally:
+        link.disconnect(name)
+
+
+def greet(
+    link: Link,
+    hubs: Sequence[Address],
+    credential: Credential,
+    *,
+    timeout_s: float,
+    reads_bulk: bool = False,
+) -> tuple[Address, Conversation, Welcome]:
+    """Register as an operator with the first of ``hubs`` that answers; its socket stays ``HUB``.
+
+    ``reads_bulk``: as a reader that requests catch-ups only.
+
+    Raises:
+        LinkError: none did.
+        AuthRefused: one does not admit the key.
+    """
+    for address in hubs:
+        link.connect_dealer(HUB, str(address), credential.hub_keys(str(address)))
+        hub = Conversation(link, HUB, where=f"statestored at {address}", client=credential.name)
+        hub.send(_hello(reads_bulk=reads_bulk))
+        try:
+            return address, hub, hub.receive(Welcome, timeout_s=timeout_s)
+        except NotReady:
+            link.disconnect(HUB)
+    tried = ", ".join(map(str, hubs))
+    raise LinkError(
+        f"no statestored answers at {tried}: start one, or name others with --statestores"
+    )
+
+
+def catalogd_behind(
+    link: Link, welcome: Welcome, credential: Credential, *, hub: Address
+) -> AbstractContextManager[Conversation]:
+    """Connect to the catalogd that ``hub`` names in its ``welcome``, as ``connected``.
+
+    Raises:
+        LinkError: it names none.
+    """
+    where = welcome.catalog_address
+    if not where:
+        text = f"the statestored at {hub} has no catalogd: start one with"
+        raise LinkError(f"{text} catalogd --statestores={hub}")
+    servers, client = credential.catalogd_keys, credential.name
+    return connected(link, CATALOG, address=where, servers=servers, where=where, client=client)
+
+
+def _hello(*, reads_bulk: bool) -> Hello:
+    return Hello(
+        role=READER if reads_bulk else OPERATOR,
+        channel=BULK_CHANNEL if reads_bulk else CONTROL_CHANNEL,
+        name=f"topicast@{socket.gethostname()}",
+        registration=secrets.token_bytes(16),
+        protocol_min=header.PROTOCOL_MIN,
+        protocol_max=header.PROTOCOL,
+        features=header.FEATURES,
+    )
+
+
+def error_of(refused: Refused, where: str) -> TopicastError:
+    """Return the error that a refusal stands for."""
+    match refused.code:
+        case Refusal.NO_OBJECT:
+            return NoSuchObject(refused.message.removeprefix("no such object: "))
+        case Refusal.NOT_VISIBLE:
+            return NotVisible(refused.message.partition(" ")[0], refused.message)
+        case Refusal.SOURCE:
+            return SourceError(refused.message)
+        case Refusal.HELD:
+            return LeaseHeld(refused.message)
+        case Refusal.GONE:
+            return HistoryGone(refused.message)
+        case _ if refused.retry_ms:
+            return LinkError(f"{where} is not ready: {refused.message}")
+        case _:
+            return UsageError(f"{where} refused: {refused.message}")

@@ -1,0 +1,76 @@
+"""Conditions: what a query demands of the names of databases and tables, as Spark pushes it down.
+
+WHERE db = 'sales' AND table LIKE 'o%'  ──▶  db is one of sales, table begins with o
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...topics.objects.names import TableId
+
+COLUMNS: Final = ("db", "table")
+NAMED_MAX: Final = 1000  # tables that are looked up by their names instead of among all
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The name in ``column`` is one of ``names``, or begins with one of them if ``prefix``."""
+
+    column: str
+    names: tuple[str, ...]
+    prefix: bool = False
+
+    def allows(self, name: str) -> bool:
+        """Return whether ``name`` fulfils it."""
+        return name.startswith(self.names) if self.prefix else name in self.names
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All of which hold together; none: every name is wanted."""
+
+    each: tuple[Condition, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.each)
+
+    def allow(self, table: TableId) -> bool:
+        """Return whether ``table`` fulfils all of them."""
+        name_of = dict(zip(COLUMNS, table, strict=True))
+        return all(one.allows(name_of[one.column]) for one in self.each)
+
+    def databases(self) -> Condition | None:
+        """Return the narrowest condition on the database; None: there is none."""
+        found = [one for one in self.each if one.column == "db"]
+        return min(found, key=lambda one: (one.prefix, len(one.names)), default=None)
+
+    def tables(self) -> frozenset[TableId] | None:
+        """Return the only tables that can fulfil them; None: others can, or they are too many."""
+        names = [
+            [one.names for one in self.each if one.column == column and not one.prefix]
+            for column in COLUMNS
+        ]
+        if not all(names) or len(names[0][0]) * len(names[1][0]) > NAMED_MAX:
+            return None
+        pairs = ((db, table) for db in names[0][0] for table in names[1][0])
+        return frozenset(pair for pair in pairs if self.allow(pair))
+
+
+def condition_of(one: object) -> Condition | None:
+    """Return what the filter ``one`` of Spark demands of a name; None: nothing, or something else.
+
+    Filters are known by the names of their classes: Spark before 4.1 has none.
+    """
+    path: tuple[str, ...] = getattr(one, "attribute", ())
+    column, value = ".".join(path), getattr(one, "value", None)
+    if column not in COLUMNS:
+        return None
+    match type(one).__name__, value:
+        case (("EqualTo" | "EqualNullSafe"), str(name)):
+            return Condition(column, (name,))
+        case "In", list() | tuple() as names:
+            return Condition(column, tuple(name for name in names if isinstance(name, str)))
+        case "StringStartsWith", str(name) if name:
+            return Condition(column, (name,), prefix=True)
+        case _:
+            return None

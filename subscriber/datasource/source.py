@@ -1,0 +1,263 @@
+"""The data source ``topicast`` as Spark calls it: ``spark.read`` and ``spark.readStream``.
+
+    driver      TopicastSource ──reader──▶ partitions(): Planner ──▶ Split, Split, …
+    executors                              read(Split): Reader ──▶ batches of Arrow
+
+Spark runs all of it in Python processes of its own, so nothing here knows a SparkSession.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from ...topics.errors import ConfigError
+from ...topics.keys.folder import KEY
+
+try:
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
+except ImportError as missing:
+    from pyspark import __version__ as found
+
+    needed = "Spark 4.0 or newer: older ones have no data sources in Python"
+    raise ConfigError("pyspark", found, needed) from missing
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # Spark before 4.2 gives such a query one batch
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]  # stands for Spark's
+        """Nothing."""
+
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from .conditions import Conditions, condition_of
+from .moments import Moment, moment_at, offset_of
+from .options import LATEST, Options, read_options
+from .planning import Planner, StreamPlanner, Work, planning
+from .reading import Reader
+from .renewal import Application, application_of, start_renewal, this_application
+from .views import CHANGES, VIEWS, View
+
+T = TypeVar("T")
+
+PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class Split(InputPartition):
+    """What one task reads; the key in it is shown nowhere."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def __repr__(self) -> str:
+        return f"Split({self.work!r})"
+
+
+class _Reads:
+    """What both readers do in executors."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """``schema``: the columns that are wanted.
+
+        Raises:
+            ConfigError: the view has no such column, or it has another type.
+        """
+        self._options = options
+        self._schema = schema
+        _check_columns(VIEWS[options.view], schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``partition``."""
+        assert isinstance(partition, Split)
+        reader = Reader(self._options, self._schema.fieldNames())
+        schema = _arrow(self._schema)
+        for rows in reader.batches(partition.work):
+            columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+            arrays = [
+                pa.array(column, type=field.type)
+                for column, field in zip(columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class TopicastReader(_Reads, DataSourceReader):
+    """Reads one view of the catalog, as of one moment."""
+
+    def partitions(self) -> list[Split]:
+        """Return the splits of the view, all of one moment."""
+        with planning(self._options) as planner:
+            works = planner.works(self._options, self._schema.fieldNames())
+        return _splits(works or [Work()], self._options, this_application())
+
+
+class TopicastFilteringReader(TopicastReader):
+    """Reads no other databases and tables than those that Spark's filters let through."""
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
+        """Take the conditions on names; return the other filters, for Spark to apply."""
+        conditions = [condition_of(one) for one in filters]
+        taken = tuple(one for one in conditions if one is not None)
+        self._options = replace(self._options, conditions=Conditions(taken))
+        return [one for one, made in zip(filters, conditions, strict=True) if made is None]
+
+
+class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the changes of the catalog behind an offset: the epoch, and a version of each topic."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """As ``_Reads``."""
+        super().__init__(options, schema)
+        self._planner: StreamPlanner | None = None  # of the process that plans, once it has
+        self._reached: dict[str, int] | None = None  # for Spark before 4.2, which hands in no start
+        self._last: Moment | None = None  # of a query that reads what there is, and ends
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Return where a new query begins."""
+        found = self._planned(lambda planner: planner.starting(self._options, LATEST))
+        self._reached = offset_of(found)
+        return self._reached
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name, from 4.2 on
+        """Return how many entries a batch takes."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+        entries_max = self._options.entries_max
+        return ReadAllAvailable() if entries_max is None else ReadMaxRows(entries_max)
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, int] | None = None, limit: object = None
+    ) -> dict[str, int]:
+        """Return where the batch behind ``start`` ends; ``limit``: as Spark 4.2 has it."""
+        after = start or self._reached
+        entries_max = self._options.entries_max if limit is None else _rows_max(limit)
+
+        def latest(planner: Planner) -> Moment:
+            until = self._last or planner.moment()
+            if after is None or entries_max is None:
+                return until
+            return planner.bounded(moment_at(after), until, entries_max)
+
+        self._reached = offset_of(self._planned(latest))
+        return self._reached
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, from 4.2 on
+        """Let the query end at the present moment."""
+        self._last = self._planned(Planner.moment)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Split]:
+        """Return the splits of the changes behind ``start``, up to ``end``."""
+        after, until = moment_at(start), moment_at(end)
+        self._reached = end
+        if after == until:
+            return []
+        works = self._planned(lambda planner: planner.changes(after, until, self._options))
+        return _splits(works, self._options, application_of(os.getpid()))
+
+    def stop(self) -> None:
+        """Disconnect, at the end of the query."""
+        if self._planner is not None:
+            self._planner.close()
+
+    def _planned(self, call: Callable[[Planner], T]) -> T:
+        """Return what ``call`` returns; as ``StreamPlanner.plan``."""
+        if self._planner is None:  # Spark's process lives as long as the query, and plans it alone
+            self._planner = StreamPlanner(self._options, application_of(os.getpid()))
+        return self._planner.plan(call)
+
+
+class TopicastSource(DataSource):
+    """The data source; its options are those of ``options.Options``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "topicast"
+
+    def schema(self) -> str:
+        """Return the columns of the view."""
+        return VIEWS[self._read_options().view].schema
+
+    def reader(self, schema: StructType) -> TopicastReader:
+        """Return a reader of the columns in ``schema``."""
+        reader = TopicastFilteringReader if _pushes_filters() else TopicastReader
+        return reader(self._read_options(), schema)
+
+    def streamReader(self, schema: StructType) -> TopicastStreamReader:  # noqa: N802 - Spark's name
+        """Return a reader of the stream of changes; raises ConfigError for another view."""
+        options = self._read_options()
+        if options.view != CHANGES.name:
+            raise ConfigError("view", options.view, f"{CHANGES.name}, in a stream")
+        if options.as_of is not None:
+            raise ConfigError("asOf", str(options.as_of)[:40], "startingVersion, in a stream")
+        return TopicastStreamReader(options, schema)
+
+    def _read_options(self) -> Options:
+        return read_options(self.options, tuple(VIEWS))
+
+
+def register(spark: SparkSession) -> None:
+    """Let ``spark`` know the format ``topicast``, whether it finds it by its name or not.
+
+    Spark 4.0 refuses to register what it finds, and newer ones do not. The process that plans a
+    read needs the key that `attach` hides from Python workers, so it is not hidden there.
+    """
+    environment = spark.sparkContext.environment
+    hidden = {KEY: environment.pop(KEY)} if KEY in environment else {}
+    try:
+        spark.dataSource.register(TopicastSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    finally:
+        environment.update(hidden)
+
+
+def _splits(works: Sequence[Work], options: Options, application: Application) -> list[Split]:
+    """Return the splits of ``works``; the key in them is admitted as long as ``application``."""
+    if any(work.credential for work in works):
+        start_renewal(options.statestores, options.key_file, application)
+    return [Split(work) for work in works]
+
+
+def _pushes_filters() -> bool:
+    """Return whether this process of Spark's plans a read with filters.
+
+    Spark refuses a reader that takes filters, unless spark.sql.python.filterPushdown.enabled is
+    set; which is known here by the module that Spark runs in this process.
+    """
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    return PUSHING in sys.modules or getattr(main, "name", "") == PUSHING
+
+
+def _rows_max(limit: object) -> int | None:
+    """Return the rows that a ReadLimit of Spark's allows; None: all."""
+    found = getattr(limit, "max_rows", None)
+    return found if isinstance(found, int) else None
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:
+        return to_arrow_schema(schema)  # Spark before 4.2: times are in UTC by themselves
+
+
+def _check_columns(view: View, schema: StructType) -> None:
+    """Raise ConfigError unless each column of ``schema`` is one of ``view``, with its type."""
+    for field in schema.fields:
+        kind, _ = view.columns.get(field.name, ("", None))
+        if field.dataType.simpleString() != kind:
+            wanted = f"{field.name} {field.dataType.simpleString()}"
+            raise ConfigError("schema", wanted, f"columns of {view.name}: {view.schema}")

@@ -1,0 +1,1 @@
+"""Pipelines: Spark jobs about a catalog, each a function of a session."""

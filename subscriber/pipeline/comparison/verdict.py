@@ -1,0 +1,106 @@
+"""Verdict: what differs of a database or table between a side and catalogd's store. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from .paths import Shape, said_by
+
+METASTORE: Final = "metastore"
+HUB: Final = "hub"  # a blank and its address follow
+SUBSCRIBER: Final = "subscriber"
+DETAILS_MAX: Final = 20  # differences of one database or table that are named; all are counted
+VALUE_CHARS_MAX: Final = 200  # of each value
+EXISTS: Final = "exists"
+
+
+class Difference(NamedTuple):
+    """What a side and catalogd's store say of one property; None: the object has none there."""
+
+    side: str  # metastore, hub with its address, or subscriber
+    object: str  # db, db.table or db.table/partition
+    property: str
+    value: str | None  # on that side
+    catalogd: str | None
+
+    def __str__(self) -> str:
+        sides = (f"the {self.side}", self.value), ("catalogd", self.catalogd)
+        if self.property == EXISTS:
+            (have, _), (lack, _) = sides if self.value is not None else sides[::-1]
+            return f"{self.object}: {have} has it, {lack} does not"
+        said = (f"{side} has {'none' if value is None else repr(value)}" for side, value in sides)
+        return f"{self.object}: {self.property}: {', '.join(said)}"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What has been found of the database or table ``name`` on ``side``.
+
+    ``digest`` is of all differences with what that side says: the same one twice means that the
+    side has not changed there in between.
+    """
+
+    name: str
+    side: str = METASTORE
+    partitions: int = 0
+    not_loaded: bool = False
+    unreadable: str = ""
+    differences: list[Difference] = field(default_factory=list)
+    digest: bytes = b""
+
+    def note_existence(self, name: str, *, there: bool) -> None:
+        """Note that the object ``name`` is only ``there``, on the side, or only in the store."""
+        yes, none = "yes", None
+        there_has, stored_has = (yes, none) if there else (none, yes)
+        self.note(name, EXISTS, there=there_has, stored=stored_has)
+
+    def compare(self, name: str, there: bytes, stored: bytes, *, shape: Shape) -> None:
+        """Compare the Thrift struct that the side has of ``name`` with what catalogd has stored."""
+        if there != stored:
+            self.compare_values(name, said_by(there, shape), said_by(stored, shape))
+
+    def compare_values(
+        self, name: str, there: Mapping[str, str], stored: Mapping[str, str]
+    ) -> None:
+        """Compare the values by property that both have of ``name``."""
+        for key in sorted(there.keys() | stored.keys()):
+            if there.get(key) != stored.get(key):
+                self.note(name, key, there=there.get(key), stored=stored.get(key))
+
+    def note(self, name: str, of: str, *, there: str | None, stored: str | None) -> None:
+        """Note that the side has the value ``there`` for a property ``of`` the object ``name``."""
+        seen = repr((self.digest, name, of, there)).encode(errors="backslashreplace")
+        self.digest = blake2b(seen, digest_size=16).digest()
+        if len(self.differences) < DETAILS_MAX:
+            short = (None if one is None else one[:VALUE_CHARS_MAX] for one in (there, stored))
+            self.differences.append(Difference(self.side, name, of, *short))
+
+
+@dataclass(slots=True, kw_only=True)
+class Compared:
+    """What was compared of one side, and what has been found.
+
+    ``not_loaded``: tables of which catalogd holds the name only. ``withheld``: those whose content
+    a hub does not get, by catalogd's mode or as it is too large: their versions were compared.
+    ``unread``: why something could not be compared, by what it was.
+    """
+
+    side: str
+    databases: int = 0
+    tables: int = 0
+    partitions: int = 0
+    not_loaded: int = 0
+    withheld: int = 0
+    unread: dict[str, str] = field(default_factory=dict)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    @property
+    def differing(self) -> dict[str, Verdict]:
+        """What differs, by name."""
+        return {one.name: one for one in self.verdicts if one.differences}
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Why objects could not be read, by name."""
+        return {one.name: one.unreadable for one in self.verdicts if one.unreadable}

@@ -1,0 +1,131 @@
+"""Files: lists the files of tables and partitions, and reports what changed without an event."""
+
+import threading
+import time
+from contextlib import ExitStack, closing
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from ...topics.errors import UsageError
+from ...topics.objects.names import table_pattern
+from ..client.subscriber import Subscriber
+from .progress import OnProgress, ignore
+from .sweep.facts import SMALL_MB
+from .sweep.known import known_at
+from .sweep.listing import Lister
+from .sweep.report import FilesReport
+from .sweep.sweeper import BATCH_MAX, OnChange, Sweeper, ignore_change
+from .sweep.watch import FileWatch
+
+BUDGET: Final = "64MB"  # of the catalog that is held; the rest is pulled
+SWEEP_EVERY_S: Final = 600.0  # what times of folders do not show is found within it
+STEP_S: Final = 0.2  # that a batch may be held back while folders are watched
+WATCHED_BATCH_MAX: Final = 100  # partitions between two looks at the times of folders
+
+
+def files(
+    spark: SparkSession,
+    pattern: str = "*",
+    *,
+    add_partitions: bool = False,
+    small_mb: int = SMALL_MB,
+    max_requests_per_second: float | None = None,
+    watch: bool = False,
+    sweep_every_s: float = SWEEP_EVERY_S,
+    dry_run: bool = False,
+    statestores: str | None = None,
+    key_file: str | None = None,
+    on_progress: OnProgress = ignore,
+    on_change: OnChange = ignore_change,
+    stop: threading.Event | None = None,
+) -> FilesReport:
+    """List the files of the tables that match ``pattern``; return what was found.
+
+    A table or partition whose files have changed, without that readers were notified, is reported
+    to catalogd as a change of data, once. What no sweep has seen before counts as changed if it is
+    newer than the last change that readers were notified of.
+
+    Args:
+        spark: Its file systems list; its metastore is the one that catalogd follows.
+        pattern: Of full names, as ``sales.*``.
+        add_partitions: Add folders to the metastore that look like partitions and are none.
+        small_mb: A file below it is counted as small.
+        max_requests_per_second: LIST requests, at most; None: as fast as it goes.
+        watch: Go on until ``stop``: list a partition when the time of its folder changes, and
+            all of them again and again.
+        sweep_every_s: In a watch the pause between two sweeps of all tables.
+        dry_run: List nothing; return how many requests it would take.
+        statestores: Addresses of hubs; else TOPICAST_STATESTORES, else this machine's.
+        key_file: Of a driver; found as every driver finds it.
+        on_progress: Is called after each batch.
+        on_change: Is called with each table or partition that was reported or added.
+        stop: Ends a watch.
+
+    Raises:
+        UsageError: an argument is not allowed.
+        LinkError: no hub or no catalogd answers, for a minute.
+
+    Cost: one LIST for each partition and each folder above it; held is one batch of partitions with
+    their files, and the names of the partitions of one table.
+    """
+    if small_mb < 0:
+        raise UsageError(f"small_mb {small_mb}: 0 or more")
+    if max_requests_per_second is not None and max_requests_per_second <= 0:
+        raise UsageError(f"max_requests_per_second {max_requests_per_second}: above 0")
+    if sweep_every_s < 0:
+        raise UsageError(f"sweep_every_s {sweep_every_s}: 0 or more")
+    report = FilesReport(pattern=pattern, dry_run=dry_run)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        catalog = stack.enter_context(
+            Subscriber(statestores, budget=BUDGET, always="", never="", key_file=key_file)
+        )
+        known = stack.enter_context(known_at(statestores, key_file=key_file))
+        paced = Lister(spark, requests_per_s=max_requests_per_second)
+        stack.enter_context(closing(paced))
+        sweeper = partial(
+            Sweeper,
+            spark,
+            catalog,
+            known=known,
+            report=report,
+            small_bytes=small_mb << 20,
+            add_partitions=add_partitions,
+            on_change=on_change,
+        )
+        if dry_run:
+            sweeper(lister=paced).predict(tables_of(catalog, pattern))
+        elif not watch:
+            for _ in sweeper(lister=paced, on_progress=on_progress).steps(
+                tables_of(catalog, pattern)
+            ):
+                pass
+        else:
+            quick = stack.enter_context(closing(Lister(spark)))
+            watched = FileWatch(
+                catalog,
+                table_pattern(pattern),
+                names=partial(tables_of, catalog, pattern),
+                lister=quick,
+                checker=sweeper(lister=quick, batch_max=BATCH_MAX),
+                report=report,
+                sweep_every_s=sweep_every_s,
+                stop=stop or threading.Event(),
+                on_progress=on_progress,
+            )
+            rate = max_requests_per_second
+            batch_max = WATCHED_BATCH_MAX if rate is None else max(1, int(rate * STEP_S))
+            batch_max = min(batch_max, WATCHED_BATCH_MAX)
+            watched.run(sweeper(lister=paced, batch_max=batch_max, on_progress=watched.show), paced)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def tables_of(catalog: Subscriber, pattern: str) -> list[str]:
+    """Return the full names of the tables and views that match ``pattern``."""
+    wanted = table_pattern(pattern)
+    names = (f"{db}.{table}" for db in catalog.databases() for table in catalog.tables(db))
+    return [name for name in names if fnmatchcase(name, wanted)]

@@ -1,0 +1,42 @@
+"""Progress and Report: what every pipeline says of itself while it runs, and at its end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a run is: ``step`` names what it does now, the rest counts objects (partitions)."""
+
+    step: str
+    done: int
+    left: int
+    failing: int = 0
+    detail: str = ""  # rates and lags, for people
+
+    def __str__(self) -> str:
+        detail = f", {self.detail}" if self.detail else ""
+        return f"{self.step}: {self.done} done, {self.left} left, {self.failing} failing{detail}"
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""What a pipeline calls after each step, on the thread that runs it."""
+
+
+class Report(Protocol):
+    """What a run has done, or with ``dry_run`` would do."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What failed, a line for each object; the run went on with the others."""
+
+    def summary(self) -> str:
+        """Return the result for people, in a few lines."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as what JSON can hold."""
+
+
+def ignore(_progress: Progress) -> None:
+    """Take a progress and show it nowhere."""

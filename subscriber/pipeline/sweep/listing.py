@@ -1,0 +1,243 @@
+"""Lister: what is in folders, by the Hadoop file systems of a Spark session.
+
+    folders ──batches──▶ threads ──two calls of the JVM for each batch──▶ a text ──▶ Entry, …
+
+Spark's own listing keeps all of a table in the JVM, and each file would cost a call from Python;
+the text of a whole batch costs one. A request is one LIST of one folder.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+THREADS: Final = 8  # an object store answers each LIST in 50 ms or so
+BATCH_MAX: Final = 50  # folders in one call of the JVM
+MISSING: Final = "does not exist"
+TIMED: Final = ("file", "hdfs")  # here a folder's time is that of its last added or removed file
+_ENTRY: Final = re.compile(
+    r"Status\{path=(.*?); isDirectory=(true|false);"
+    r"(?: length=(\d+);.*?)? modification_time=(\d+);",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or a folder in a folder; ``path`` is absolute, as Hadoop writes it."""
+
+    path: str
+    is_folder: bool
+    size: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def hidden(self) -> bool:
+        """Whether Spark reads nothing of it."""
+        name = self.name
+        is_partition = name.startswith("_") and "=" in name
+        return name.endswith("._COPYING_") or (name[:1] in ("_", ".") and not is_partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What is in a folder; ``problem``: why that is not known."""
+
+    path: str
+    entries: tuple[Entry, ...] = ()
+    problem: str = ""
+
+
+class Lister:
+    """Lists folders with some threads, and no faster than allowed; ``close`` ends the threads."""
+
+    def __init__(
+        self, spark: SparkSession, *, requests_per_s: float | None = None, threads: int = THREADS
+    ) -> None:
+        """``requests_per_s``: at most, of all threads together; None: as fast as it goes."""
+        jvm, context = spark._jvm, spark.sparkContext._jsc
+        assert jvm is not None
+        assert context is not None
+        self.requests = 0  # made so far
+        self._jvm: Any = jvm
+        self._conf: Any = context.hadoopConfiguration()
+        self._gateway: Any = spark.sparkContext._gateway
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="topicast-list")
+        self._pause_s = 1.0 / requests_per_s if requests_per_s else 0.0
+        self._batch_max = BATCH_MAX if not self._pause_s else 1
+        self._lock = threading.Lock()
+        self._next_at = 0.0  # when the next request may leave
+        self._are_timed: dict[str, bool] = {}  # by file system, as _store names it
+
+    def close(self) -> None:
+        """End the threads; what they are doing is finished first."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def entries(self, folders: Sequence[str]) -> list[Folder]:
+        """Return what is in each of ``folders``, in their order."""
+        size = self._batch_max
+        batches = [folders[at : at + size] for at in range(0, len(folders), size)]
+        return [one for found in self._threads.map(self._list, batches) for one in found]
+
+    def files(self, folders: Sequence[str]) -> list[Folder]:
+        """Return the files below each of ``folders`` that Spark would read, in their order."""
+        files: list[list[Entry]] = [[] for _ in folders]
+        problems = [""] * len(folders)
+        todo = list(enumerate(folders))
+        while todo:
+            listed = self.entries([path for _, path in todo])
+            below: list[tuple[int, str]] = []
+            for (at, _), folder in zip(todo, listed, strict=True):
+                problems[at] = problems[at] or folder.problem
+                seen = [one for one in folder.entries if not one.hidden]
+                files[at] += [one for one in seen if not one.is_folder]
+                below += [(at, one.path) for one in seen if one.is_folder]
+            todo = below
+        return [
+            Folder(path, tuple(found), problem)
+            for path, found, problem in zip(folders, files, problems, strict=True)
+        ]
+
+    def modified_ms(self, folders: Iterable[str]) -> list[int]:
+        """Return when each folder last got or lost a file; 0 where the file system has no such.
+
+        A file that is rewritten in place leaves the time of its folder as it is.
+        """
+        return list(self._threads.map(self._modified_ms, folders))
+
+    def times(self, folders: Iterable[str]) -> dict[str, int]:
+        """Return when each folder last got or lost an entry, in ms; 0: it does not exist.
+
+        It lists the folders above them, each once. A folder is left out if that is not possible,
+        or if its file system has no such times.
+        """
+        by_parent: dict[str, list[str]] = {}
+        for folder in folders:
+            by_parent.setdefault(_parent(folder), []).append(folder)
+        parents = [one for one in by_parent if self._timed(one)]
+        found: dict[str, int] = {}
+        for listed in self.entries(parents):
+            if listed.problem not in ("", MISSING):
+                continue
+            times = {one.name: one.modified_ms for one in listed.entries if one.is_folder}
+            for folder in by_parent[listed.path]:
+                found[folder] = times.get(_name(folder), 0)
+        return found
+
+    @property
+    def wait_s(self) -> float:
+        """For how long a request would have to wait now."""
+        return max(0.0, self._next_at - time.monotonic())
+
+    def _list(self, folders: Sequence[str]) -> list[Folder]:
+        self._take_turn(len(folders))
+        by_store: dict[str, list[str]] = {}
+        for folder in folders:
+            by_store.setdefault(_store(folder), []).append(folder)
+        found = {one.path: one for some in by_store.values() for one in self._of_store(some)}
+        return [found[folder] for folder in folders]
+
+    def _of_store(self, folders: Sequence[str]) -> Iterator[Folder]:
+        """Yield what is in ``folders``, which are of one file system."""
+        paths = [self._jvm.org.apache.hadoop.fs.Path(folder) for folder in folders]
+        array = self._gateway.new_array(self._jvm.org.apache.hadoop.fs.Path, len(paths))
+        for at, path in enumerate(paths):
+            array[at] = path
+        try:
+            system = paths[0].getFileSystem(self._conf)
+            statuses = system.listStatus(array)
+            qualified = [system.makeQualified(path).toString() for path in paths]
+        except Exception as error:  # noqa: BLE001 - whatever a file system says is told
+            if len(folders) == 1:
+                yield Folder(folders[0], problem=_problem(error))
+                return
+            for folder in folders:  # one of them fails; which one, the call does not say
+                yield from self._of_store([folder])
+            return
+        by_parent: dict[str, list[Entry]] = {path: [] for path in qualified}
+        for entry in self._entries(statuses):
+            is_itself = not entry.is_folder and entry.path in by_parent  # a file that was "listed"
+            here = entry.path if is_itself else entry.path.rpartition("/")[0]
+            by_parent.setdefault(here, []).append(entry)
+        for folder, path in zip(folders, qualified, strict=True):
+            yield Folder(folder, tuple(by_parent[path]))
+
+    def _entries(self, statuses: Any) -> list[Entry]:
+        text = self._jvm.scala.runtime.ScalaRunTime.stringOf(statuses)
+        found = [
+            Entry(path, is_folder == "true", int(size or 0), int(modified_ms))
+            for path, is_folder, size, modified_ms in _ENTRY.findall(text)
+        ]
+        if len(found) == len(statuses):
+            return found
+        return [  # a file system that describes its files in other words
+            Entry(
+                one.getPath().toString(),
+                one.isDirectory(),
+                one.getLen(),
+                one.getModificationTime(),
+            )
+            for one in statuses
+        ]
+
+    def _modified_ms(self, folder: str) -> int:
+        path = self._jvm.org.apache.hadoop.fs.Path(folder)
+        try:
+            system = path.getFileSystem(self._conf)
+            if system.getScheme() not in TIMED:
+                return 0
+            return int(system.getFileStatus(path).getModificationTime())
+        except Exception:  # noqa: BLE001 - the listing says what is wrong with it
+            return 0
+
+    def _timed(self, folder: str) -> bool:
+        """Return whether the file system of ``folder`` keeps times of folders."""
+        store = _store(folder)
+        if store not in self._are_timed:
+            try:
+                system = self._jvm.org.apache.hadoop.fs.Path(folder).getFileSystem(self._conf)
+                self._are_timed[store] = system.getScheme() in TIMED
+            except Exception:  # noqa: BLE001 - the listing says what is wrong with it
+                return False
+        return self._are_timed[store]
+
+    def _take_turn(self, requests: int) -> None:
+        with self._lock:
+            self.requests += requests
+            now = time.monotonic()
+            at = max(now, self._next_at)
+            self._next_at = at + requests * self._pause_s
+        if at > now:
+            time.sleep(at - now)
+
+
+def _store(folder: str) -> str:
+    """Return scheme and host of ``folder``."""
+    scheme, colon, rest = folder.partition(":")
+    host = rest[2:].partition("/")[0] if rest.startswith("//") else ""
+    return f"{scheme}://{host}" if colon else ""
+
+
+def _parent(folder: str) -> str:
+    return folder.rstrip("/").rpartition("/")[0] + "/"
+
+
+def _name(folder: str) -> str:
+    return folder.rstrip("/").rpartition("/")[2]
+
+
+def _problem(error: Exception) -> str:
+    """Return what a Java exception says, in one line."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString() if java is not None else error).splitlines()[0]
+    return MISSING if "FileNotFoundException" in text else text

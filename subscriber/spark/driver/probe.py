@@ -1,0 +1,62 @@
+"""Probe: starts a session with an application's settings, attaches it, and returns its status.
+
+``topicast doctor`` has the application's command run this in the application's place.
+"""
+
+import time
+from dataclasses import asdict
+from typing import Any, Final
+
+from ..status import CONNECTING, LIVE, Status
+from ..writes.listener import CallbackProof, NoListener
+from ..writes.metastores import CATALOG, CATALOGS, IMPLEMENTATION
+from ..writes.reporter import NO_CONTACT
+from .handle import attach
+
+ATTACHED_S_MAX: Final = 15.0  # for the first contact, and for catalogd to take reports
+LOOK_S: Final = 0.1
+CACHE: Final = "spark.sql.filesourceTableRelationCacheSize"
+LOOKED_AT: Final = (IMPLEMENTATION, CATALOGS + CATALOG, CACHE)
+
+
+def look() -> dict[str, Any]:
+    """Return the status of an attached driver, and the settings that matter to it.
+
+    ``callbacks``: why calls of the JVM do not arrive in Python; empty if they do.
+    """
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    if not SparkConf().contains(IMPLEMENTATION):  # the application may do so in its code
+        builder = builder.enableHiveSupport()
+    session = builder.getOrCreate()
+    try:
+        callbacks = _callback_problem(session)  # before the driver proves the same, at times
+        handle = attach(session)
+        until = time.monotonic() + ATTACHED_S_MAX
+        while time.monotonic() < until and not _is_settled(handle.status()):
+            time.sleep(LOOK_S)
+        conf = session.sparkContext.getConf()
+        return {
+            "status": asdict(handle.status()),
+            "callbacks": callbacks,
+            "conf": {name: conf.get(name) for name in LOOKED_AT if conf.contains(name)},
+        }
+    finally:
+        session.stop()
+
+
+def _callback_problem(session: Any) -> str:
+    try:
+        CallbackProof()(session)
+    except NoListener as error:
+        return str(error)
+    return ""
+
+
+def _is_settled(status: Status) -> bool:
+    """Whether more waiting changes nothing: plain Spark, or catalogd has answered."""
+    if status.state == LIVE:
+        return status.writes != NO_CONTACT
+    return status.state != CONNECTING

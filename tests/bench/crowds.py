@@ -1,0 +1,163 @@
+"""Crowds: many drivers in processes of their own, at one hub that a bench kills and starts again.
+
+Stand ── a real statestored ◀──▶ Crowd: a process that works on the orders from its pipe
+  └───── BenchCatalogd, which turns while the bench waits for answers
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from topicast.tests.bench.catalogd import DB, SPAWN, BenchCatalogd
+from topicast.tests.bench.source import Catalog
+from topicast.tests.cli.processes import statestored, steady_port
+from topicast.topics.topic import NUM_TOPICS_DEFAULT
+
+TABLES: Final = 100
+TABLE: Final = "t0"  # the one that changes
+CHANGES: Final = 10
+TURN_S: Final = 0.005  # of catalogd, between two looks for answers
+TIMEOUT_S: Final = 120.0
+
+NS: Final = 1e9
+ZMQ: Final = "ZMQ"  # its threads are named so
+
+Work = Callable[[str, int, Connection], None]
+"""What the process of a crowd does: with a hub's address, a number of drivers, and its pipe.
+
+It sends one answer once it is there, and one to each order, a tuple.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """CPU seconds and wake-ups of a process: of our threads, and of ZeroMQ's."""
+
+    own_s: float
+    zmq_s: float
+    wakes: int
+
+    def since(self, before: "Used") -> "Used":
+        """Return what was used after ``before``."""
+        return Used(self.own_s - before.own_s, self.zmq_s - before.zmq_s, self.wakes - before.wakes)
+
+
+def used(pid: int) -> Used:
+    """Return what a process has used until now."""
+    own_s, zmq_s, wakes = 0.0, 0.0, 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            cpu_s = int((task / "schedstat").read_text().split()[0]) / NS
+        except FileNotFoundError:
+            continue  # it has ended
+        if (task / "comm").read_text().startswith(ZMQ):
+            zmq_s += cpu_s
+        else:
+            own_s += cpu_s
+        status = (task / "status").read_text()
+        wakes += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return Used(own_s, zmq_s, wakes)
+
+
+class Crowd:
+    """A process with ``members`` drivers."""
+
+    def __init__(self, work: Work, hub: str, members: int) -> None:
+        self._pipe, theirs = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=work, args=(hub, members, theirs), daemon=True)
+        self._process.start()
+        self.members = members
+
+    @property
+    def used(self) -> Used:
+        assert self._process.pid is not None
+        return used(self._process.pid)
+
+    @property
+    def answered(self) -> bool:
+        return self._pipe.poll()
+
+    def ask(self, *words: object) -> None:
+        self._pipe.send(words)
+
+    def answer(self) -> Any:
+        return self._pipe.recv()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+class Stand:
+    """The hub, catalogd with its tables, and the crowds."""
+
+    def __init__(self, stack: ExitStack, work: Work) -> None:
+        self._stack = stack
+        self._work = work
+        self._folder = Path(stack.enter_context(TemporaryDirectory()))
+        self._port = steady_port()
+        self.hub = self._start_hub()
+        self.catalog = Catalog(NUM_TOPICS_DEFAULT)
+        self.catalog.create_database(DB)
+        for number in range(TABLES):
+            self.catalog.create_table(DB, f"t{number}")
+        made = BenchCatalogd(self.catalog, self.hub.ready["address"])
+        self.catalogd = stack.enter_context(closing(made))
+        self.catalogd.settle()
+
+    def add(self, members: int, *, processes: int = 1) -> list[Crowd]:
+        """Start processes of so many drivers each; they wait for an order."""
+        address = self.hub.ready["address"]
+        crowds = [Crowd(self._work, address, members) for _ in range(processes)]
+        for crowd in crowds:
+            self._stack.callback(crowd.end)
+        self._answers(crowds)
+        return crowds
+
+    def ask(self, crowds: Iterable[Crowd], *words: object) -> list[Any]:
+        """Let ``crowds`` do something; turn until all have answered, and return the answers."""
+        crowds = tuple(crowds)
+        for crowd in crowds:
+            crowd.ask(*words)
+        return self._answers(crowds)
+
+    def delays_ms(self, crowds: Iterable[Crowd], *, every_s: float) -> Iterator[float]:
+        """Yield how long each driver waits for each of CHANGES, one ``every_s``.
+
+        The answer to ``("seen", CHANGES)`` is the version of each change and when it was seen.
+        """
+        crowds = tuple(crowds)
+        topic = self.catalog.topic(DB, TABLE)
+        for number in range(CHANGES):
+            columns = (f"c{number}",)
+            self.catalogd.commit(self.catalog.put_table(DB, TABLE, columns=columns))
+            self.catalogd.turn(every_s)
+        for crowd, seen in zip(crowds, self.ask(crowds, "seen", CHANGES), strict=True):
+            assert len(seen) >= CHANGES * crowd.members, "a driver has missed a change"
+            yield from ((at - self.catalogd.at[topic, version]) * 1000 for version, at in seen)
+
+    @property
+    def hub_used(self) -> Used:
+        return used(self.hub.process.pid)
+
+    def kill_hub(self) -> None:
+        """Kill the hub and start it again at its port."""
+        self.hub.end(signal.SIGKILL)
+        self.hub = self._start_hub()
+
+    def _answers(self, crowds: Iterable[Crowd]) -> list[Any]:
+        crowds, until = tuple(crowds), time.monotonic() + TIMEOUT_S
+        while not all(crowd.answered for crowd in crowds):
+            self.catalogd.turn(TURN_S)
+            assert time.monotonic() < until, "the drivers do not settle, or have missed a change"
+        return [crowd.answer() for crowd in crowds]
+
+    def _start_hub(self) -> Any:
+        flags = (f"--state_store_port={self._port}",)
+        return self._stack.enter_context(statestored(self._folder, *flags))

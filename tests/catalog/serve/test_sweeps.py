@@ -1,0 +1,97 @@
+"""Sweeps: a change of files counts once, whoever sees it and however often it is sent."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from topicast.catalog.model.versions import SweepRow
+from topicast.catalog.storage.history import HistoryReader
+from topicast.tests.catalog.stores import opened
+from topicast.tests.cluster.alone import Alone, loaded
+from topicast.topics.wire.messages import FileFacts, Refused, Sweep, Swept
+
+TABLE = ("d", "t")
+
+
+def facts(partition: str = "ds=1", fingerprint: int = 9) -> FileFacts:
+    return FileFacts(
+        partition=partition, fingerprint=fingerprint, files=2, bytes=100, small=1, newest_ms=7
+    )
+
+
+def sweep(revision: int, *changed: str, fingerprint: int = 9, overwritten: bool = False) -> Sweep:
+    return Sweep(
+        request=7,
+        db=TABLE[0],
+        table=TABLE[1],
+        revision=revision,
+        facts=(facts(fingerprint=fingerprint),),
+        changed=changed,
+        overwritten=overwritten,
+        removed=(),
+    )
+
+
+@pytest.fixture
+def core() -> Alone:
+    """A catalogd with one table."""
+    return loaded()
+
+
+def test_sweep_is_kept_if_it_was_compared_with_the_present_revision_and_changes_count_once(
+    core: Alone,
+) -> None:
+    """P-SWEEP-1, P-SWEEP-2."""
+    first = core.answer_to(sweep(0), Swept)
+    assert (first.revision, first.version, first.kept) == (1, 0, True)
+    changed = core.answer_to(sweep(1, "ds=1", fingerprint=10), Swept)
+    assert (changed.revision, changed.kept) == (2, True)
+    assert changed.version > 0
+    again = core.answer_to(sweep(1, "ds=1", fingerprint=10), Swept)
+    assert again == Swept(request=7, revision=2, version=0, kept=False)
+    assert core.answer_to(sweep(2, ""), Swept).version == changed.version + 1
+
+
+def test_revision_survives_a_restart_of_catalogd(core: Alone) -> None:
+    """P-SWEEP-3."""
+    core.answer_to(sweep(0), Swept)
+    core.restart()
+    assert not core.answer_to(sweep(0, "ds=1"), Swept).kept
+    assert core.answer_to(sweep(1, "ds=1"), Swept).kept
+
+
+def test_table_made_again_has_no_revision_and_one_that_is_gone_is_refused(core: Alone) -> None:
+    """P-SWEEP-4."""
+    core.answer_to(sweep(0), Swept)
+    core.metastore.drop_table(*TABLE, delete_data=False)
+    core.turn(30)
+    assert core.answer_to(sweep(1, "ds=1"), Refused).code == "NO_OBJECT"
+    core.create(*TABLE, "ds")
+    core.turn(30)
+    again = core.answer_to(sweep(1, "ds=1"), Swept)
+    assert (again.kept, again.revision) == (False, 0)
+
+
+def test_number_that_no_store_takes_is_refused(core: Alone) -> None:
+    assert core.answer_to(sweep(0, fingerprint=1 << 63), Refused).code == "CLAIM"
+    assert core.answer_to(sweep(0), Swept).kept
+
+
+def test_store_has_the_facts_of_the_incarnation_by_pages(tmp_path: Path) -> None:
+    """P-SWEEP-3, P-SWEEP-4."""
+    some = tuple(facts(f"ds={number}") for number in range(5))
+    row = SweepRow(table=TABLE, incarnation=3, revision=1, anew=True, facts=some)
+    later = SweepRow(table=TABLE, incarnation=3, revision=2, removed=("ds=4",))
+    with opened(tmp_path) as store:
+        store.commit((), last_event_id=7, window=b"", sweeps=(row, later))
+        assert list(store.load_sweeps()) == [SweepRow(table=TABLE, incarnation=3, revision=2)]
+        with closing(HistoryReader(store.path)) as reader:
+            assert reader.files(TABLE, 3, after=None, count=3) == (2, list(some[:3]))
+            assert reader.files(TABLE, 3, after="ds=2", count=3) == (2, [some[3]])
+            assert reader.files(TABLE, 4, after=None, count=3) == (0, [])
+    with opened(tmp_path, new_id=2) as store:
+        anew = SweepRow(table=TABLE, incarnation=4, revision=1, anew=True, facts=some[:1])
+        store.commit((), last_event_id=7, window=b"", sweeps=(anew,))
+        with closing(HistoryReader(store.path)) as reader:
+            assert reader.files(TABLE, 4, after=None, count=9) == (1, [some[0]])

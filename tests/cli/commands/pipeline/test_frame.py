@@ -1,0 +1,160 @@
+"""The frame of pipelines, run with a job that needs no Spark."""
+
+import io
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from topicast.cli.commands.pipeline.frame import (
+    PIPELINE_OPTIONS,
+    Frame,
+    ProgressLine,
+    run_pipeline,
+)
+from topicast.cli.flags import command
+from topicast.cli.output import run
+from topicast.subscriber.pipeline.progress import Progress
+from topicast.topics.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The report of a job that counts."""
+
+    counted: int
+    problems: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        return f"{self.counted} counted"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Sessions:
+    """Stands where Spark is started; notes with what, and whether it was stopped."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+        self.stopped = False
+
+    @contextmanager
+    def __call__(self, name: str, **given: Any) -> Iterator[Any]:
+        self.given = {"name": name, **given}
+        try:
+            yield None
+        finally:
+            self.stopped = True
+
+
+def frame(**given: Any) -> Frame:
+    usual = {"master": None, "conf": (), "packages": None, "report": None, "output": "table"}
+    return Frame(**{"statestores": "tcp://h:1", "dry_run": False, **usual, **given})
+
+
+def test_job_gets_a_session_with_what_was_given_and_its_result_is_printed_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sessions, report = Sessions(), tmp_path / "report.json"
+    given = frame(master="local[2]", conf=("a.b=c=d",), packages="x:y:1", report=str(report))
+
+    def count(_spark: Any, show: Any) -> Counted:
+        show(Progress(step="count", done=2, left=1))
+        return Counted(2)
+
+    assert run_pipeline("count", count, given, sessions=sessions) == 0
+    assert sessions.given == {
+        "name": "topicast pipeline count",
+        "statestores": "tcp://h:1",
+        "master": "local[2]",
+        "conf": {"a.b": "c=d"},
+        "packages": "x:y:1",
+        "metastore": True,
+    }
+    printed = capsys.readouterr()
+    assert printed.out == "2 counted\n"
+    assert "count: 2 done, 1 left, 0 failing" in printed.err
+    assert json.loads(report.read_text()) == {"counted": 2, "problems": []}
+
+
+def test_what_failed_is_printed_and_the_exit_code_is_1(capsys: pytest.CaptureFixture[str]) -> None:
+    problems = tuple(f"t{number}: cannot be read" for number in range(30))
+    code = run_pipeline(
+        "count", lambda _spark, _show: Counted(0, problems), frame(), sessions=Sessions()
+    )
+    errors = capsys.readouterr().err.splitlines()
+    assert code == 1
+    assert errors[0] == "error: t0: cannot be read"
+    assert errors[-1] == "error: and 10 more: --report FILE has them all"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_job_stops_spark_and_ends_with_130(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sessions = Sessions()
+
+    def be_interrupted(_spark: Any, show: Any) -> Counted:
+        show(Progress(step="count", done=7, left=3))
+        os.kill(os.getpid(), number)
+        signal.pause()
+        return Counted(10)
+
+    assert run_pipeline("count", be_interrupted, frame(), sessions=sessions) == 130
+    assert sessions.stopped
+    assert "interrupted at count: 7 done, 3 left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"conf": ("spark.x",)}, "KEY=VALUE"),
+        ({"report": "/nonexistent/report.json"}, "a file that can be written"),
+    ],
+)
+def test_wrong_option_is_refused_before_spark_is_started(
+    given: dict[str, Any], problem: str
+) -> None:
+    sessions = Sessions()
+    with pytest.raises(ConfigError, match=problem):
+        run_pipeline("x", lambda _spark, _show: Counted(0), frame(**given), sessions=sessions)
+    assert sessions.given == {}
+
+
+def test_exit_code_of_a_command_is_that_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    @command("count")
+    @PIPELINE_OPTIONS
+    def count(**given: Any) -> int:
+        report = Counted(0, ("t: gone",))
+        return run_pipeline("count", lambda *_: report, Frame(**given), sessions=Sessions())
+
+    assert isinstance(count, click.Command)
+    monkeypatch.setattr("sys.argv", ["count", "--dry-run", "--conf", "a=b", "--conf", "c=d"])
+    with pytest.raises(SystemExit) as ended:
+        run(count)
+    assert ended.value.code == 1
+
+
+def test_line_of_progress_is_shown_seldom_and_at_the_end() -> None:
+    to, now = io.StringIO(), [0.0]
+    with ProgressLine(to, clock=lambda: now[0]) as line:
+        for done in range(100):
+            now[0] = done / 5
+            line.show(Progress(step="list", done=done, left=99 - done, detail="3 files/s"))
+    assert to.getvalue().splitlines() == [
+        "list: 0 done, 99 left, 0 failing, 3 files/s",
+        "list: 50 done, 49 left, 0 failing, 3 files/s",
+        "list: 99 done, 0 left, 0 failing, 3 files/s",
+    ]
+    now[0] = 1000.0
+    with line:
+        line.show(Progress(step="list", done=100, left=0))
+    assert to.getvalue().count("list: 100 done") == 1

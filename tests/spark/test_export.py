@@ -1,0 +1,72 @@
+"""``topicast pipeline export``: the catalog as Parquet, and each change since, once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topicast.subscriber import Subscriber
+from topicast.tests.spark.applications import SPARK, pipeline
+from topicast.tests.spark.conftest import Drivers
+
+DB = "exported"
+
+pytestmark = pytest.mark.skipif(SPARK < (4, 0), reason="Spark has no data sources in Python")
+
+
+def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    address, path = drivers.daemons.hub_address, f"{tmp_path}/catalog"
+
+    def export(**how: Any) -> Any:
+        catalog.sync()
+        given = {"statestores": address, "tables": f"{DB}.*", **how}
+        return drivers.reader.do(f"export_with(spark, {path!r}, **{given!r}).as_dict()")
+
+    def rows(sql: str) -> Any:
+        return drivers.reader.rows(sql.replace("EXPORT", f"parquet.`{path}/v1"))
+
+    drivers.reader.do("from topicast.subscriber.pipeline.export import export as export_with")
+    drivers.writer.sql(
+        f"CREATE DATABASE {DB}",
+        f"CREATE TABLE {DB}.sales (id INT) PARTITIONED BY (ds STRING) STORED AS PARQUET",
+        f"INSERT INTO {DB}.sales VALUES (1, '2026-11-01'), (2, '2026-11-02')",
+    )
+    with Subscriber(address, timeout_s=60) as catalog:
+        planned = export(dry_run=True)
+        assert not Path(path).exists()
+        first = export()
+        counted = {"databases", "tables", "columns", "partitions"}
+        assert (first["since"], set(first["rows"])) == ("", counted)
+        assert first["rows"] == planned["rows"]
+        assert (first["rows"]["tables"], first["rows"]["partitions"]) == (1, 2)
+
+        drivers.writer.sql(f"ALTER TABLE {DB}.sales ADD PARTITION (ds = '2026-11-03')")
+        second = export(changes_only=True)
+        assert (second["since"], set(second["rows"])) == (first["moment"], {"changes"})
+        third = export()
+        assert (third["since"], third["rows"]["changes"]) == (second["moment"], 0)
+        assert third["rows"]["partitions"] == 3
+
+    changed = "SELECT partition FROM EXPORT/changes` WHERE kind = 'created'"
+    assert rows(changed) == [["ds=2026-11-03"]]
+    runs = [(first, 2), (second, None), (third, 3)]
+    assert rows("SELECT exported_at, moment, rows['partitions'] FROM EXPORT/runs`") == [
+        [run["exported_at"], run["moment"], partitions] for run, partitions in runs
+    ]
+    assert rows("SELECT DISTINCT typeof(exported_at) FROM EXPORT/tables`") == [["string"]]
+
+
+@pytest.mark.nightly  # test_convert runs a pipeline's command, test_frame what all have
+def test_the_command_needs_no_metastore_and_writes_a_report(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    path, report = tmp_path / "catalog", tmp_path / "report.json"
+    words = ("export", path, "--tables=none.*", f"--report={report}")
+    done = pipeline(*words, statestores=drivers.daemons.hub_address, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"0 partitions below {path}" in done.stdout
+    assert json.loads(report.read_text())["rows"]["tables"] == 0
+    assert (path / "v1" / "runs" / "_SUCCESS").exists()

@@ -1,0 +1,94 @@
+"""Policy: the databases that a key may see, and what is left of names and entries for it.
+
+    topicast keys add NAME --role driver --databases 'sales,finance_*'
+
+A policy cuts by names and keys alone, so a value is never decoded. Two clients with the same
+patterns have one policy.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+from .errors import ConfigError
+from .objects.names import group_of, problem_key, rules_key
+from .objects.values import encode_problem
+from .topic import NAMESPACE, Entry
+
+TEXT_MAX: Final = 1024  # characters of the patterns of one key
+PROBLEM: Final = "changes of the metastore may not arrive; operators see why: topicast status"
+"""What a key with databases reads instead of the problem, which may name tables."""
+
+_PATTERN: Final = re.compile(r"[a-z0-9_*-]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A set of databases, as sorted patterns in which ``*`` stands for any characters."""
+
+    patterns: tuple[str, ...]
+    _matches: Callable[[str], object] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        either = "|".join(re.escape(one).replace(r"\*", ".*") for one in self.patterns)
+        object.__setattr__(self, "_matches", re.compile(either, re.DOTALL).fullmatch)
+
+    def __str__(self) -> str:
+        return ",".join(self.patterns)
+
+    @property
+    def digest(self) -> int:
+        """A number of 32 bits, never 0, that tells it from other policies."""
+        return crc32(str(self).encode()) or 1
+
+    def sees(self, db: str) -> bool:
+        """Return whether the database ``db`` may be seen, be there such a one or not."""
+        return self._matches(db) is not None
+
+    def refusal(self, name: str) -> str:
+        """Return what is said of ``name``, which it does not see."""
+        return f"{name} is not visible to this key, which sees {self}"
+
+    def sees_group(self, topic: int, group: bytes) -> bool:
+        """Return whether what is held of ``group``, a table's or a database's, may be seen."""
+        first, second, _ = group.split(b"\0", 2)
+        if topic != NAMESPACE:
+            return self.sees(first.decode(errors="replace"))
+        return group in _COMMON or (
+            first in _OF_DATABASES and self.sees(second.decode(errors="replace"))
+        )
+
+    def cut(self, topic: int, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """Return what may be seen of ``entries``, in their order."""
+        return tuple(
+            _without_reason(entry) if entry.key == _PROBLEM_KEY else entry
+            for entry in entries
+            if self.sees_group(topic, group_of(entry.key))
+        )
+
+
+def parse_policy(text: str, *, setting: str) -> Policy:
+    """Return the policy that ``text`` holds, patterns with commas between them.
+
+    Raises:
+        ConfigError: it has no pattern, or what no database is named by; names ``setting``.
+    """
+    patterns = tuple(sorted({one.strip().lower() for one in text.split(",")}))
+    if len(text) > TEXT_MAX or not all(map(_PATTERN.fullmatch, patterns)):
+        allowed = f"databases as sales,finance_* with at most {TEXT_MAX} characters"
+        raise ConfigError(setting, text[:TEXT_MAX], allowed)
+    return Policy(patterns)
+
+
+def _without_reason(entry: Entry) -> Entry:
+    if entry.value is None:
+        return entry
+    return entry._replace(value=_PROBLEM_VALUE, size=len(_PROBLEM_VALUE))
+
+
+_PROBLEM_KEY: Final = problem_key()
+_PROBLEM_VALUE: Final = encode_problem(PROBLEM)
+_COMMON: Final = frozenset({_PROBLEM_KEY, rules_key()})  # what is of no database
+_OF_DATABASES: Final = (b"d", b"n")
