@@ -1,10 +1,15 @@
 """Signals: what a command does at them, from ``with`` to its end."""
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Final
 
 Handler = Callable[..., object] | signal.Handlers
+
+SIGNAL_DELAY_S: Final = 0.5
 
 
 @contextmanager
@@ -16,3 +21,20 @@ def handled(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def wait_until_ended(pid: int) -> None:
+    """Wait until the child ``pid`` has ended, and leave its exit status to its parent object.
+
+    The wait is a thread's: a signal that arrives just before a call blocks is handled when that
+    call returns, so the main thread makes none that is longer than SIGNAL_DELAY_S.
+    """
+
+    def wait() -> None:
+        with suppress(ChildProcessError):  # its parent object has its exit status by now
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    while waiting.is_alive():
+        waiting.join(SIGNAL_DELAY_S)

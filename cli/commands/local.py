@@ -1,6 +1,5 @@
 """The commands that start a stack, or a metastore, on this machine."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from ..exit_codes import DONE
 from ..extras import require
 from ..flags import command, option, settings
 from ..output import EXIT_CODES
-from ..signals import handled
+from ..signals import handled, wait_until_ended
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -92,11 +91,6 @@ def start(folder: Path, port: int) -> None:
     embedded = EmbeddedMetastore(folder, port=port, durable=True, progress=say)
     with signals_to(end), embedded:
         print(f"ready uri={embedded.uri} warehouse={embedded.warehouse}", flush=True)
-        _wait_until_ended(embedded.pid)
+        assert embedded.pid is not None
+        wait_until_ended(embedded.pid)
         raise SourceError(f"the metastore ended by itself: see {folder}/metastore.log")
-
-
-def _wait_until_ended(pid: int | None) -> None:
-    """Wait until the child ``pid`` has ended, and leave its exit status to its parent object."""
-    assert pid is not None
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

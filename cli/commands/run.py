@@ -15,7 +15,7 @@ import click
 from ...topics.errors import UsageError
 from ..exit_codes import NOT_FOUND
 from ..flags import option, settings
-from ..signals import Handler, handled
+from ..signals import Handler, handled, wait_until_ended
 
 LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
 CLUSTER: Final = "cluster"
@@ -100,6 +100,7 @@ def _run(command: tuple[str, ...], folder: str) -> int:
             code = child.wait(LOADED_S)
         except subprocess.TimeoutExpired:
             warned = warned or _warn(folder, ended=False)
+            wait_until_ended(child.pid)
             code = child.wait()
     if not warned:
         _warn(folder, ended=True)

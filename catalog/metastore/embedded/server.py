@@ -11,6 +11,7 @@ archive of Java's classes beside it makes starts quick: 2.3 s of a processor ins
 import fcntl
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -139,11 +140,14 @@ class EmbeddedMetastore:
             self._progress(f"port {self._port} is taken: the metastore listens on {got}")
         self._port = got
 
-    def stop(self) -> None:
-        """End the metastore; what it had committed is there at the next start."""
+    def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End the metastore; what it had committed is there at the next start, if it is durable.
+
+        It has ``timeout_s`` to close its database, and again to end, before it is killed.
+        """
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            server.close(timeout_s=timeout_s)
 
     def __enter__(self) -> Self:
         self.start()
@@ -420,15 +424,21 @@ class _Server:
             time.sleep(0.2)
 
     def close(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop listening, close the database, end the JVM, which has ``timeout_s`` for it."""
-        try:
+        """Stop listening and close the database, then end the JVM: ``timeout_s`` for either.
+
+        A database that is not closed by then is recovered when it is opened the next time.
+        """
+        stopping = threading.Thread(target=self._stop_serving, daemon=True)
+        stopping.start()
+        stopping.join(timeout_s)
+        self._jvm.close(timeout_s=timeout_s)
+
+    def _stop_serving(self) -> None:
+        with suppress(Py4JError, OSError):  # so Derby ends a shutdown; Java may be dead
             if self._thrift is not None:
                 self._thrift.stop()
             jvm = self._jvm.view
             jvm.java.sql.DriverManager.getConnection("jdbc:derby:;shutdown=true")
-        except (Py4JError, OSError):
-            pass  # Derby raises an exception when it has shut down; the JVM may be dead
-        self._jvm.close(timeout_s=timeout_s)
 
 
 def write_truststore(bundle: Path, trusted: Path, *, java: Java) -> int:

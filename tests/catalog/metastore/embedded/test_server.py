@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -108,6 +109,21 @@ def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
     with metastore:
         assert metastore.uri == uri
         assert set(databases(uri)) == {"default", "kept"}
+
+
+def test_stop_is_bounded_where_java_answers_nothing(tmp_path: Path) -> None:
+    metastore = EmbeddedMetastore(tmp_path, durable=True)
+    with metastore:
+        create_database(metastore, "kept")
+        pid = metastore.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        started = time.monotonic()
+        metastore.stop(timeout_s=0.5)
+        assert 1 <= time.monotonic() - started < 10
+    assert not psutil.pid_exists(pid)
+    with metastore:
+        assert set(databases(metastore.uri)) == {"default", "kept"}
 
 
 def test_folder_in_use_is_refused(hive: EmbeddedMetastore, monkeypatch: pytest.MonkeyPatch) -> None:

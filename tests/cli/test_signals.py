@@ -1,0 +1,42 @@
+"""Signals: what arrives just before a call that blocks is handled all the same."""
+
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from topicast.cli.signals import SIGNAL_DELAY_S, handled, wait_until_ended
+
+
+class Signalled(Exception):
+    """What the handler raises."""
+
+
+def raise_it(*_: object) -> None:
+    raise Signalled
+
+
+def test_wait_ends_with_the_child_and_leaves_its_status() -> None:
+    with subprocess.Popen(("false",)) as child:
+        wait_until_ended(child.pid)
+        assert child.poll() == 1
+        wait_until_ended(child.pid)  # its status was collected
+
+
+def test_signal_that_interrupts_no_call_is_handled() -> None:
+    """The signal goes to another thread: the call in which the main thread waits goes on."""
+
+    def signal_itself() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    with handled({signal.SIGUSR1: raise_it}), subprocess.Popen(("sleep", "30")) as child:
+        timer = threading.Timer(2 * SIGNAL_DELAY_S, signal_itself)
+        timer.start()
+        started = time.monotonic()
+        with pytest.raises(Signalled):
+            wait_until_ended(child.pid)
+        assert time.monotonic() - started < 20
+        timer.join()
+        child.kill()
