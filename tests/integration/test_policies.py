@@ -256,7 +256,7 @@ def test_no_frame_of_a_restricted_reader_has_anything_of_another_database(
 
 def heard(daemons: Daemons, client: HMSClient, key_file: Path | None) -> Raw:
     """Return a reader that has asked for everything, while everything was changed."""
-    with Subscriber(daemons.hub_address) as catalog:
+    with Subscriber(daemons.hub_address, timeout_s=SYNC_S) as catalog:
         catalog.sync()
         for name in (OWN, HIDDEN, MARKED):
             catalog.partitions(name)
@@ -294,7 +294,9 @@ def test_subscriber_with_a_restricted_key_reads_its_databases_and_no_others(
     daemons: Daemons, client: HMSClient, key_file: Path
 ) -> None:
     until(lambda: is_admitted(daemons, key_file), what="the key")
-    with Subscriber(daemons.hub_address, key_file=str(key_file), name="restricted") as catalog:
+    with Subscriber(
+        daemons.hub_address, key_file=str(key_file), name="restricted", timeout_s=SYNC_S
+    ) as catalog:
         until(lambda: catalog.databases() == ("own_sales",), what="its databases")
         assert len(catalog.partitions(OWN)) == 3
         watch = catalog.watch("*.*")

@@ -98,6 +98,15 @@ def both(application: Application, source: str, target: str) -> tuple[Any, Any]:
     )
 
 
+def set_clock(application: Application, ahead_s: float) -> None:
+    """Let the application's Python take the time for another, by so many seconds."""
+    application.do(
+        "import time\n"
+        "true_time = globals().get('true_time', time.time)\n"
+        f"time.time = lambda: true_time() + {ahead_s}"
+    )
+
+
 def parts(folder: Path) -> set[str]:
     """Return the folders of parts of a twin that are there, as run/part."""
     return {f"{one.parent.name}/{one.name}" for one in folder.glob("convert-*/part=*")}
@@ -152,6 +161,26 @@ def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     assert len(parts(lake)) == 3
     source, twin = both(pair.reader, "sales", "sales")
     assert twin == [row for row in source if row[0] != 7]
+
+
+def test_clocks_that_differ_delete_nothing_early(pair: Drivers) -> None:
+    day_s = 86_400.0
+    folder = create(pair, "clocks", "(1, 1.5, 'x', 1)")
+    run(pair.writer, "clocks", "clocks")
+    late = folder / "ds=x" / "hour=1"
+    try:
+        for number, ahead_s in enumerate((0.0, day_s, -day_s)):
+            set_clock(pair.writer, ahead_s)
+            (late / f"{number}.csv").write_text(f"{10 + number},1.0\n")
+            found = run(pair.writer, "clocks", "clocks")
+            assert (len(found["replaced"]), found["folders_deleted"]) == (1, 0)
+    finally:
+        set_clock(pair.writer, 0.0)
+    assert run(pair.writer, "clocks", "clocks")["folders_deleted"] == 0
+    assert len(parts(folder_of(pair, f"{LAKE}.clocks"))) == 4
+    assert run(pair.writer, "clocks", "clocks", keep_s=0.0)["folders_deleted"] == 3
+    source, twin = both(pair.reader, "clocks", "clocks")
+    assert twin == source
 
 
 def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_converted(

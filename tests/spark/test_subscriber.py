@@ -11,7 +11,7 @@ def test_subscriber_works_inside_a_live_spark_driver(drivers: Drivers, tmp_path:
     driver = drivers.reader
     driver.do("import asyncio; from topicast.subscriber import Subscriber")
     with served(tmp_path) as running:
-        driver.do(f"shop = Subscriber({running.address!r}); _ = shop.open()")
+        driver.do(f"shop = Subscriber({running.address!r}, timeout_s=60); _ = shop.open()")
         try:
             assert driver.do("shop.tables('shop')") == list(NAMES)
             assert driver.do("spark.range(1000).selectExpr('sum(id)').first()[0]") == 499500

@@ -54,6 +54,7 @@ RETRY_S: Final = 5.0  # of a stream, after a pass that failed for a passing reas
 REFUSED_S: Final = 300.0  # of a stream: then what failed is tried again, its files as they are
 OVERTAKEN: Final = "its files or the columns of the source have changed while it was converted"
 STOP_S: Final = 1.0  # within which a stream that waits ends
+CLOCK: Final = "clock"  # an empty file beside the notes, by whose time that of the storage is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,7 @@ class Conversion:
         self._overtaken = 0  # partitions of this pass that changed while they were converted
         self._left = 0
         self._lag_s: float | None = None
+        self._skew_s: float | None = None  # by which the file system's clock is ahead of this one
         self._begun = time.monotonic()
 
     def run_once(self) -> Report:
@@ -160,6 +162,7 @@ class Conversion:
             self._lease.check()
         self._catalog.sync()
         pair = self._prepared()
+        self._skew_s = None
         self._clean(pair)
         report.passes += 1
         report.quarantined = {}
@@ -291,7 +294,7 @@ class Conversion:
         self._batches += 1
         name = f"{self._folder}-{self._batches}"
         folder, place = f"{pair.base}/{name}", f"{pair.base}/{NOTES}/{name}.json"
-        note = note_of(jobs, folder, now=time.time())
+        note = note_of(jobs, folder, now=self._now(pair.base))
         self._warehouse.files.write_text(place, note.text())
         self._tell("noted")
         try:
@@ -338,9 +341,11 @@ class Conversion:
 
     def _change(self, jobs: Sequence[Job], folder: str, pair: Pair) -> None:
         """Let readers have the new files, if the lease is certainly ours."""
+        assert pair.base is not None
         places = [location_of(job, folder) for job in jobs]
         self._warehouse.files.make_empty_folders(folder, places)
-        changes = [change_of(job, folder, now=time.time()) for job in jobs]
+        now = self._now(pair.base)
+        changes = [change_of(job, folder, now=now) for job in jobs]
         perform = self._warehouse.prepared(self._options.target, changes, keys=pair.keys)
         self._tell("ready")
         self._lease.check()
@@ -348,7 +353,7 @@ class Conversion:
         self._tell("changed")
         self._lease.check()
         newest = max((file.changed_ms for job in jobs for file in job.files), default=None)
-        self._lag_s = None if newest is None else max(0.0, time.time() - newest / 1000)
+        self._lag_s = None if newest is None else max(0.0, self._now(pair.base) - newest / 1000)
 
     def _note_done(self, jobs: Sequence[Job]) -> None:
         self._report.created += [job.name for job in jobs if not job.old]
@@ -358,9 +363,12 @@ class Conversion:
         """Delete what was replaced, or left behind by an interrupted run, long enough ago."""
         if pair.base is None or self._options.dry_run or self._options.where is not None:
             return  # with a condition, not all partitions of the twin are known
-        files, before = self._warehouse.files, time.time() - self._options.keep_s
+        files = self._warehouse.files
         texts = files.texts_in(f"{pair.base}/{NOTES}").items()
         notes = {place: note for place, text in texts if (note := read_note(text)) is not None}
+        if not notes:
+            return
+        before = self._now(pair.base) - self._options.keep_s
         due = {at: note for at, note in notes.items() if is_due(note, pair.twins, before=before)}
         for location in sorted({it for note in due.values() for it in unneeded(note, pair.twins)}):
             folder, _, part = location.rpartition("/")
@@ -371,6 +379,16 @@ class Conversion:
             self._report.folders_deleted += 1
         for place in due:
             files.delete(place)
+
+    def _now(self, base: str) -> float:
+        """Return the time by the clock of the twin's file system, in seconds since 1970.
+
+        Whoever converts next may have another clock, and deletes by it what was replaced.
+        """
+        if self._skew_s is None:
+            touched_s = self._warehouse.files.touch(f"{base}/{NOTES}/{CLOCK}")
+            self._skew_s = touched_s - time.time()
+        return time.time() + self._skew_s
 
     def _tell(self, step: str) -> None:
         report, passed_s = self._report, max(time.monotonic() - self._begun, 0.001)

@@ -151,6 +151,13 @@ class Files:
             stream.close()
 
     @answered(FILES)
+    def touch(self, location: str) -> float:
+        """Write an empty file; return its time by the file system, in seconds since 1970."""
+        self.write_text(location, "")
+        path, system = self._at(location)
+        return int(system.getFileStatus(path).getModificationTime()) / 1000
+
+    @answered(FILES)
     def texts_in(self, folder: str) -> dict[str, str]:
         """Return the small files in ``folder`` by their locations; none if it is not there."""
         path, system = self._at(folder)
