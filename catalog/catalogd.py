@@ -171,9 +171,9 @@ class Catalogd:
             self._catalog.handle(fact, now=now, now_us=now_us)
         effects = self._catalog.flush(now=now, now_us=now_us)
         self._perform(effects, now=now, now_us=now_us)
-        if self._catalog.serving:  # before, a hub would hold an empty catalog for complete
-            for hub in self._hubs:
-                self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
+        self._published.complete = self._catalog.serving
+        for hub in self._hubs:
+            self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
         commits = any(isinstance(effect, Commit) for effect in effects)
         if not commits or now >= self._status_at + STATUS_S:  # a commit is enough for one turn
             self._maintain(now, now_us)
@@ -213,9 +213,7 @@ class Catalogd:
         if self._slices is not None:
             return 0.0
         now = self._clock()
-        times = [self._catalog.deadline(now)]
-        if self._catalog.serving:
-            times += [hub.publisher.deadline for hub in self._hubs]
+        times = [self._catalog.deadline(now), *(hub.publisher.deadline for hub in self._hubs)]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
     def _on_received(self, one: Received, requests: list[Fact], *, now: float, now_us: int) -> None:

@@ -105,6 +105,7 @@ class PublishedState:
     ``topics`` are by ``topic_ids``, and hold what is committed whenever a publisher is called.
     ``starts`` are those of the current epoch, the last is the running one. ``mode`` is as stored.
     ``clients`` is the text of the list of clients; empty: there is none to send.
+    ``complete``: whether the names were ever read; until then nothing is announced.
     """
 
     topics: Mapping[int, Topic]
@@ -114,6 +115,7 @@ class PublishedState:
     watermark: int = 0
     mode: Mode = MODE_DEFAULT
     clients: bytes = b""
+    complete: bool = True
 
     @property
     def position(self) -> tuple[int, int]:
@@ -277,7 +279,7 @@ class Publisher:
         if self._sender.ready:
             return -inf
         times = [liveness.deadline for liveness in self._liveness.values()]
-        if self.state == State.CONNECTING:
+        if not self._is_welcome:
             times.append(self._welcome_by)
         return min(*times, self._heartbeat_at) if self._announced else min(times)
 
@@ -326,6 +328,11 @@ class Publisher:
         assert self.unacknowledged_bytes >= 0
 
     @property
+    def _is_welcome(self) -> bool:
+        """Whether the hub has answered on both connections, and said what it has."""
+        return self._have is not None and len(self._welcomed) == len(CHANNELS)
+
+    @property
     def _announced(self) -> bool:
         return self.state in (State.ANNOUNCED, State.LEADING)
 
@@ -334,6 +341,8 @@ class Publisher:
             return self._connect(now) if now >= self._connect_at else ()
         effects = self._watch(now)
         effects = (*effects, *self._send_clients(now))
+        if self.state == State.CONNECTING:
+            effects = (*effects, *self._compare(now))
         if self._announced and now >= self._heartbeat_at:
             effects = (*effects, self._heartbeat(now))
         return (*effects, *self._turn())
@@ -410,7 +419,9 @@ class Publisher:
 
     def _compare(self, now: float) -> tuple[Effect, ...]:
         have = self._have
-        if have is None or len(self._welcomed) < len(CHANNELS):
+        if have is None or not self._is_welcome:
+            return ()
+        if not self._published.complete:  # a hub would hold an empty catalog for complete
             return ()
         try:
             claim = Claim(epoch=have.epoch, start=have.start, versions=by_topic(have.versions))
@@ -491,7 +502,7 @@ class Publisher:
     def _watch(self, now: float) -> tuple[Effect, ...]:
         """Repeat Hello on a silent connection; leave a hub that stays silent."""
         effects: tuple[Effect, ...] = ()
-        if self.state == State.CONNECTING and now >= self._welcome_by:
+        if not self._is_welcome and now >= self._welcome_by:
             return self._leave(f"no welcome within {WELCOME_S} s", now=now)
         for channel, liveness in self._liveness.items():
             state = liveness.state(now)

@@ -139,7 +139,8 @@ class CatalogProcess:
         if self.world.chance(0.03):
             self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
-        if self.catalog is not None and self.catalog.serving:
+        if self.catalog is not None:
+            self.published.complete = self.catalog.serving
             for number in range(len(self.publishers)):
                 self.tell(number, publisher.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))

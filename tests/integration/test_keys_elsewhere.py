@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import time
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.cli.processes import running, topicast
+from topicast.tests.cli.processes import running, steady_port, topicast
 from topicast.tests.hive.releases import RealMetastore
 from topicast.tests.integration.hosts import Hosts
 from topicast.tests.waiting import in_time, until
@@ -110,6 +111,20 @@ def test_hub_without_catalogd_keeps_its_list_over_a_restart(hosts: Hosts) -> Non
     assert "does not admit after" in status(after)
     hosts.start_catalogd()
     until(lambda: "does not admit" not in status(after), what="the new client")
+
+
+def test_hub_has_the_list_while_the_metastore_was_never_reached(tmp_path: Path) -> None:
+    """Whoever looks for what is wrong comes in, and is shown it."""
+    nowhere = f"thrift://127.0.0.1:{steady_port()}"
+    with closing(Hosts(tmp_path, nowhere)) as hosts:
+        operator = hosts.add("operator-1", ClientRole.OPERATOR)
+        until(lambda: is_admitted(hosts, operator), what="the operator at the hub")
+        own = {"TOPICAST_KEY_FILE": str(operator), "TOPICAST_STATESTORES": hosts.address}
+        done = topicast("status", **own)
+        assert "does not admit" not in done.stdout + done.stderr
+        assert "has no catalogd" in done.stdout + done.stderr
+        hosts.keys.revoke("operator-1")
+        until(lambda: not is_admitted(hosts, operator), what="the end of the operator")
 
 
 def test_lost_host_of_catalogd_is_made_anew_from_a_copy_of_its_keys(hosts: Hosts) -> None:

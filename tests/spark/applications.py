@@ -113,6 +113,7 @@ class Application:
         assert line, Path(self._log.name).read_text("utf-8")[-3000:]
         answer = json.loads(line)
         if "error" in answer:
+            print(answer["text"])  # pytest shows it where a test fails by it
             raise Failed(answer["error"])
         return answer["value"]
 
@@ -224,7 +225,7 @@ def _main(conf: dict[str, str]) -> None:
         try:
             answer = json.dumps({"value": _run(json.loads(line)["code"], names)})
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
-            answer = json.dumps({"error": name_of(error)})
+            answer = json.dumps({"error": name_of(error), "text": str(error)[-3000:]})
         print(answer, file=answers, flush=True)
     names["threads"].shutdown()
     SparkSession.builder.getOrCreate().stop()

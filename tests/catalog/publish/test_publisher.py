@@ -183,6 +183,28 @@ def test_announcement_waits_for_both_welcomes_and_what_the_hub_has(
     assert peer.publisher.state == State.ANNOUNCED
 
 
+def test_nothing_is_announced_before_the_names_were_read_but_clients_are_sent(
+    peer: HubPeer,
+) -> None:
+    """P-START-8, P-CLIENTS-1."""
+    peer.published.complete, peer.published.clients = False, b"a"
+    peer.connect()
+    assert peer.sent(peer.receive(peer.have())) == []
+    for _ in range(10):  # longer than a welcome is waited for
+        sent = peer.sent(peer.tick(WELCOME_S / 4))
+        assert not any(isinstance(one, Announce) for one in sent)
+        peer.receive(welcome())
+        peer.receive(welcome(), BULK_CHANNEL)
+        peer.receive(peer.have())
+    assert peer.publisher.state == State.CONNECTING
+    assert peer.publisher.deadline > peer.now
+    peer.published.clients = b"b"
+    assert lists(peer, *peer.tick()) == [b"b"]
+    peer.published.complete = True
+    assert [type(one) for one in peer.sent(peer.tick())] == [Announce, Heartbeat]
+    assert peer.publisher.state == State.ANNOUNCED
+
+
 @pytest.mark.parametrize("sign", ["filed", "have"])
 def test_deltas_begin_once_the_hub_follows(peer: HubPeer, sign: str) -> None:
     peer.connect()
