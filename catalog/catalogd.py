@@ -55,6 +55,7 @@ from .serve.history_thread import (
     ReadHistory,
     ReadLog,
     ReadPage,
+    ReadSweeps,
     ReadVersions,
 )
 from .status import Status
@@ -247,6 +248,7 @@ class Catalogd:
                     self._read_threads.order(effect)
                 case (
                     ReadFiles()
+                    | ReadSweeps()
                     | ReadHistory()
                     | ReadChanges()
                     | ReadBound()

@@ -442,7 +442,9 @@ class Tables:
             return [have._replace(version=version, data_version=version)]
 
         before = have.version if have is not None else 0
-        named = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]] or [""]
+        named = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]]
+        if not named or len(partitions) > PARTITIONS_NAMED_MAX:
+            named.append("")  # and others
         rows = [_row(".".join(table) + one, ChangeKind.DATA, before) for one in named]
         self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
         return number, topic.version

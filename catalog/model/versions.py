@@ -84,7 +84,8 @@ class SweepRow:
     """What is known of the files of ``table`` in one of its incarnations, as of ``revision``.
 
     ``facts`` replace those of the same partition, then the ``removed`` are deleted. With ``anew``
-    everything that was known before is deleted first.
+    everything that was known before is deleted first. ``as_of``, ``until``, ``last`` and ``whole``
+    are those of the message Sweep, which came at ``at_us``.
     """
 
     table: TableId
@@ -93,6 +94,11 @@ class SweepRow:
     anew: bool = False
     facts: tuple[FileFacts, ...] = ()
     removed: tuple[str, ...] = ()
+    as_of: int = 0
+    until: str = ""
+    last: bool = False
+    whole: bool = False
+    at_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

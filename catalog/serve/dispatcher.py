@@ -64,6 +64,7 @@ from .history_thread import (
     ReadHistory,
     ReadLog,
     ReadPage,
+    ReadSweeps,
     ReadVersions,
 )
 from .leases import Full, Leases
@@ -72,7 +73,7 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .scans import VERSIONS, parse_cuts
-from .sweeps import Sweeps, parse_files
+from .sweeps import Sweeps, parse_files, parse_sweeps
 from .visibility import common, plain, without_claims
 from .visibility import fault as hidden_why
 
@@ -423,6 +424,9 @@ class Dispatcher:
         self, peer: bytes, inspect: Inspect, policy: Policy | None
     ) -> HistoryOrder | None:
         """Return what is to be read from the store for ``inspect``; None if it is nothing of it."""
+        if (behind := parse_sweeps(inspect.what)) is not None:
+            tables = self._sweeps.page(*behind, policy=policy)
+            return ReadSweeps(peer=peer, request=inspect.request, tables=tables)
         found = parse_files(inspect.what)
         if found is None:
             return _history_order(peer, inspect, policy)

@@ -118,8 +118,22 @@ class ReadLog:
     policy: Policy | None = None  # of the client that asks
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSweeps:
+    """Effect: read how far ``tables``, each with its incarnation, are swept.
+
+    Answered by ``HistoryRead``.
+    """
+
+    peer: bytes
+    request: int
+    tables: tuple[tuple[TableId, int], ...]
+
+
 OfTable = ReadFiles | ReadHistory
-HistoryOrder = OfTable | ReadVersions | ReadChanges | ReadBound | ReadCuts | ReadLog | ReadPage
+HistoryOrder = (
+    OfTable | ReadSweeps | ReadVersions | ReadChanges | ReadBound | ReadCuts | ReadLog | ReadPage
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +195,8 @@ class HistoryThread:
                 topic = table_topic(*table, self._num_topics)
                 rows = table_history(reader, topic, table)
                 return Inspected(request=request, columns=COLUMNS, rows=tuple(rows))
-            case ReadFiles(request=request, table=table, incarnation=incarnation, after=after):
-                found = reader.files(table, incarnation, after=after, count=sweeps.ROWS_MAX)
-                facts = sweeps.rows_of(*found)
-                return Inspected(request=request, columns=sweeps.COLUMNS, rows=facts)
+            case ReadFiles() | ReadSweeps():
+                return _of_sweeps(reader, order)
             case ReadChanges(request=request, span=span, policy=policy):
                 changes = tuple(topic_changes(reader, span, policy=policy))
                 return Inspected(request=request, columns=COLUMNS, rows=changes)
@@ -207,12 +219,27 @@ class HistoryThread:
                 assert_never(order)
 
 
+def _of_sweeps(reader: HistoryReader, order: ReadFiles | ReadSweeps) -> Inspected:
+    match order:
+        case ReadFiles(table=table, incarnation=incarnation, after=after):
+            found = reader.files(table, incarnation, after=after, count=sweeps.ROWS_MAX)
+            rows = sweeps.rows_of(*found)
+            return Inspected(request=order.request, columns=sweeps.COLUMNS, rows=rows)
+        case ReadSweeps(tables=tables):
+            rows = tuple(reader.sweeps(tables))
+            return Inspected(request=order.request, columns=sweeps.SWEEPS_COLUMNS, rows=rows)
+        case _:
+            assert_never(order)
+
+
 def _what(order: HistoryOrder) -> str:
     match order:
         case ReadHistory(table=table):
             return f"the history of {table_name(*table)}"
         case ReadFiles(table=table):
             return f"the files of {table_name(*table)}"
+        case ReadSweeps():
+            return "the sweeps of tables"
         case ReadChanges(span=span):
             return f"the changes of topic {span.topic}"
         case ReadBound(bound=bound):

@@ -8,17 +8,47 @@ that it has compared with. So of two sweeps that see one change one is kept, and
 sent again, because its answer was lost, is not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
+
+from sortedcontainers import SortedDict
 
 from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.names import TableId, parse_table_name, table_name
+from ...topics.policy import Policy
 from ...topics.wire.messages import SOURCE_OVERWRITES, SOURCE_REPORTS, Cell, FileFacts, Sweep, Swept
 from ..model.tables import Namespace, Tables
 from ..model.versions import SweepRow
 
 PREFIX: Final = "files@"  # then db.table, and behind a second @ the partition that was the last
-COLUMNS: Final = ("revision", "partition", "fingerprint", "files", "bytes", "small", "newest_ms")
+COLUMNS: Final = (
+    "revision",
+    "swept_us",
+    "partition",
+    "fingerprint",
+    "files",
+    "bytes",
+    "small",
+    "newest_ms",
+    "folder_ms",
+)
+SWEEPS: Final = "sweeps@"  # then the table behind which it begins, or nothing
+SWEEPS_COLUMNS: Final = (
+    "table",
+    "revision",
+    "as_of",
+    "swept_us",
+    "open_as_of",
+    "open_until",
+    "whole",
+    "partitions",
+    "files",
+    "bytes",
+    "small",
+    "newest_ms",
+)
+TABLES_MAX: Final = 200  # of an answer
 ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
 NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
 
@@ -32,7 +62,9 @@ class Sweeps:
         """``known``: as stored."""
         self._namespace = namespace
         self._tables = tables
-        self._known = {row.table: (row.incarnation, row.revision) for row in known}
+        self._known: SortedDict[TableId, tuple[int, int]] = SortedDict(
+            {row.table: (row.incarnation, row.revision) for row in known}
+        )
         self._unstored: list[SweepRow] = []
 
     def apply(self, sweep: Sweep, *, at_us: int) -> Swept:
@@ -50,7 +82,8 @@ class Sweeps:
         revision = revision if known == incarnation else 0
         if sweep.revision != revision:
             return Swept(request=sweep.request, revision=revision, version=0, kept=False)
-        if any(max(_numbers(one)) > NUMBER_MAX for one in sweep.facts):
+        numbers = [sweep.as_of, *(number for one in sweep.facts for number in _numbers(one))]
+        if max(numbers) > NUMBER_MAX:
             raise UsageError(f"a fact about files is above {NUMBER_MAX}")
         version = 0
         if sweep.changed:
@@ -66,6 +99,11 @@ class Sweeps:
             anew=not revision,
             facts=sweep.facts,
             removed=sweep.removed,
+            as_of=sweep.as_of,
+            until=sweep.until,
+            last=sweep.last,
+            whole=sweep.whole,
+            at_us=at_us,
         )
         self._known[table] = (incarnation, revision + 1)
         self._unstored.append(row)
@@ -75,6 +113,21 @@ class Sweeps:
         """Return which ``table`` of that name there is now; 0: none."""
         record = self._namespace.find(table)
         return record.incarnation if record is not None else 0
+
+    def page(
+        self, after: TableId | None, *, policy: Policy | None = None
+    ) -> tuple[tuple[TableId, int], ...]:
+        """Return the next tables behind ``after`` that were swept, each with its incarnation.
+
+        Nothing if there are no more. With a ``policy`` they are what it sees.
+        """
+        return tuple(islice(self._swept(after, policy), TABLES_MAX))
+
+    def _swept(self, after: TableId | None, policy: Policy | None) -> Iterator[tuple[TableId, int]]:
+        for table in self._known.irange(after, None, inclusive=(False, False)):
+            incarnation = self._known[table][0]
+            if self.incarnation(table) == incarnation and (policy is None or policy.sees(table[0])):
+                yield table, incarnation
 
     def take(self) -> tuple[SweepRow, ...]:
         """Remove and return what the store lacks."""
@@ -94,10 +147,24 @@ def parse_files(what: str) -> tuple[TableId, str | None] | None:
     return parse_table_name(name), after if more else None
 
 
-def rows_of(revision: int, found: Iterable[FileFacts]) -> tuple[tuple[Cell, ...], ...]:
+def parse_sweeps(what: str) -> tuple[TableId | None] | None:
+    """Return the table behind which ``sweeps@db.table`` begins; None if ``what`` is no such.
+
+    Raises:
+        UsageError: it names no table.
+    """
+    if not what.startswith(SWEEPS):
+        return None
+    name = what.removeprefix(SWEEPS)
+    return (parse_table_name(name) if name else None,)
+
+
+def rows_of(
+    revision: int, swept_us: int, found: Iterable[FileFacts]
+) -> tuple[tuple[Cell, ...], ...]:
     """Return the rows of COLUMNS for ``found``."""
-    return tuple((revision, one.partition, *_numbers(one)) for one in found)
+    return tuple((revision, swept_us, one.partition, *_numbers(one)) for one in found)
 
 
-def _numbers(one: FileFacts) -> tuple[int, int, int, int, int]:
-    return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms
+def _numbers(one: FileFacts) -> tuple[int, int, int, int, int, int]:
+    return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms

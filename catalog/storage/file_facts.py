@@ -1,15 +1,17 @@
 """FileFacts: what sweeps have found of the files of tables and partitions, in the store.
 
-sweeps    of each table, as of which revision and of which of its incarnations its files are
-files     of each partition: fingerprint, count, bytes, small ones, newest change
+sweeps    of each table, as of which revision and of which of its incarnations its files are; as of
+          which line of the log all of it is known, since when, and how far a sweep has got that has
+          not ended
+files     of each partition: fingerprint, count, bytes, small ones, newest change, folder's time
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from ...topics.objects.names import TableId
-from ...topics.wire.messages import FileFacts
+from ...topics.objects.names import TableId, table_name
+from ...topics.wire.messages import Cell, FileFacts
 from ..model.versions import SweepRow
 
 SCHEMA: Final = (
@@ -30,13 +32,34 @@ SCHEMA: Final = (
         newest_ms INTEGER NOT NULL,
         PRIMARY KEY (db, name, partition)) WITHOUT ROWID""",
 )
-PUT_SWEEP: Final = "INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?, ?)"
-PUT_FILES: Final = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+POINTS: Final = (
+    "ALTER TABLE sweeps ADD COLUMN as_of INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sweeps ADD COLUMN swept_us INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sweeps ADD COLUMN open_as_of INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sweeps ADD COLUMN open_until TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE sweeps ADD COLUMN whole INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE files ADD COLUMN folder_ms INTEGER NOT NULL DEFAULT 0",
+)
+"""What the schema after that gets."""
+
+PUT_SWEEP: Final = """INSERT INTO sweeps (db, name, incarnation, revision) VALUES (?, ?, ?, ?)
+    ON CONFLICT (db, name) DO UPDATE SET revision = excluded.revision"""
+PUT_OPEN: Final = """UPDATE sweeps SET open_as_of = ?, open_until = ?, whole = ?
+    WHERE db = ? AND name = ?"""
+PUT_END: Final = """UPDATE sweeps
+    SET as_of = ?, swept_us = ?, open_as_of = 0, open_until = '', whole = 0
+    WHERE db = ? AND name = ?"""
+PUT_FILES: Final = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+DELETE_SWEEP: Final = "DELETE FROM sweeps WHERE db = ? AND name = ?"
 DELETE_ALL: Final = "DELETE FROM files WHERE db = ? AND name = ?"
 DELETE_ONE: Final = "DELETE FROM files WHERE db = ? AND name = ? AND partition = ?"
 SWEEPS: Final = "SELECT db, name, incarnation, revision FROM sweeps"
-SWEEP: Final = "SELECT incarnation, revision FROM sweeps WHERE db = ? AND name = ?"
-PAGE: Final = """SELECT partition, fingerprint, files, bytes, small, newest_ms FROM files
+SWEEP: Final = "SELECT incarnation, revision, swept_us FROM sweeps WHERE db = ? AND name = ?"
+TOTALS: Final = """SELECT incarnation, revision, as_of, swept_us, open_as_of, open_until, whole,
+                          count(partition), sum(files), sum(bytes), sum(small), max(newest_ms)
+                   FROM sweeps LEFT JOIN files USING (db, name)
+                   WHERE db = ? AND name = ? GROUP BY db, name"""
+PAGE: Final = """SELECT partition, fingerprint, files, bytes, small, newest_ms, folder_ms FROM files
                  WHERE db = ? AND name = ? AND partition > ? ORDER BY partition LIMIT ?"""
 
 
@@ -45,9 +68,14 @@ def write(db: sqlite3.Connection, rows: Iterable[SweepRow]) -> None:
     for row in rows:
         if row.anew:
             db.execute(DELETE_ALL, row.table)
+            db.execute(DELETE_SWEEP, row.table)
         db.execute(PUT_SWEEP, (*row.table, row.incarnation, row.revision))
         db.executemany(PUT_FILES, ((*row.table, *_packed(one)) for one in row.facts))
         db.executemany(DELETE_ONE, ((*row.table, name) for name in row.removed))
+        if row.last:
+            db.execute(PUT_END, (row.as_of, row.at_us, *row.table))
+        elif row.as_of:
+            db.execute(PUT_OPEN, (row.as_of, row.until, row.whole, *row.table))
 
 
 def load(db: sqlite3.Connection) -> Iterator[SweepRow]:
@@ -58,27 +86,39 @@ def load(db: sqlite3.Connection) -> Iterator[SweepRow]:
 
 def read(
     db: sqlite3.Connection, table: TableId, incarnation: int, *, after: str | None, count: int
-) -> tuple[int, list[FileFacts]]:
-    """Return a revision and ``count`` facts at most, by partition, behind ``after``.
+) -> tuple[int, int, list[FileFacts]]:
+    """Return a revision, when all was swept, and ``count`` facts behind ``after``, by partition.
 
-    0 and nothing if no sweep saw this ``incarnation`` of ``table``. ``after`` None: from the first.
+    All 0 if no sweep saw this ``incarnation`` of ``table``. ``after`` None: from the first.
     """
     sweep = db.execute(SWEEP, table).fetchone()
     if sweep is None or sweep[0] != incarnation:
-        return 0, []
+        return 0, 0, []
     if after is None:
         rows = db.execute(PAGE.replace("> ?", ">= ?"), (*table, "", count))
     else:
         rows = db.execute(PAGE, (*table, after, count))
-    return sweep[1], list(map(_unpacked, rows))
+    return sweep[1], sweep[2], list(map(_unpacked, rows))
 
 
-def _packed(one: FileFacts) -> tuple[str, int, int, int, int, int]:
-    return (one.partition, one.fingerprint, one.files, one.bytes, one.small, one.newest_ms)
+def totals(
+    db: sqlite3.Connection, tables: Iterable[tuple[TableId, int]]
+) -> Iterator[tuple[Cell, ...]]:
+    """Yield of each of ``tables`` and its incarnation how far it is swept, and what was found."""
+    for table, incarnation in tables:
+        found = db.execute(TOTALS, table).fetchone()
+        if found is not None and found[0] == incarnation:
+            state, sums = found[1:7], found[7:]
+            yield (table_name(*table), *state, *(int(one or 0) for one in sums))
+
+
+def _packed(one: FileFacts) -> tuple[str, int, int, int, int, int, int]:
+    numbers = one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms
+    return (one.partition, *numbers)
 
 
 def _unpacked(row: Sequence[Any]) -> FileFacts:
-    partition, fingerprint, files, size, small, newest_ms = row
+    partition, fingerprint, files, size, small, newest_ms, folder_ms = row
     return FileFacts(
         partition=partition,
         fingerprint=fingerprint,
@@ -86,4 +126,5 @@ def _unpacked(row: Sequence[Any]) -> FileFacts:
         bytes=size,
         small=small,
         newest_ms=newest_ms,
+        folder_ms=folder_ms,
     )

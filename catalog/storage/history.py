@@ -20,7 +20,7 @@ from typing import Any, Final
 from ...topics.errors import HistoryGone
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import PREFIX, TOMBSTONE, Entry
-from ...topics.wire.messages import FileFacts
+from ...topics.wire.messages import Cell, FileFacts
 from ..model.versions import Transaction
 from . import file_facts
 
@@ -195,9 +195,13 @@ class HistoryReader:
 
     def files(
         self, table: TableId, incarnation: int, *, after: str | None, count: int
-    ) -> tuple[int, list[FileFacts]]:
+    ) -> tuple[int, int, list[FileFacts]]:
         """Return what is known of the files of ``table``, as ``file_facts.read``."""
         return file_facts.read(self._db, table, incarnation, after=after, count=count)
+
+    def sweeps(self, tables: Iterable[tuple[TableId, int]]) -> list[tuple[Cell, ...]]:
+        """Return how far ``tables`` are swept, as ``file_facts.totals``."""
+        return list(file_facts.totals(self._db, tables))
 
     def epoch(self) -> int:
         """Return the epoch that versions count in."""

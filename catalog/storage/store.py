@@ -35,7 +35,7 @@ from . import file_facts, history
 from .lock import FolderLock
 
 FILE_NAME: Final = "catalog.sqlite3"
-SCHEMA: Final = 6
+SCHEMA: Final = 7
 APPLICATION_ID: Final = 0x746F7063  # "topc": tells this file from any other SQLite database
 
 PAGE_BYTES: Final = 8192
@@ -117,6 +117,7 @@ TABLES: Final = (
     *history.SCHEMA_OF_HISTORY,
     LEASES_TABLE,
     *file_facts.SCHEMA,
+    *file_facts.POINTS,
 )
 
 UPGRADES: Final = {
@@ -128,6 +129,7 @@ UPGRADES: Final = {
     3: (*history.SCHEMA_OF_HISTORY, history.BEGIN_HERE),
     4: (LEASES_TABLE,),
     5: file_facts.SCHEMA,
+    6: file_facts.POINTS,
 }
 """By schema, what makes the next one of it."""
 

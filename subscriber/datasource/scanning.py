@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ...topics.bulk import CREDIT_MAX
 from ...topics.errors import LinkError, WireError
@@ -194,7 +194,23 @@ def file_facts(
             yield dict(zip(page.columns, row, strict=True))
         if not page.rows:
             return
-        after = f"@{page.rows[-1][1]}"
+        after = f"@{page.rows[-1][page.columns.index('partition')]}"
+
+
+def sweeps(catalogd: Conversation) -> Iterator[dict[str, Any]]:
+    """Yield how far each table is swept, and what was found of its files, as catalogd's columns.
+
+    Raises:
+        LinkError: catalogd does not answer.
+    """
+    after: Cell = ""
+    while True:
+        page = patiently(lambda: catalogd.inspect(f"sweeps@{after}", timeout_s=ANSWER_S))  # noqa: B023
+        for row in page.rows:
+            yield dict(zip(page.columns, row, strict=True))
+        if not page.rows:
+            return
+        after = page.rows[-1][0]
 
 
 def pull(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from fnmatch import fnmatchcase
 from functools import partial
@@ -9,13 +10,14 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from ...topics.errors import UsageError
+from ...topics.errors import NotReady, SourceError, UsageError
 from ...topics.objects.names import table_pattern
 from ..client.subscriber import Subscriber
 from .progress import OnProgress, ignore
 from .sweep.facts import SMALL_MB
-from .sweep.known import known_at
+from .sweep.known import Known, known_at
 from .sweep.listing import Lister
+from .sweep.plan import Plan
 from .sweep.report import FilesReport
 from .sweep.sweeper import BATCH_MAX, OnChange, Sweeper, ignore_change
 from .sweep.watch import FileWatch
@@ -23,6 +25,7 @@ from .sweep.watch import FileWatch
 BUDGET: Final = "64MB"  # of the catalog that is held; the rest is pulled
 SWEEP_EVERY_S: Final = 600.0  # what times of folders do not show is found within it
 STEP_S: Final = 0.2  # that a batch may be held back while folders are watched
+BATCH_S: Final = 1.0  # of requests that are held back: what a run that is killed has lost at most
 WATCHED_BATCH_MAX: Final = 100  # partitions between two looks at the times of folders
 
 
@@ -30,6 +33,7 @@ def files(
     spark: SparkSession,
     pattern: str = "*",
     *,
+    full: bool = False,
     add_partitions: bool = False,
     small_mb: int = SMALL_MB,
     max_requests_per_second: float | None = None,
@@ -51,6 +55,7 @@ def files(
     Args:
         spark: Its file systems list; its metastore is the one that catalogd follows.
         pattern: Of full names, as ``sales.*``.
+        full: List everything, and not only what may have changed since the last run.
         add_partitions: Add folders to the metastore that look like partitions and are none.
         small_mb: A file below it is counted as small.
         max_requests_per_second: LIST requests, at most; None: as fast as it goes.
@@ -68,8 +73,10 @@ def files(
         UsageError: an argument is not allowed.
         LinkError: no hub or no catalogd answers, for a minute.
 
-    Cost: one LIST for each partition and each folder above it; held is one batch of partitions with
-    their files, and the names of the partitions of one table.
+    Cost: one LIST for each folder above partitions, and for each partition that catalogd's log of
+    changes names since the last run, whose folder has another time, or of which nothing is known
+    yet. Held are one batch of partitions with their files, the names and times of the partitions of
+    one table, and the names of what has changed since the last run.
     """
     if small_mb < 0:
         raise UsageError(f"small_mb {small_mb}: 0 or more")
@@ -96,13 +103,13 @@ def files(
             add_partitions=add_partitions,
             on_change=on_change,
         )
-        if dry_run:
-            sweeper(lister=paced).predict(tables_of(catalog, pattern))
-        elif not watch:
-            for _ in sweeper(lister=paced, on_progress=on_progress).steps(
-                tables_of(catalog, pattern)
-            ):
-                pass
+        if dry_run or not watch:
+            plan, names = plan_run(catalog, known, partial(tables_of, catalog, pattern), full=full)
+            report.continued = full and not plan.lists_all
+            rate = max_requests_per_second
+            batch_max = BATCH_MAX if rate is None else min(BATCH_MAX, max(1, int(rate * BATCH_S)))
+            one = sweeper(lister=paced, batch_max=batch_max, on_progress=on_progress)
+            once(one, names, plan, dry_run=dry_run)
         else:
             quick = stack.enter_context(closing(Lister(spark)))
             watched = FileWatch(
@@ -110,6 +117,7 @@ def files(
                 table_pattern(pattern),
                 names=partial(tables_of, catalog, pattern),
                 lister=quick,
+                plan=partial(plan_all, catalog, known),
                 checker=sweeper(lister=quick, batch_max=BATCH_MAX),
                 report=report,
                 sweep_every_s=sweep_every_s,
@@ -122,6 +130,48 @@ def files(
             watched.run(sweeper(lister=paced, batch_max=batch_max, on_progress=watched.show), paced)
     report.seconds = time.monotonic() - began
     return report
+
+
+def once(sweeper: Sweeper, names: Sequence[str], plan: Plan, *, dry_run: bool) -> None:
+    """Sweep the tables ``names`` by ``plan``, or with ``dry_run`` predict the requests of that."""
+    if dry_run:
+        sweeper.predict(names, plan)
+        return
+    if plan.is_marked:
+        sweeper.mark(names, plan)
+    for _ in sweeper.steps(names, plan):
+        pass
+
+
+def plan_run(
+    catalog: Subscriber, known: Known, names: Callable[[], Sequence[str]], *, full: bool
+) -> tuple[Plan, Sequence[str]]:
+    """Return what a run lists of the tables ``names``, and these.
+
+    With ``full`` everything, or what a run with ``full`` that was interrupted has left.
+    """
+    plan = plan_all(catalog, known)
+    wanted = names()
+    if not plan.as_of:
+        return plan, wanted
+    swept = known.swept()
+    plan.tables = {name: swept[name] for name in wanted if name in swept}
+    plan.lists_all = full and not any(one.whole for one in plan.tables.values())
+    plan.is_marked = plan.lists_all
+    if not plan.lists_all:
+        known.note_changes(plan)
+    return plan, wanted
+
+
+def plan_all(catalog: Subscriber, known: Known) -> Plan:
+    """Return the plan of a run that lists everything, and as of when."""
+    try:
+        catalog.sync()  # the log has what the metastore has
+        first, as_of = known.next_line()
+        catalog.sync()  # the catalog here has what the log has
+    except (NotReady, SourceError):
+        return Plan(as_of=0, lists_all=True)  # and nobody knows what changes meanwhile
+    return Plan(as_of=as_of, first=first, lists_all=True)
 
 
 def tables_of(catalog: Subscriber, pattern: str) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from topicast.tests.spark.applications import Application
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.tests.spark.applications import Application, applications
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
@@ -23,10 +24,18 @@ def sweeper(drivers: Drivers) -> Iterator[Application]:
     drivers.writer.do(
         f"""
 from topicast.subscriber.pipeline.files import files
-def sweep(**more):
-    found = files(spark, {DB!r}, statestores={address!r}, **more).as_dict()
+def sweep(pattern={DB!r}, **more):
+    found = files(spark, pattern, statestores={address!r}, **more).as_dict()
     found.pop("seconds")
     return found
+from topicast.subscriber.pipeline.sweep.known import known_at
+def known_facts(address, table):
+    "How many partitions an interrupted run has got to, and what is known of all."
+    with known_at(address) as known:
+        facts = [one for _, one in known.facts(table)]
+        state = known.swept().get(table)
+        reached = [one.partition for one in facts if state and one.partition <= state.open_until]
+        return len(reached), [(one.partition, one.fingerprint, one.files) for one in facts]
 """
     )
     drivers.writer.sql(
@@ -87,6 +96,75 @@ def test_driver_reads_files_that_were_put_by_hand_after_one_sweep_and_each_chang
     next(stock.glob("part-*.parquet")).unlink()
     assert changed(sweeper) == [f"{DB}.stock"]
     until(lambda: drivers.reader.rows(f"SELECT * FROM {DB}.stock") == [], timeout_s=20)
+
+
+def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything(
+    sweeper: Application,
+) -> None:
+    sweeper.sql(
+        f"CREATE TABLE {DB}.many (id INT) PARTITIONED BY (ds INT) STORED AS PARQUET",
+        f"INSERT INTO {DB}.many SELECT id, id FROM range(40)",
+    )
+    only = "sweep(pattern='swept.many'%s)"
+    many = location(sweeper, "many")
+
+    def settled() -> bool:
+        """Return whether a run lists nothing but the folder of the table."""
+        found = sweeper.do(only % "")
+        return found["listed"] == 0 and found["requests"] == 1
+
+    until(settled, timeout_s=60)
+    assert sweeper.do(only % ", dry_run=True")["requests_predicted"] == 1
+    sweeper.sql(f"ALTER TABLE {DB}.many ADD PARTITION (ds=40)")
+    sweeper.sql(f"ALTER TABLE {DB}.many PARTITION (ds=3) SET LOCATION '{many / 'ds=1'}'")
+    found = sweeper.do(only % "")
+    assert (found["listed"], found["requests"], found["files"]) == (2, 3, 40)
+    sweeper.sql(f"ALTER TABLE {DB}.many PARTITION (ds=3) SET LOCATION '{many / 'ds=3'}'")
+    until(settled, timeout_s=60)
+    put_by_hand(many / "ds=1", many / "ds=2", "by-hand.parquet")
+    found = sweeper.do(only % "")
+    assert found["changed"] == [f"{DB}.many/ds=2"]
+    assert (found["listed"], found["requests"], found["files"]) == (1, 2, 41)
+    until(settled, timeout_s=60)
+
+    part = next((many / "ds=5").glob("part-*.parquet"))
+    part.write_bytes(part.read_bytes() + b"x")  # in place, so that its folder has the same time
+    assert sweeper.do(only % "")["changed"] == []
+    assert sweeper.do(only % ", full=True, dry_run=True")["requests_predicted"] == 42
+    found = sweeper.do(only % ", full=True")
+    assert found["changed"] == [f"{DB}.many/ds=5"]
+    assert (found["listed"], found["requests"], found["requests_predicted"]) == (41, 42, 42)
+    sweeper.sql(f"DROP TABLE {DB}.many")
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_was_not(
+    drivers: Drivers, hive: EmbeddedMetastore, sweeper: Application, tmp_path: Path, *, full: bool
+) -> None:
+    sweeper.sql(
+        f"CREATE TABLE {DB}.large (id INT) PARTITIONED BY (ds INT) STORED AS PARQUET",
+        f"INSERT INTO {DB}.large SELECT id, id FROM range(60)",
+    )
+    address = drivers.daemons.hub_address
+    facts = f"known_facts({address!r}, '{DB}.large')"
+    if full:
+        assert sweeper.do("sweep(pattern='swept.large')")["listed"] == 60
+    with applications(tmp_path, hive.uri, killed={}) as started:
+        started["killed"].tell(
+            "from topicast.subscriber.pipeline.files import files\n"
+            f"files(spark, '{DB}.large', statestores={address!r}, full={full},"
+            f" max_requests_per_second=10)"
+        )
+        until(lambda: 20 <= sweeper.do(facts + "[0]") < 60, timeout_s=60)
+        started["killed"].kill()
+    handed = sweeper.do(facts + "[0]")
+    found = sweeper.do(f"sweep(pattern='swept.large', full={full})")
+    assert found["continued"] == full
+    assert (found["listed"], found["files"]) == (60 - handed, 60)
+    resumed = sweeper.do(facts + "[1]")
+    assert sweeper.do("sweep(pattern='swept.large', full=True)")["listed"] == 60
+    assert sweeper.do(facts + "[1]") == resumed
+    sweeper.sql(f"DROP TABLE {DB}.large")
 
 
 def test_watch_reports_what_is_put_by_hand_and_drivers_read_it_without_another_sweep(

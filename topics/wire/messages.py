@@ -739,6 +739,7 @@ class FileFacts:
 
     ``fingerprint``: another one whenever a file is added, removed or rewritten. ``small``: how many
     of ``files`` are small. ``newest_ms``: when the newest change was, by the file system's clock.
+    ``folder_ms``: when the folder last got or lost an entry, by the same clock; 0: not known.
     """
 
     partition: str
@@ -747,6 +748,7 @@ class FileFacts:
     bytes: U64
     small: U64
     newest_ms: U64
+    folder_ms: U64 = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -756,6 +758,10 @@ class Sweep:
     ``changed``: partitions whose data is another one than was known, without a report or an event;
     an empty name: any of them. ``overwritten``: files that were there may be gone. ``removed``:
     partitions of which nothing is to be known any more.
+
+    ``as_of``: the number that the next line of catalogd's log had when the run began; 0: this says
+    nothing about other partitions. Else all partitions up to ``until`` are known as of then, or
+    with ``last`` all of the table. ``whole``: the run lists those behind ``until`` in any case.
     """
 
     request: U64
@@ -766,6 +772,10 @@ class Sweep:
     changed: tuple[str, ...]
     overwritten: bool
     removed: tuple[str, ...]
+    as_of: U64 = 0
+    until: str = ""
+    last: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 @command("files")
 @click.argument("pattern", default="*")
+@click.option("--full", is_flag=True, help="List everything, and not only what may have changed.")
 @click.option("--add_partitions", is_flag=True, help="Add folders that look like partitions.")
 @click.option(
     "--small_mb",
@@ -36,6 +37,7 @@ from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 def list_files(
     pattern: str,
     *,
+    full: bool,
     add_partitions: bool,
     small_mb: int,
     max_requests_per_second: float | None,
@@ -47,7 +49,8 @@ def list_files(
 
     PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). After
     it attached drivers read files that somebody put under a table without a word. --dry-run counts
-    the LIST requests beforehand. With --watch a file that is added is found within a second where
+    the LIST requests beforehand. A run lists what may have changed since the last one, which
+    catalogd keeps, and goes on where one was killed; --full lists everything. With --watch a file that is added is found within a second where
     folders have times (local disks, HDFS), and the tables are swept again and again.
     """
     from ....subscriber.pipeline.files import files
@@ -64,6 +67,7 @@ def list_files(
         lambda spark, on_progress: files(
             spark,
             pattern,
+            full=full,
             add_partitions=add_partitions,
             small_mb=small_mb,
             max_requests_per_second=max_requests_per_second,

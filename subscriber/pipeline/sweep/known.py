@@ -5,16 +5,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
+from ....topics.errors import HistoryGone
 from ....topics.keys.folder import DRIVER, find_credential
 from ....topics.link import Link
 from ....topics.objects.names import parse_table_name
 from ....topics.settings import parse_addresses
 from ....topics.wire.messages import FileFacts, Inspected, Sweep, Swept
 from ...client.conversation import Conversation, catalogd_behind, greet
+from ...datasource.moments import moment_of
 from ...datasource.options import hubs_of
-from ...datasource.scanning import ANSWER_S, file_facts, patiently
+from ...datasource.scanning import (
+    ANSWER_S,
+    LogRange,
+    VersionRange,
+    changes,
+    file_facts,
+    log_lines,
+    patiently,
+    sweeps,
+)
+from .plan import ALL, Plan, SweptTable, note_history
 
-LOADS: Final = ("loaded", "unloaded")  # what catalogd did for itself, of which no reader learns
+LOADED, UNLOADED, CREATED = "loaded", "unloaded", "created"  # changes in catalogd's log
+UNSEEN: Final = (LOADED, "dropped")  # by files that are there
+LOAD: Final = "load"  # a source of them: catalogd itself
+LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS_MAX: Final = 1000  # in one message
 
 
@@ -34,7 +49,55 @@ class Known:
         """
         for row in file_facts(self._catalogd, table, behind=behind):
             facts: dict[str, Any] = dict(row)
+            del facts["swept_us"]
             yield facts.pop("revision"), FileFacts(**facts)
+
+    def next_line(self) -> tuple[int, int]:
+        """Return the numbers of the first line of the log of changes, and of the next one."""
+        first, last = (int(cell or 0) for cell in self._inspect("log").rows[0])
+        return (first, last + 1) if last else (1, 1)
+
+    def swept(self) -> dict[str, SweptTable]:
+        """Return how far each table is swept that ever was."""
+        found: dict[str, SweptTable] = {}
+        for row in sweeps(self._catalogd):
+            found[row["table"]] = SweptTable(
+                revision=row["revision"],
+                as_of=row["as_of"],
+                open_as_of=row["open_as_of"],
+                open_until=row["open_until"],
+                whole=bool(row["whole"]),
+            )
+        return found
+
+    def note_changes(self, plan: Plan) -> None:
+        """Note in ``plan`` what the log has of its tables since they were swept.
+
+        The log names the partitions of reported writes; what a change of the catalog has made of
+        the partitions of a table, the history has.
+        """
+        asked: dict[tuple[str, int], dict[int, int]] = {}
+        """By table and topic: the line of each version that the history is to be asked about."""
+        for line in log_lines(self._catalogd, LogRange(plan.reads_from() - 1, plan.as_of - 1)):
+            name, _, partition = str(line["object"]).partition("/")
+            number, change = int(line["number"] or 0), line["change"]
+            if name not in plan.tables or line["who"] is not None or change in UNSEEN:
+                continue
+            if partition or change == CREATED or (change == UNLOADED and line["source"] != LOAD):
+                plan.note(name, partition, number)
+            elif change != UNLOADED:
+                versions = asked.setdefault((name, int(line["topic"] or 0)), {})
+                versions[int(line["version_after"] or 0)] = number
+        if not asked:
+            return
+        epoch = moment_of(self._inspect("versions")).epoch
+        for (name, topic), versions in asked.items():
+            span = VersionRange(topic, min(versions) - 1, max(versions))
+            try:
+                rows = changes(self._catalogd, span, epoch=epoch)
+                note_history(plan, name, rows, lines=versions)
+            except HistoryGone:
+                plan.note(name, ALL, max(versions.values()))
 
     def noticed_ms(self, table: str, *, loads: bool) -> int | None:
         """Return when readers were last notified of a change of ``table``; None: it is not known.
@@ -54,10 +117,14 @@ class Known:
         *,
         changed: Mapping[str, bool],
         removed: Sequence[str],
+        as_of: int = 0,
+        until: str = "",
+        last: bool = False,
+        whole: bool = False,
     ) -> Swept:
         """Send facts that were compared with ``revision``; return what catalogd says of them.
 
-        ``changed``: by partition, whether files may be gone.
+        ``changed``: by partition, whether files may be gone. The last four: as of ``Sweep``.
 
         Raises:
             NoSuchObject: the table was dropped.
@@ -75,6 +142,10 @@ class Known:
                 changed=tuple(changed),
                 overwritten=any(changed.values()),
                 removed=tuple(removed),
+                as_of=as_of,
+                until=until,
+                last=last and bool(as_of),
+                whole=whole,
             )
 
         return patiently(lambda: self._catalogd.ask(make, Swept, timeout_s=ANSWER_S))

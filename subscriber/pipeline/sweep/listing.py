@@ -124,7 +124,7 @@ class Lister:
         by_parent: dict[str, list[str]] = {}
         for folder in folders:
             by_parent.setdefault(_parent(folder), []).append(folder)
-        parents = [one for one in by_parent if self._timed(one)]
+        parents = [one for one in by_parent if self.is_timed(one)]
         found: dict[str, int] = {}
         for listed in self.entries(parents):
             if listed.problem not in ("", MISSING):
@@ -133,6 +133,17 @@ class Lister:
             for folder in by_parent[listed.path]:
                 found[folder] = times.get(_name(folder), 0)
         return found
+
+    def is_timed(self, folder: str) -> bool:
+        """Return whether the file system of ``folder`` keeps times of folders."""
+        store = _store(folder)
+        if store not in self._are_timed:
+            try:
+                system = self._jvm.org.apache.hadoop.fs.Path(folder).getFileSystem(self._conf)
+                self._are_timed[store] = system.getScheme() in TIMED
+            except Exception:  # noqa: BLE001 - the listing says what is wrong with it
+                return False
+        return self._are_timed[store]
 
     @property
     def wait_s(self) -> float:
@@ -199,17 +210,6 @@ class Lister:
             return int(system.getFileStatus(path).getModificationTime())
         except Exception:  # noqa: BLE001 - the listing says what is wrong with it
             return 0
-
-    def _timed(self, folder: str) -> bool:
-        """Return whether the file system of ``folder`` keeps times of folders."""
-        store = _store(folder)
-        if store not in self._are_timed:
-            try:
-                system = self._jvm.org.apache.hadoop.fs.Path(folder).getFileSystem(self._conf)
-                self._are_timed[store] = system.getScheme() in TIMED
-            except Exception:  # noqa: BLE001 - the listing says what is wrong with it
-                return False
-        return self._are_timed[store]
 
     def _take_turn(self, requests: int) -> None:
         with self._lock:

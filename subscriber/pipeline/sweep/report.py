@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from ....topics.wire.messages import FileFacts
+
 NAMED_MAX: Final = 1000  # objects of each kind that a report names; the rest is counted
 NAMES_SHOWN_MAX: Final = 10  # of each kind, in the summary
 
@@ -15,6 +17,8 @@ class FilesReport:
     dry_run: bool = False
     tables: int = 0
     partitions: int = 0
+    listed: int = 0  # partitions, and tables without, whose folders were listed
+    continued: bool = False  # of a run that lists everything, which was interrupted
     files: int = 0
     bytes: int = 0
     small: int = 0
@@ -49,11 +53,14 @@ class FilesReport:
         share = self.small / self.files if self.files else 0.0
         lines = [
             f"{self.tables} tables, {self.partitions} partitions: {self.files} files",
+            f"{self.listed} listed, the others are known",
             f"{self.bytes} bytes, {share:.0%} of the files small",
             f"{self.requests} LIST requests, {self.requests_predicted} predicted",
             f"{self.changed_count} changed without an event",
         ]
         lines += [f"  {name}" for name in self.changed[:NAMES_SHOWN_MAX]]
+        if self.continued:
+            lines.insert(0, "continues a run that lists everything and was interrupted")
         if self.no_partition_count:
             lines.append(f"{self.no_partition_count} folders are no partition (--add-partitions)")
             lines += [f"  {name}" for name in self.no_partition[:NAMES_SHOWN_MAX]]
@@ -71,11 +78,18 @@ class FilesReport:
     def begin_sweep(self) -> None:
         """Begin to count anew what there is; what was done stays."""
         self.tables = self.partitions = self.files = self.bytes = self.small = self.newest_ms = 0
-        self.requests_predicted = 0
+        self.requests_predicted = self.listed = 0
         self.no_partition_count = self.unreadable_count = self.missing_count = 0
         self.no_partition.clear()
         self.unreadable.clear()
         self.missing.clear()
+
+    def count(self, facts: FileFacts) -> None:
+        """Add the files of a partition."""
+        self.files += facts.files
+        self.bytes += facts.bytes
+        self.small += facts.small
+        self.newest_ms = max(self.newest_ms, facts.newest_ms)
 
     def note_changed(self, name: str) -> None:
         """Count a change, and keep its name while there are few."""

@@ -7,7 +7,13 @@ from .listing import Entry, Folder, Lister
 
 
 def strays(
-    lister: Lister, location: str, depth: int, *, known: Set[str], batch_max: int
+    lister: Lister,
+    location: str,
+    depth: int,
+    *,
+    known: Set[str],
+    batch_max: int,
+    times: dict[str, int],
 ) -> Iterator[list[tuple[str, str]]]:
     """Yield the folders below ``location`` that are no partitions, and which they would be.
 
@@ -20,6 +26,7 @@ def strays(
         depth: How many partition columns the table has.
         known: The names of its partitions.
         batch_max: How many folders are listed together.
+        times: Gets when the folder of each partition last got or lost an entry, in ms.
     """
     above = [(location, "")]
     for level in range(1, depth + 1):
@@ -32,13 +39,14 @@ def strays(
                 for (_, name), folder in zip(batch, listed, strict=True)
                 for one in _in(folder, name)
             ]
-            found = [one for one in below if not one[1]]
-            some = [one for one in below if one[1]]
+            found: list[tuple[str, str]] = [(one.path, "") for one, name in below if not name]
+            some = [(one, name) for one, name in below if name]
             if level == depth:
-                written = ((path, _as_written(name)) for path, name in some)
-                found += [one for one in written if one[1] not in known]
+                written = [(one, as_written(name)) for one, name in some]
+                found += [(one.path, name) for one, name in written if name not in known]
+                times |= {name: one.modified_ms for one, name in written if name in known}
             else:
-                named += some
+                named += [(one.path, name) for one, name in some]
             yield found
         above = named
 
@@ -49,16 +57,16 @@ def folders_above(partitions: Iterable[str]) -> int:
     return 1 + len(between)
 
 
-def _as_written(name: str) -> str:
+def as_written(name: str) -> str:
     """Return the name that the metastore gives the partition whose folder has this ``name``."""
     return partition_name(partition_keys(name), partition_values(name))
 
 
-def _in(folder: Folder, name: str) -> Iterator[tuple[str, str]]:
+def _in(folder: Folder, name: str) -> Iterator[tuple[Entry, str]]:
     """Yield the folders in ``folder``, each with the name of the partition that it would be."""
     for one in folder.entries:
         if one.is_folder and not one.hidden:
-            yield one.path, _below(name, one)
+            yield one, _below(name, one)
 
 
 def _below(name: str, folder: Entry) -> str:

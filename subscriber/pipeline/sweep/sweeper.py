@@ -7,9 +7,10 @@ A batch is kept by catalogd before the next one is listed. So a run that is kill
 batch, and a run after it finds what is known, and reports no change twice.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from pyspark.sql import SparkSession
@@ -23,8 +24,10 @@ from ..progress import OnProgress, Progress, ignore
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
 from .known import Known, KnownInOrder
 from .listing import MISSING, Folder, Lister
+from .plan import AGAIN_MS, Plan
 from .report import FilesReport
-from .strays import folders_above, strays
+from .strays import as_written, folders_above, strays
+from .times import GRAIN_S
 
 BATCH_MAX: Final = 500  # partitions that are listed and compared together
 TRIES_MAX: Final = 3  # of a batch, while another sweep changes its table at the same time
@@ -45,6 +48,39 @@ class Listed:
 
     folder: Folder
     facts: FileFacts | None
+
+
+@dataclass(slots=True)
+class SeenTimes:
+    """When the folders of partitions last changed, as they were seen in the folders above."""
+
+    at_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    by_partition: dict[str, int] = field(default_factory=dict)
+
+    def settled_ms(self, partition: str) -> int:
+        """Return the time of a folder that no later change can have; 0: it is not known."""
+        time_ms = self.by_partition.get(partition, 0)
+        return time_ms if time_ms < self.at_ms - GRAIN_S * 1000 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that is swept; ``plan`` None: some partitions of it are, whatever is known."""
+
+    name: str
+    table: Table
+    plan: Plan | None = None
+    seen: SeenTimes = field(default_factory=SeenTimes)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """As of when partitions are known with a batch, as in the message Sweep; 0: only these."""
+
+    as_of: int = 0
+    until: str = ""
+    last: bool = False
+    whole: bool = False
 
 
 class _Overtaken(StaleMetadata):
@@ -86,20 +122,25 @@ class Sweeper:
         self._done = self._left = 0  # tables
         self._began = time.monotonic()
 
-    def predict(self, names: Sequence[str]) -> None:
-        """Count the requests that ``steps`` makes."""
+    def predict(self, names: Sequence[str], plan: Plan) -> None:
+        """Count the requests that ``steps`` makes, but for folders whose times have changed."""
         for name in names:
             try:
                 table = self._catalog.table(name)
                 if not has_files(table):
                     continue
-                partitions = self._catalog.partition_names(name) if table.partition_keys else ("",)
+                partitions = self._names(name, table)
             except (NoSuchObject, SourceError):
                 continue
             self._report.tables += 1
             self._count_planned(table, partitions)
+            known, target = KnownInOrder(self._known, name), Target(name, table, plan)
+            for batch, last in self._batches(partitions):
+                before = known.up_to(last)
+                due = sum(self._is_due(target, one, before) for one in batch)
+                self._report.requests_predicted += due
 
-    def steps(self, names: Sequence[str]) -> Iterator[None]:
+    def steps(self, names: Sequence[str], plan: Plan) -> Iterator[None]:
         """Sweep the tables ``names``, a batch of partitions or folders for each step.
 
         What cannot be read is noted, and the others are swept.
@@ -110,11 +151,12 @@ class Sweeper:
                 table = self._catalog.table(name)
                 if has_files(table):
                     self._report.tables += 1
-                    yield from self._table(name, table)
+                    yield from self._table(Target(name, table, plan))
             except NoSuchObject:
                 pass  # dropped meanwhile: it has no files any more
             except SourceError as error:
                 self._report.note_unreadable(name, str(error))
+                self._discard_mark(name, plan)
             self._done, self._left = self._done + 1, self._left - 1
             self._show()
 
@@ -132,7 +174,7 @@ class Sweeper:
             batch = partitions[at : at + self._batch_max]
             before_first = batch[0][:-1] if batch[0] else None  # what sorts before it
             known = KnownInOrder(self._known, name, behind=before_first)
-            found |= self._batch(name, table, batch, known=known, last=batch[-1], only=True)
+            found |= self._batch(Target(name, table), batch, known=known, last=batch[-1])
         return found
 
     def strays(self, name: str) -> None:
@@ -142,32 +184,74 @@ class Sweeper:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
         """
         partitions = self._catalog.partition_names(name)
-        for _ in self._strays(name, self._catalog.table(name), partitions):
+        for _ in self._strays(Target(name, self._catalog.table(name)), partitions):
             pass
 
-    def _table(self, name: str, table: Table) -> Iterator[None]:
-        partitions = sorted(self._catalog.partition_names(name)) if table.partition_keys else [""]
-        self._count_planned(table, partitions)
-        known = KnownInOrder(self._known, name)
+    def mark(self, names: Sequence[str], plan: Plan) -> None:
+        """Have catalogd mark the tables as to be listed as a whole, by this run or one after it."""
+        for name in names:
+            try:
+                if has_files(self._catalog.table(name)):
+                    self._mark(name, plan, whole=True)
+            except (NoSuchObject, SourceError):
+                continue  # the sweep says what is wrong with it
+
+    def _mark(self, name: str, plan: Plan, *, whole: bool) -> None:
+        revision = plan.swept(name).revision
+        for _ in range(TRIES_MAX):
+            swept = self._known.send(
+                name, revision, (), changed={}, removed=(), as_of=plan.as_of, whole=whole
+            )
+            if swept.kept:
+                return
+            revision = swept.revision
+        raise _Overtaken(name, revision)
+
+    def _discard_mark(self, name: str, plan: Plan) -> None:
+        """Let a table that cannot be read be no reason to continue this run."""
+        if plan.is_whole(name) and plan.as_of:
+            with contextlib.suppress(NoSuchObject, StaleMetadata):
+                self._mark(name, plan, whole=False)
+
+    def _names(self, name: str, table: Table) -> list[str]:
+        return sorted(self._catalog.partition_names(name)) if table.partition_keys else [""]
+
+    def _batches(self, partitions: Sequence[str]) -> Iterator[tuple[Sequence[str], str | None]]:
+        """Yield batches, one at least; each with its last partition, None for the last batch."""
         for at in range(0, max(len(partitions), 1), self._batch_max):
             batch = partitions[at : at + self._batch_max]
-            last = batch[-1] if at + self._batch_max < len(partitions) else None
-            listed = self._batch(name, table, batch, known=known, last=last)
+            yield batch, batch[-1] if at + self._batch_max < len(partitions) else None
+
+    def _table(self, target: Target) -> Iterator[None]:
+        name, table = target.name, target.table
+        partitions = self._names(name, table)
+        self._count_planned(table, partitions)
+        for _ in self._strays(target, partitions):
+            self._show()
+            yield
+        if not self._lister.is_timed(table.location):
+            target.seen.by_partition.clear()
+        known = KnownInOrder(self._known, name)
+        for batch, last in self._batches(partitions):
+            listed = self._batch(target, batch, known=known, last=last)
             for partition, one in listed.items():
                 self._count(_full(name, partition), one)
             self._show()
             yield
-        for _ in self._strays(name, table, partitions):
-            self._show()
-            yield
 
-    def _strays(self, name: str, table: Table, partitions: Sequence[str]) -> Iterator[None]:
+    def _strays(self, target: Target, partitions: Sequence[str]) -> Iterator[None]:
+        name, table = target.name, target.table
         depth = len(table.partition_keys)
         if not depth or not table.location:
             return
         known, adds = set(partitions), self._add_partitions
         for found in strays(
-            self._lister, table.location, depth, known=known, batch_max=self._batch_max
+            self._lister,
+            table.location,
+            depth,
+            known=known,
+            batch_max=self._batch_max,
+            times=target.seen.by_partition,
         ):
             for folder, partition in found:
                 if not (adds and partition):
@@ -177,42 +261,76 @@ class Sweeper:
             yield
 
     def _batch(
-        self,
-        name: str,
-        table: Table,
-        batch: Sequence[str],
-        *,
-        known: KnownInOrder,
-        last: str | None,
-        only: bool = False,
+        self, target: Target, batch: Sequence[str], *, known: KnownInOrder, last: str | None
     ) -> dict[str, Listed]:
         """List, compare and report the next batch of ``known``; return what was found.
 
-        ``last``: where its range ends, None: with the table. ``only``: what is known of other
-        partitions in the range is left as it is; else these are gone.
+        With a plan it says which of the batch are listed, and what is known of others in the range
+        is of partitions that are gone; without one, all of the batch and nothing else is looked at.
+        ``last``: where the range ends, None: with the table.
         """
+        name, plan = target.name, target.plan
         for left in reversed(range(TRIES_MAX)):
-            listed = self._listed(name, table, batch)
             before = known.up_to(last)
-            if only:
+            due, point, unlisted = list(batch), Point(), list[FileFacts]()
+            if plan is None:
                 before = {one: before[one] for one in batch if one in before}
+            else:
+                due = self._due(target, batch, before=before)
+                unlisted = [before.pop(one) for one in set(batch).difference(due)]
+                if last is None or due:
+                    as_of = plan.as_of if last is None else plan.point_after(name, last)
+                    whole = plan.is_whole(name)
+                    point = Point(as_of, until=last or "", last=last is None, whole=whole)
+            listed = self._listed(target, due)
             try:
-                known.revision = self._compare(name, listed, before=before, revision=known.revision)
+                known.revision = self._compare(
+                    name, listed, before=before, revision=known.revision, point=point
+                )
                 break
             except _Overtaken as overtaken:
                 if not left:
                     raise
                 known.go_back(overtaken.revision)
+        for one in unlisted:
+            self._report.count(one)
         return listed
 
-    def _listed(self, name: str, table: Table, batch: Sequence[str]) -> dict[str, Listed]:
+    def _is_due(self, target: Target, one: str, before: Mapping[str, FileFacts]) -> bool:
+        """Return whether a partition is listed whatever the folders above it show."""
+        if target.plan is None or target.plan.is_due(target.name, one, before):
+            return True
+        return not target.table.partition_keys and self._lister.is_timed(target.table.location)
+
+    def _due(
+        self, target: Target, batch: Sequence[str], *, before: Mapping[str, FileFacts]
+    ) -> list[str]:
+        """Return which of ``batch`` are to be listed; count those that were so before a LIST."""
+        due = {one for one in batch if self._is_due(target, one, before)}
+        self._report.requests_predicted += len(due)
+        unseen = []
+        for one in batch:
+            if one not in due:
+                time_ms = target.seen.by_partition.get(one)
+                if time_ms is None:
+                    unseen.append(one)
+                elif time_ms != before[one].folder_ms:
+                    due.add(one)
+        if unseen and target.table.partition_keys:
+            where = self._locations(target.name, target.table, unseen)
+            due.update(one for one in unseen if self._lister.is_timed(where.get(one, "")))
+        return [one for one in batch if one in due]
+
+    def _listed(self, target: Target, batch: Sequence[str]) -> dict[str, Listed]:
         """Return what is in the folders of each partition of ``batch`` that exists."""
-        folders = self._locations(name, table, batch)
+        folders = self._locations(target.name, target.table, batch)
         found = {}
         for one, folder in zip(folders, self._lister.files(list(folders.values())), strict=True):
             facts = None
             if folder.problem in ("", MISSING):
                 facts = facts_of(one, folder.entries, small_bytes=self._small_bytes)
+                if one and _is_inside(folder.path, one, target.table):
+                    facts = replace(facts, folder_ms=target.seen.settled_ms(one))
             found[one] = Listed(folder, facts)
         return found
 
@@ -223,6 +341,7 @@ class Sweeper:
         *,
         before: Mapping[str, FileFacts],
         revision: int,
+        point: Point,
     ) -> int:
         """Report what of ``listed`` differs from ``before``; return the revision after it."""
         removed = [one for one in before if one not in listed]
@@ -231,12 +350,27 @@ class Sweeper:
             for partition, one in listed.items()
             if one.facts is not None and before.get(partition) != one.facts
         }
-        if not differing and not removed:
+        differing |= {
+            partition: replace(before[partition], folder_ms=AGAIN_MS)
+            for partition, one in listed.items()
+            if one.facts is None and partition in before
+        }
+        if not differing and not removed and not point.as_of:
             return revision
         folders = {one: listed[one].folder.path for one in differing}
         changed = self._changed(name, differing, before=before, folders=folders)
         facts = list(differing.values())
-        swept = self._known.send(name, revision, facts, changed=changed, removed=removed)
+        swept = self._known.send(
+            name,
+            revision,
+            facts,
+            changed=changed,
+            removed=removed,
+            as_of=point.as_of,
+            until=point.until,
+            last=point.last,
+            whole=point.whole,
+        )
         if not swept.kept:
             raise _Overtaken(name, swept.revision)
         for partition in changed:
@@ -301,9 +435,8 @@ class Sweeper:
             self._on_change(one)
 
     def _count_planned(self, table: Table, partitions: Sequence[str]) -> None:
-        """Add ``partitions`` to the report, and the requests that they and their folders take."""
+        """Add ``partitions`` to the report, and the requests that the folders above them take."""
         report = self._report
-        report.requests_predicted += len(partitions)
         if table.partition_keys:
             report.partitions += len(partitions)
             report.requests_predicted += folders_above(partitions) if table.location else 0
@@ -311,15 +444,13 @@ class Sweeper:
     def _count(self, name: str, listed: Listed) -> None:
         """Add what is in the folders of a partition to the report."""
         report, folder, one = self._report, listed.folder, listed.facts
+        report.listed += 1
         if one is None:
             report.note_unreadable(name, f"{folder.path}: {folder.problem}")
             return
         if folder.problem:
             report.note_missing(name)
-        report.files += one.files
-        report.bytes += one.bytes
-        report.small += one.small
-        report.newest_ms = max(report.newest_ms, one.newest_ms)
+        report.count(one)
 
     def _show(self) -> None:
         self._report.requests = self._lister.requests
@@ -338,6 +469,12 @@ class Sweeper:
 def has_files(table: Table) -> bool:
     """Return whether ``table`` is one that has folders, as a view has not."""
     return table.type != VIEW and bool(table.location or table.partition_keys)
+
+
+def _is_inside(path: str, partition: str, table: Table) -> bool:
+    """Return whether the folder ``path`` is where the folders above show that of ``partition``."""
+    above = table.location.rstrip("/")
+    return path.startswith(f"{above}/") and as_written(path[len(above) + 1 :]) == partition
 
 
 def _full(name: str, partition: str) -> str:

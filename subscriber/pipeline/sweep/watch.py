@@ -21,6 +21,7 @@ from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ..progress import OnProgress, Progress
 from .listing import Lister
+from .plan import Plan
 from .report import FilesReport
 from .sweeper import Sweeper, has_files
 from .times import FolderTimes
@@ -43,6 +44,7 @@ class FileWatch:
         *,
         names: Callable[[], Sequence[str]],
         lister: Lister,
+        plan: Callable[[], Plan],
         checker: Sweeper,
         report: FilesReport,
         sweep_every_s: float,
@@ -56,6 +58,7 @@ class FileWatch:
             pattern: Of the full names of tables, whose changes are followed.
             names: Returns those that match now.
             lister: Reads the times of folders, as fast as it goes.
+            plan: Returns that of a sweep of all tables.
             checker: Sweeps partitions whose folder has changed.
             report: What both sweepers write into.
             sweep_every_s: Between the end of a sweep of all tables and the next one.
@@ -66,6 +69,7 @@ class FileWatch:
         self._pattern = pattern
         self._names = names
         self._lister = lister
+        self._plan = plan
         self._checker = checker
         self._report = report
         self._sweep_every_s = sweep_every_s
@@ -129,7 +133,7 @@ class FileWatch:
         """Sweep all tables, again and again, a batch for each True; yield False while it rests."""
         while True:
             self._report.begin_sweep()
-            for _ in sweeper.steps(self._names()):
+            for _ in sweeper.steps(self._names(), self._plan()):
                 yield True
             self._report.sweeps += 1
             end = time.monotonic() + self._sweep_every_s

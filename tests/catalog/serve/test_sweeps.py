@@ -87,11 +87,32 @@ def test_store_has_the_facts_of_the_incarnation_by_pages(tmp_path: Path) -> None
         store.commit((), last_event_id=7, window=b"", sweeps=(row, later))
         assert list(store.load_sweeps()) == [SweepRow(table=TABLE, incarnation=3, revision=2)]
         with closing(HistoryReader(store.path)) as reader:
-            assert reader.files(TABLE, 3, after=None, count=3) == (2, list(some[:3]))
-            assert reader.files(TABLE, 3, after="ds=2", count=3) == (2, [some[3]])
-            assert reader.files(TABLE, 4, after=None, count=3) == (0, [])
+            assert reader.files(TABLE, 3, after=None, count=3) == (2, 0, list(some[:3]))
+            assert reader.files(TABLE, 3, after="ds=2", count=3) == (2, 0, [some[3]])
+            assert reader.files(TABLE, 4, after=None, count=3) == (0, 0, [])
     with opened(tmp_path, new_id=2) as store:
         anew = SweepRow(table=TABLE, incarnation=4, revision=1, anew=True, facts=some[:1])
         store.commit((), last_event_id=7, window=b"", sweeps=(anew,))
         with closing(HistoryReader(store.path)) as reader:
-            assert reader.files(TABLE, 4, after=None, count=9) == (1, [some[0]])
+            assert reader.files(TABLE, 4, after=None, count=9) == (1, 0, [some[0]])
+
+
+def test_store_has_how_far_a_table_is_swept_and_the_sums_of_its_facts(tmp_path: Path) -> None:
+    """P-SWEEP-5."""
+    steps = (
+        SweepRow(table=TABLE, incarnation=3, revision=1, anew=True, facts=(facts(), facts("ds=2"))),
+        SweepRow(table=TABLE, incarnation=3, revision=2, as_of=5, until="ds=1", whole=True),
+        SweepRow(table=TABLE, incarnation=3, revision=3),
+        SweepRow(table=TABLE, incarnation=3, revision=4, as_of=6, last=True, at_us=99),
+        SweepRow(table=TABLE, incarnation=4, revision=1, anew=True),
+    )
+    found = [(2, 200, 4, 2, 7)] * 4 + [(0, 0, 0, 0, 0)]
+    sums = [(count, files, size, small, newest) for count, size, files, small, newest in found]
+    states = [(0, 0, 0, "", 0), (0, 0, 5, "ds=1", 1), (0, 0, 5, "ds=1", 1), (6, 99, 0, "", 0)]
+    states.append((0, 0, 0, "", 0))
+    with opened(tmp_path) as store, closing(HistoryReader(store.path)) as reader:
+        for row, state, of_facts in zip(steps, states, sums, strict=True):
+            store.commit((), last_event_id=7, window=b"", sweeps=(row,))
+            (read,) = reader.sweeps([(TABLE, row.incarnation)])
+            assert read == ("d.t", row.revision, *state, *of_facts)
+            assert reader.sweeps([(TABLE, row.incarnation + 1)]) == []

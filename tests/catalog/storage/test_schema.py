@@ -32,7 +32,7 @@ def replace_file(folder: Path) -> None:
 
 
 def newer_schema(folder: Path) -> None:
-    rows(folder, "PRAGMA user_version = 7")
+    rows(folder, "PRAGMA user_version = 8")
 
 
 def other_program(folder: Path) -> None:
@@ -47,7 +47,7 @@ def other_program(folder: Path) -> None:
         (damage_head, "is damaged"),
         (damage_middle, "is damaged"),
         (replace_file, "cannot be opened"),
-        (newer_schema, "newer catalogd (schema 7, 6 understood here)"),
+        (newer_schema, "newer catalogd (schema 8, 7 understood here)"),
         (other_program, "is not a store of catalogd"),
     ],
 )
@@ -96,7 +96,7 @@ def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path
             assert (store.mode_state, store.versions[0], store.last_event_id) == ("", 1, 7)
     with opened(tmp_path, new_id=4) as store:
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
-    assert rows(tmp_path, "PRAGMA user_version") == [(6,)]
+    assert rows(tmp_path, "PRAGMA user_version") == [(7,)]
 
 
 def test_folder_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
