@@ -50,8 +50,9 @@ def list_files(
     PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). After
     it attached drivers read files that somebody put under a table without a word. --dry-run counts
     the LIST requests beforehand. A run lists what may have changed since the last one, which
-    catalogd keeps, and goes on where one was killed; --full lists everything. With --watch a file that is added is found within a second where
-    folders have times (local disks, HDFS), and the tables are swept again and again.
+    catalogd keeps, and goes on where one was killed; --full lists everything. With --watch a file
+    that is added is found within a second where folders have times (local disks, HDFS), and the
+    tables are swept again and again.
     """
     from ....subscriber.pipeline.files import files
     from ....subscriber.pipeline.sweep.sweeper import ignore_change
