@@ -2,14 +2,15 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from ...subscriber import Subscriber
+from ...subscriber.datasource.scanning import sweeps
 from ...topics.errors import LinkError, NotReady
 from ...topics.keys.folder import OPERATOR, find_credential
 from ...topics.objects.names import table_pattern
@@ -21,6 +22,8 @@ from ..exit_codes import DONE
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
 from ..operator import Operator, at_each, facts_of, note_policy
 from ..output import Output, complain, exit_code
+
+FILES_COLUMNS: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
 
 
 @contextmanager
@@ -73,18 +76,41 @@ def status(statestores: str, output: str) -> int:
 
 @command()
 @click.argument("pattern", default="*")
+@click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
 @READER_OPTIONS
-def tables(pattern: str, output: str, **where: Any) -> None:
+def tables(pattern: str, output: str, *, files: bool, **where: Any) -> None:
     """List tables and views.
 
-    PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything).
+    PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). With
+    --files: how many files, bytes and small files the last 'topicast pipeline files' has found,
+    when the newest change was, and when that sweep of the table ended.
     """
     wanted = table_pattern(pattern)
     with catalog_at(**where) as catalog:
         names = [(db, name) for db in catalog.databases() for name in catalog.tables(db)]
     rows = [(db, name) for db, name in names if fnmatchcase(f"{db}.{name}", wanted)]
     note_policy("tables of other databases are left out")
-    Output(output).rows(("database", "table"), rows)
+    if not files:
+        Output(output).rows(("database", "table"), rows)
+        return
+    with Operator(parse_addresses(where["statestores"], setting="statestores")) as visit:
+        swept = {row["table"]: row for row in sweeps(visit.catalog)}
+    found = [(db, name, *_files(swept.get(f"{db}.{name}"))) for db, name in rows]
+    Output(output).rows(("database", "table", *FILES_COLUMNS), found)
+
+
+def _files(swept: Mapping[str, Any] | None) -> tuple[int | str | None, ...]:
+    """Return the FILES_COLUMNS of a table; ``swept`` None: no sweep has seen it."""
+    if swept is None:
+        return (None,) * len(FILES_COLUMNS)
+    files, newest_ms, swept_us = swept["files"], swept["newest_ms"], swept["swept_us"]
+    small = round(100 * swept["small"] / files) if files else 0
+    return (
+        files,
+        swept["bytes"],
+        small,
+        *(_utc(us) if us else None for us in (newest_ms * 1000, swept_us)),
+    )
 
 
 @command()

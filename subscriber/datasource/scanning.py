@@ -21,6 +21,7 @@ from ...topics.wire.messages import (
     IN_PIECES,
     SELECT_BLOCKS,
     Cell,
+    Inspected,
     Pull,
     Pulled,
     Scan,
@@ -197,15 +198,14 @@ def file_facts(
         after = f"@{page.rows[-1][page.columns.index('partition')]}"
 
 
-def sweeps(catalogd: Conversation) -> Iterator[dict[str, Any]]:
+def sweeps(inspect: Callable[[str], Inspected]) -> Iterator[dict[str, Any]]:
     """Yield how far each table is swept, and what was found of its files, as catalogd's columns.
 
-    Raises:
-        LinkError: catalogd does not answer.
+    ``inspect`` requests a table of catalogd.
     """
     after: Cell = ""
     while True:
-        page = patiently(lambda: catalogd.inspect(f"sweeps@{after}", timeout_s=ANSWER_S))  # noqa: B023
+        page = inspect(f"sweeps@{after}")
         for row in page.rows:
             yield dict(zip(page.columns, row, strict=True))
         if not page.rows:

@@ -301,6 +301,7 @@ FILES: Final = View(
         "bytes": ("bigint", lambda row: row.facts["bytes"]),
         "small_files": ("bigint", lambda row: row.facts["small"]),
         "newest": ("timestamp", lambda row: row.facts["newest_ms"] * 1000 or None),
+        "swept_at": ("timestamp", lambda row: row.facts["swept_us"] or None),
     },
 )
 VIEWS: Final = {

@@ -60,7 +60,7 @@ class Known:
     def swept(self) -> dict[str, SweptTable]:
         """Return how far each table is swept that ever was."""
         found: dict[str, SweptTable] = {}
-        for row in sweeps(self._catalogd):
+        for row in sweeps(self._inspect):
             found[row["table"]] = SweptTable(
                 revision=row["revision"],
                 as_of=row["as_of"],

@@ -2,6 +2,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
+from topicast.subscriber.pipeline.sweep.known import known_at
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, document, shown, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.wire.messages import FileFacts
 
 NOWHERE = "tcp://127.0.0.1:1"
 
@@ -75,6 +78,29 @@ def test_tables_are_listed_by_database_or_pattern(statestores: str, pattern: str
     listed = [["look", "days"], ["look", "plain"]]
     assert rows[0] == ["database", "table"]
     assert rows[1:] == [row for row in listed if "?" not in pattern or row[1] == "plain"]
+
+
+def test_tables_show_what_sweeps_have_found_of_their_files(statestores: str) -> None:
+    nothing = {
+        "files": None,
+        "bytes": None,
+        "small_percent": None,
+        "newest": None,
+        "swept_at": None,
+    }
+    listed = document(statestores, "tables", "look.plain", "--files")
+    assert listed == [{"database": "look", "table": "plain", **nothing}]
+    one = FileFacts(
+        partition="", fingerprint=1, files=8, bytes=900, small=2, newest_ms=1_790_000_000_000
+    )
+    with known_at(statestores) as known:
+        known.send("look.plain", 0, [one], changed={}, removed=(), as_of=1, last=True)
+    (found,) = document(statestores, "tables", "look.plain", "--files")
+    assert (found["files"], found["bytes"], found["small_percent"]) == (8, 900, 25)
+    assert found["newest"] == "2026-09-21 14:13:20.000Z"
+    today = {time.strftime("%Y-%m-%d", time.gmtime(time.time() - ago_s)) for ago_s in (0, 600)}
+    assert found["swept_at"][:10] in today
+    assert "25" in shown(statestores, "tables", "look", "--files")
 
 
 def test_table_is_described(statestores: str) -> None:

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -118,9 +119,19 @@ def test_files_are_what_sweeps_have_found_of_selected_tables(shop: Served) -> No
             kept = known.send("shop.sales", revision, part, changed={}, removed=())
             revision = kept.revision
         known.send("shop.stock", 0, [stock], changed={}, removed=())
+        swept = sum(row.as_of for row in known.swept().values())
+        assert swept == 0
+        known.send("shop.stock", 1, (), changed={}, removed=(), as_of=9, last=True)
+        assert {name: one.as_of for name, one in known.swept().items()} == {
+            "shop.sales": 0,
+            "shop.stock": 9,
+        }
     columns = ("table", "partition", "files", "bytes", "small_files", "newest")
     found = rows(shop, "files", "db", *columns, tables="shop.stock")
     assert found == [("shop", "stock", None, 3, 30, 2, 4000)]
+    ((swept_us,),) = rows(shop, "files", "swept_at", tables="shop.stock")
+    assert abs(swept_us - time.time_ns() // 1000) < 60_000_000
+    assert {one for (one,) in rows(shop, "files", "swept_at", tables="shop.sales")} == {None}
     found = rows(shop, "files", *columns, conditions=(SALES,))
     assert [row[1] for row in found] == names
     assert found[:2] == [
