@@ -333,6 +333,11 @@ class Publisher:
         return self._have is not None and len(self._welcomed) == len(CHANNELS)
 
     @property
+    def _may_announce(self) -> bool:
+        """Whether the names were read, too: a hub would hold an empty catalog for complete."""
+        return self._is_welcome and self._published.complete
+
+    @property
     def _announced(self) -> bool:
         return self.state in (State.ANNOUNCED, State.LEADING)
 
@@ -419,9 +424,7 @@ class Publisher:
 
     def _compare(self, now: float) -> tuple[Effect, ...]:
         have = self._have
-        if have is None or not self._is_welcome:
-            return ()
-        if not self._published.complete:  # a hub would hold an empty catalog for complete
+        if have is None or not self._may_announce:
             return ()
         try:
             claim = Claim(epoch=have.epoch, start=have.start, versions=by_topic(have.versions))
