@@ -26,6 +26,8 @@ SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 STARTED: Final = (
     "import os; spark.version, os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()"
 )
+STARTS_MAX: Final = 3
+LATE_WORKER: Final = "Python worker failed to connect back"
 END_S = 60
 THREADS = 3
 
@@ -202,6 +204,23 @@ def _read(frame: Callable[[], Any]) -> Any:
         return name_of(error)
 
 
+def _await_end(sink: Any) -> Any:
+    """Run a stream that ends by itself, and return its query.
+
+    Spark gives a source's Python 10 s to start, which is too little on a machine that is very busy.
+    """
+    for left in reversed(range(STARTS_MAX)):
+        query = sink.start()
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            if not left or LATE_WORKER not in str(error):
+                raise
+        else:
+            break
+    return query
+
+
 def _run(code: str, names: dict[str, Any]) -> Any:
     *body, last = ast.parse(code).body
     exec(compile(ast.Module(body, []), "told", "exec"), names)  # our own test says what
@@ -220,6 +239,7 @@ def _main(conf: dict[str, str]) -> None:
         "spark": SparkSession.builder.config(map=conf).getOrCreate(),
         "threads": ThreadPoolExecutor(THREADS),
         "read": _read,
+        "await_end": _await_end,
     }
     for line in sys.stdin:
         try:

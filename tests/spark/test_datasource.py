@@ -140,8 +140,7 @@ def stream(folder, **options):
     source = spark.readStream.format("topicast").options(view="changes", tables="{db}.*", **options)
     rows = source.option("statestores", {address!r}).load()
     sink = rows.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
-    query = sink.option("path", folder + "/rows").trigger(availableNow=True).start()
-    query.awaitTermination()
+    query = await_end(sink.option("path", folder + "/rows").trigger(availableNow=True))
     return sum(progress.numInputRows > 0 for progress in query.recentProgress)
 
 def streamed(folder):

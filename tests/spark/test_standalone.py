@@ -58,8 +58,7 @@ def stream(folder, **options):
     source = spark.readStream.format("topicast").options(view="changes", **options)
     rows = source.option("statestores", {address!r}).load()
     sink = rows.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
-    query = sink.option("path", folder + "/rows").trigger(availableNow=True).start()
-    query.awaitTermination()
+    await_end(sink.option("path", folder + "/rows").trigger(availableNow=True))
 
 def slowly(folder):
     from pathlib import Path
