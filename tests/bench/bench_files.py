@@ -1,11 +1,17 @@
-"""Files put by hand, until an attached driver's plain query has their rows, with a watch.
+"""Files put by hand: found by runs over many partitions, and by a watch.
 
-watch   from the rename that puts a file to the first query that counts it: ms, median of CHANGES
+full         a run that lists PARTITIONS partitions of FILES files each: seconds
+incremental  a run after CHANGED of them got a file each: its share of the full run's seconds;
+             requests_share: of its LIST requests
+watch        from the rename that puts a file to the first query with it: ms, median of CHANGES
 
-Beside it a sweep of the same table, which a scheduler would start for every change.
-Run: make bench ARGS=tests/bench/bench_files.py
+Beside the full run a walk with os.scandir and stat on one thread, and Spark's own listing by a
+query for the sizes of all files; beside the watch a run over the same table, which a scheduler
+would start for every change.
+Run: make bench ARGS=tests/bench/bench_files.py, with PARTITIONS=20000 in the environment for more
 """
 
+import os
 import shutil
 import tempfile
 import time
@@ -17,9 +23,14 @@ from statistics import median
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.applications import Application, Failed, applications
 from topicast.tests.waiting import until
 
+PARTITIONS = int(os.environ.get("PARTITIONS", "2000"))
+FILES = 10
+CHANGED = max(1, PARTITIONS // 200)
+SHARE = 0.05
+RUN_S_MAX = 400
 CHANGES, SWEEPS = 20, 5
 TARGET_MS = 1000
 PUT_S_MAX = 60
@@ -56,6 +67,84 @@ def pair(folder: Path) -> Iterator[tuple[Application, Application]]:
         yield both["watcher"], both["reader"]
 
 
+def walk(folder: str) -> int:
+    """Return how many files are below ``folder``, having read the status of each."""
+    count = 0
+    with os.scandir(folder) as found:
+        for one in found:
+            if one.is_dir():
+                count += walk(one.path)
+            else:
+                count += one.stat().st_size >= 0
+    return count
+
+
+def bench_runs(folder: Path, watcher: Application) -> None:
+    """Make many partitions by hand, and list them once and again."""
+    table = folder / "many"
+    watcher.sql(
+        "CREATE DATABASE lake",
+        f"CREATE TABLE lake.many (id INT, ds STRING) USING csv PARTITIONED BY (ds) "
+        f"LOCATION '{table}'",
+    )
+    for number in range(PARTITIONS):
+        (table / f"ds={number:06}").mkdir(parents=True)
+        for file in range(FILES):
+            (table / f"ds={number:06}" / f"{file}.csv").write_bytes(b"1\n")
+    watcher.sql("MSCK REPAIR TABLE lake.many")
+    run = "files(spark, 'lake.*', statestores=hub%s).as_dict()"
+
+    def is_known() -> bool:
+        try:
+            return bool(watcher.do(run % ", dry_run=True")["partitions"] == PARTITIONS)
+        except Failed:  # catalogd is still reading the table
+            return False
+
+    until(is_known, timeout_s=RUN_S_MAX)
+    first = watcher.do(run % "")
+    full = watcher.do(run % ", full=True")  # again: the classes of the JVM are warm, as Spark's are
+    assert (first["files"], full["listed"]) == (PARTITIONS * FILES, PARTITIONS)
+    began = time.perf_counter()
+    assert walk(str(table)) == PARTITIONS * FILES
+    walked_s = time.perf_counter() - began
+    query = (
+        "import time\nbegan = time.perf_counter()\n"
+        f"n = spark.read.format('binaryFile').load('{table}').select('length').count()\n"
+        "n, time.perf_counter() - began"
+    )
+    counted, spark_s = watcher.do(query)
+    assert counted == PARTITIONS * FILES
+    say(
+        "bench_files",
+        "full",
+        partitions=PARTITIONS,
+        files=full["files"],
+        requests=full["requests"],
+        s=full["seconds"],
+        first_s=first["seconds"],
+        spark_query_s=spark_s,
+        **beside("os.scandir on one thread", ours=full["seconds"], its=walked_s),
+    )
+    until(lambda: watcher.do(run % "")["listed"] == 0, timeout_s=RUN_S_MAX)
+    step = PARTITIONS // CHANGED
+    for number in range(0, PARTITIONS, step):
+        (table / f"ds={number:06}" / "more.csv").write_bytes(b"1\n")
+    found = watcher.do(run % "")
+    assert (found["listed"], found["changed_count"]) == (CHANGED, CHANGED)
+    share = found["requests"] / full["requests"]
+    say(
+        "bench_files",
+        "incremental",
+        partitions=PARTITIONS,
+        changed=CHANGED,
+        requests=found["requests"],
+        requests_share=share,
+        s=found["seconds"],
+        s_share=found["seconds"] / full["seconds"],
+        **target(share, at_most=SHARE),
+    )
+
+
 def put_s(table: Path, number: int, reader: Application) -> float:
     """Return how long after a file was put by hand its row was there."""
     rows = reader.rows(QUERY)[0][0]
@@ -69,8 +158,9 @@ def put_s(table: Path, number: int, reader: Application) -> float:
 
 
 def main() -> None:
-    """Put files while a watch runs, then sweep."""
+    """List many files; put some while a watch runs."""
     with tempfile.TemporaryDirectory() as name, pair(Path(name)) as (watcher, reader):
+        bench_runs(Path(name), watcher)
         table = Path(name) / "events"
         watcher.sql(
             "CREATE DATABASE raw",
