@@ -158,7 +158,7 @@ class Locations:
         """Take in a table's own entry; return its blocks if they lie elsewhere only now."""
         table, value = table_of(entry.key), _value_of(value_of(entry))
         places = self._places[number].setdefault(table, _Places(table))
-        before, location = places.location, read_table(value.thrift, 0).location
+        before, location = places.location, read_table(value.thrift, 0).data_location
         places.location = normal(location) if location else ""
         self._file(places, entry.key, tuple(_folders_of(value, places.location)))
         if before in {"", places.location}:

@@ -499,7 +499,7 @@ class Subscriber:
         """
         db, table = arguments.table(name)
         head = self._reader.table(db, table).head_of(db, table)
-        own, bases = head.table.location, Templates(head.templates, "").bases()
+        own, bases = head.table.data_location, Templates(head.templates, "").bases()
         found = {base for base in bases if base}
         if None in bases:
             found |= {partition.location for partition in self.partitions(name)}

@@ -22,6 +22,7 @@ from .sweep.report import FilesReport
 from .sweep.sweeper import BATCH_MAX, OnChange, Sweeper, ignore_change
 from .sweep.watch import FileWatch
 
+SYNC_S: Final = 30.0  # for the metastore to answer: else a run lists everything
 BUDGET: Final = "64MB"  # of the catalog that is held; the rest is pulled
 SWEEP_EVERY_S: Final = 600.0  # what times of folders do not show is found within it
 STEP_S: Final = 0.2  # that a batch may be held back while folders are watched
@@ -166,9 +167,9 @@ def plan_run(
 def plan_all(catalog: Subscriber, known: Known) -> Plan:
     """Return the plan of a run that lists everything, and as of when."""
     try:
-        catalog.sync()  # the log has what the metastore has
+        catalog.sync(SYNC_S)  # the log has what the metastore has
         first, as_of = known.next_line()
-        catalog.sync()  # the catalog here has what the log has
+        catalog.sync(SYNC_S)  # the catalog here has what the log has
     except (NotReady, SourceError):
         return Plan(as_of=0, lists_all=True)  # and nobody knows what changes meanwhile
     return Plan(as_of=as_of, first=first, lists_all=True)

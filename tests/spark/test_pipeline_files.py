@@ -137,6 +137,30 @@ def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything
     sweeper.sql(f"DROP TABLE {DB}.many")
 
 
+def test_table_of_a_source_is_listed_where_spark_reads_it(
+    sweeper: Application, tmp_path: Path
+) -> None:
+    """Of these the metastore names a folder that does not exist."""
+    sweeper.sql(
+        f"CREATE TABLE {DB}.flat (id INT) USING csv LOCATION '{tmp_path / 'flat'}'",
+        f"CREATE TABLE {DB}.daily (id INT, ds INT) USING csv PARTITIONED BY (ds)"
+        f" LOCATION '{tmp_path / 'daily'}'",
+        f"INSERT INTO {DB}.flat VALUES (1)",
+        f"INSERT INTO {DB}.daily VALUES (1, 1)",
+    )
+    (tmp_path / "daily" / "notes").mkdir()
+    both = "sweep(pattern='swept.flat'), sweep(pattern='swept.daily')"
+    flat, daily = sweeper.do(both)
+    assert (flat["files"], daily["files"], flat["missing"], daily["missing"]) == (1, 1, [], [])
+    assert [Path(one).name for one in daily["no_partition"]] == ["notes"]
+    until(lambda: sweeper.do(both)[1]["listed"] == 0, timeout_s=60)
+    for folder in (tmp_path / "flat", tmp_path / "daily" / "ds=1"):
+        (folder / "by-hand.csv").write_text("2\n")
+    flat, daily = sweeper.do(both)
+    assert (flat["changed"], daily["changed"]) == ([f"{DB}.flat"], [f"{DB}.daily/ds=1"])
+    sweeper.sql(f"DROP TABLE {DB}.flat", f"DROP TABLE {DB}.daily")
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_was_not(
     drivers: Drivers, hive: EmbeddedMetastore, sweeper: Application, tmp_path: Path, *, full: bool

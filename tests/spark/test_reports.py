@@ -297,6 +297,20 @@ def test_partition_with_a_location_of_its_own_is_its_tables_by_path(attached: Pa
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 
+def test_table_of_a_source_at_a_location_is_seen_by_path(attached: Pair, tmp_path: Path) -> None:
+    """Of CSV at a LOCATION the metastore names a folder that does not exist."""
+    pair, folder = attached, str(tmp_path / "csv")
+    pair.writer.sql(
+        "CREATE DATABASE by_path",
+        f"CREATE TABLE by_path.t (id INT) USING csv LOCATION '{folder}'",
+        "INSERT INTO by_path.t VALUES (1)",
+    )
+    pair.is_settled("by_path", {"t": [[1]]})
+    pair.writer.do(f"spark.sql('SELECT 2 id').write.mode('append').csv({folder!r})")
+    pair.sees("by_path", {"t": [[1], [2]]})
+    assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
+
+
 def test_every_kind_of_table_is_seen_and_what_exists_of_it(attached: Pair) -> None:
     pair, reader = attached, attached.reader
     pair.create("kinds", KINDS, KINDS)

@@ -30,6 +30,9 @@ from .values import PartitionRecord
 Parameters: TypeAlias = Mapping[str, str]
 _T = TypeVar("_T")
 
+PROVIDER: Final = "spark.sql.sources.provider"  # a parameter of tables of Spark's sources
+PATH: Final = "path"  # an option of these
+
 _NONE: Final[Parameters] = MappingProxyType({})
 
 
@@ -101,6 +104,17 @@ class Table:
     def full_name(self) -> str:
         """``db.table``."""
         return table_name(self.db, self.name)
+
+    @property
+    def data_location(self) -> str:
+        """Where its files are; ``location`` is what the metastore says of that.
+
+        These differ for a table of one of Spark's sources that Hive cannot read, such as CSV at a
+        LOCATION: Spark keeps a placeholder in the metastore, and reads from the option ``path``.
+        """
+        if PROVIDER in self.parameters:
+            return self.storage.serde_parameters.get(PATH) or self.location
+        return self.location
 
     @property
     def partition_keys(self) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ class Sweeper:
         for _ in self._strays(target, partitions):
             self._show()
             yield
-        if not self._lister.is_timed(table.location):
+        if not self._lister.is_timed(table.data_location):
             target.seen.by_partition.clear()
         known = KnownInOrder(self._known, name)
         for batch, last in self._batches(partitions):
@@ -242,12 +242,12 @@ class Sweeper:
     def _strays(self, target: Target, partitions: Sequence[str]) -> Iterator[None]:
         name, table = target.name, target.table
         depth = len(table.partition_keys)
-        if not depth or not table.location:
+        if not depth or not table.data_location:
             return
         known, adds = set(partitions), self._add_partitions
         for found in strays(
             self._lister,
-            table.location,
+            table.data_location,
             depth,
             known=known,
             batch_max=self._batch_max,
@@ -300,7 +300,7 @@ class Sweeper:
         """Return whether a partition is listed whatever the folders above it show."""
         if target.plan is None or target.plan.is_due(target.name, one, before):
             return True
-        return not target.table.partition_keys and self._lister.is_timed(target.table.location)
+        return not target.table.partition_keys and self._lister.is_timed(target.table.data_location)
 
     def _due(
         self, target: Target, batch: Sequence[str], *, before: Mapping[str, FileFacts]
@@ -384,7 +384,7 @@ class Sweeper:
         A table without partitions has one of an empty name.
         """
         if not table.partition_keys:
-            return {"": table.location}
+            return {"": table.data_location}
         found = self._catalog.partitions(name, names=batch) if batch else ()
         return {one.name: one.location for one in found if one.location}
 
@@ -439,7 +439,7 @@ class Sweeper:
         report = self._report
         if table.partition_keys:
             report.partitions += len(partitions)
-            report.requests_predicted += folders_above(partitions) if table.location else 0
+            report.requests_predicted += folders_above(partitions) if table.data_location else 0
 
     def _count(self, name: str, listed: Listed) -> None:
         """Add what is in the folders of a partition to the report."""
@@ -468,12 +468,12 @@ class Sweeper:
 
 def has_files(table: Table) -> bool:
     """Return whether ``table`` is one that has folders, as a view has not."""
-    return table.type != VIEW and bool(table.location or table.partition_keys)
+    return table.type != VIEW and bool(table.data_location or table.partition_keys)
 
 
 def _is_inside(path: str, partition: str, table: Table) -> bool:
     """Return whether the folder ``path`` is where the folders above show that of ``partition``."""
-    above = table.location.rstrip("/")
+    above = table.data_location.rstrip("/")
     return path.startswith(f"{above}/") and as_written(path[len(above) + 1 :]) == partition
 
 

@@ -193,16 +193,16 @@ class FileWatch:
 
     def _folders_of(self, name: str, table: Table) -> dict[str, str | None]:
         if not table.partition_keys:
-            return {table.location: ""}
+            return {table.data_location: ""}
         found: dict[str, str | None] = {}
-        if table.location:
-            found[table.location] = ABOVE
+        if table.data_location:
+            found[table.data_location] = ABOVE
         partitions = self._catalog.partition_names(name)
         for at in range(0, len(partitions), BATCH_MAX):
             for one in self._catalog.partitions(name, names=partitions[at : at + BATCH_MAX]):
                 if one.location:
                     found[one.location] = one.name
-                    found |= dict.fromkeys(_between(table.location, one.location), ABOVE)
+                    found |= dict.fromkeys(_between(table.data_location, one.location), ABOVE)
         return found
 
     def _paths(self) -> Iterable[str]:

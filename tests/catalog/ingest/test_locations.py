@@ -43,6 +43,20 @@ def located(holding: Holding, name: str, location: str) -> None:
     holding.whole(thrift_bytes(table), {}, table=("d", name))
 
 
+def test_table_of_a_source_lies_at_its_path_and_not_where_the_metastore_says() -> None:
+    """Spark gives one that Hive cannot read, such as CSV at a LOCATION, a placeholder there."""
+    holding = Holding()
+    for name, provider in (("csv", {"spark.sql.sources.provider": "csv"}), ("text", {})):
+        table = make_table("d", name, location=f"/w/d.db/{name}-__PLACEHOLDER__")
+        table.sd.serdeInfo.parameters = {"path": f"file:/data/{name}"}
+        table.parameters |= provider
+        holding.whole(thrift_bytes(table), {}, table=("d", name))
+    locations = current(holding)
+    assert locations.find("/data/csv/part-0") == {("d", "csv"): WHOLE}
+    assert locations.find("/data/text/part-0") == {}
+    assert locations.find("/w/d.db/text-__PLACEHOLDER__") == {("d", "text"): WHOLE}
+
+
 def current(holding: Holding, locations: Locations | None = None) -> Locations:
     locations = locations or Locations(holding.topics)
     while not locations.catch_up():
