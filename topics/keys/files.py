@@ -16,7 +16,8 @@ from .credential import TEXT_BYTES_MAX
 LOCK_NAME: Final = "lock"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_UNFINISHED: Final = re.compile(r"\.(?:.+\.key|clients|clients\.for)\.([1-9]\d{0,9})")
+_PID: Final = r"\.([1-9]\d{0,9})"
+_UNFINISHED: Final = re.compile(rf"\.(?:.+\.key|clients|clients\.for){_PID}")
 ROOT: Final = 0  # a file of root's is as safe as one of our own
 
 
@@ -63,11 +64,13 @@ def read_secret(
 def write_secret(path: Path, text: str) -> None:
     """Write ``text`` to ``path``, whole or not at all, readable by its owner only.
 
-    A process that is killed here leaves ``.NAME.PID`` beside the file; `locked` deletes it.
+    A process that is killed here leaves ``.NAME.PID`` beside the file; the next one that writes
+    this file deletes it, and so does `locked`.
 
     Raises:
         OSError: it cannot be written.
     """
+    _discard_unfinished(path.parent, path.name)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     try:
@@ -108,14 +111,15 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _discard_unfinished(folder: Path) -> None:
-    """Delete the files that `write_secret` left in ``folder`` in processes that live no more.
+def _discard_unfinished(folder: Path, name: str | None = None) -> None:
+    """Delete what `write_secret` left in ``folder``, of ``name`` or of any key, in dead processes.
 
     Another folder's command may write here at this moment (``--out``), so the process counts, not
     the lock. A file that cannot be deleted stays.
     """
+    unfinished = _UNFINISHED if name is None else re.compile(rf"\.{re.escape(name)}{_PID}")
     for path in folder.iterdir():
-        named = _UNFINISHED.fullmatch(path.name)
+        named = unfinished.fullmatch(path.name)
         if named and not _lives(int(named[1])):
             with suppress(OSError):
                 path.unlink()

@@ -64,7 +64,8 @@ def test_start_that_died_half_way_is_done_again(folder: KeysFolder) -> None:
     assert folder.clients().with_key(folder.credential("driver").pair.public) is not None
 
 
-def test_secret_that_a_killed_process_left_unfinished_is_deleted(folder: KeysFolder) -> None:
+def _killed_before_the_rename(change: str, folder: Path) -> int:
+    """Run ``change`` of the ``keys`` in ``folder`` in a process that dies at its first rename."""
     script = (
         "import os, signal, sys; from pathlib import Path\n"
         "from topicast.topics.keys.clients import ClientRole\n"
@@ -74,20 +75,42 @@ def test_secret_that_a_killed_process_left_unfinished_is_deleted(folder: KeysFol
         "    if event == 'os.rename': os.kill(os.getpid(), signal.SIGKILL)\n"
         "sys.addaudithook(kill)\n"
         "pair = lambda: KeyPair(public='p' * 40, secret='s' * 40)\n"
-        "KeysFolder(Path(sys.argv[1])).add('etl', ClientRole.DRIVER, pair, to=None)"
+        "keys = KeysFolder(Path(sys.argv[1]))\n"
     )
-    before = {path.name for path in folder.path.iterdir()}
-    writer = subprocess.Popen([sys.executable, "-c", script, str(folder.path)])
+    writer = subprocess.Popen([sys.executable, "-c", script + change, str(folder)])
     assert writer.wait() == -signal.SIGKILL
+    return writer.pid
+
+
+def test_secret_that_a_killed_process_left_unfinished_is_deleted(folder: KeysFolder) -> None:
+    before = {path.name for path in folder.path.iterdir()}
+    add = "keys.add('etl', ClientRole.DRIVER, pair, to=None)"
+    pid = _killed_before_the_rename(add, folder.path)
     (left,) = {path.name for path in folder.path.iterdir()} - before
-    assert left == f".etl.key.{writer.pid}"
+    assert left == f".etl.key.{pid}"
     assert "s" * 40 in (folder.path / left).read_text()
 
-    others = {f".etl.key.{os.getpid()}", f".etl.{writer.pid}", f"notes.{writer.pid}", ".etl.key.0"}
+    others = {f".etl.key.{os.getpid()}", f".etl.{pid}", f"notes.{pid}", ".etl.key.0"}
     for name in others:
         (folder.path / name).write_text("not ours, or in use")
     folder.add("bi", ClientRole.DRIVER, new_pair, to=None)
     assert {path.name for path in folder.path.iterdir()} == before | others | {"bi.key"}
+
+
+def test_secret_left_unfinished_elsewhere_is_deleted_when_that_file_is_written(
+    folder: KeysFolder, tmp_path: Path
+) -> None:
+    to = tmp_path / "handed over"
+    to.mkdir(mode=0o700)
+    add = f"keys.add('etl', ClientRole.DRIVER, pair, to=Path({str(to / 'etl')!r}))"
+    pid = _killed_before_the_rename(add, folder.path)
+    assert {path.name for path in to.iterdir()} == {f".etl.{pid}"}
+
+    others = {f".etl.{os.getpid()}", f".bi.{pid}"}
+    for name in others:
+        (to / name).write_text("not ours, or in use")
+    folder.add("etl", ClientRole.DRIVER, new_pair, to=to / "etl")
+    assert {path.name for path in to.iterdir()} == others - {f".etl.{os.getpid()}"} | {"etl"}
 
 
 def test_processes_that_start_at_once_make_the_keys_once(tmp_path: Path) -> None:
