@@ -269,21 +269,33 @@ class EngineLoop:
             self._restart(error)
 
     def _restart(self, error: Exception) -> None:
-        """Begin anew on new sockets, and tell so to callers and watches; or give up."""
+        """Begin anew on new sockets, and tell so to callers and watches; or give up.
+
+        The caller whose call failed is answered last, so that its next one is not aborted, too.
+        """
         now, failed = self._clock(), f"{type(error).__name__}: {error}"
         culprit, self._handling = self._handling, None
         if isinstance(culprit, Command):
-            culprit.abort(NotReady(f"the subscriber failed at this call, and restarts: {failed}"))
+            self._commands.discard(culprit)
         self._restarted_at.append(now)
-        if len(self._restarted_at) == RESTARTS_MAX and now < self._restarted_at[0] + RESTARTS_S:
-            self.failure = (
-                f"the subscriber has failed {RESTARTS_MAX} times within {RESTARTS_S:.0f} s, the "
-                f"last time with {failed}: the log has the traceback; make another subscriber"
-            )
-            log.error("engine given up: failures=%d within_s=%d", RESTARTS_MAX, RESTARTS_S)
-            self._stopping = True
-            return
-        self._begin_anew("the subscriber failed while it carried this out")
+        try:
+            if len(self._restarted_at) == RESTARTS_MAX and now < self._restarted_at[0] + RESTARTS_S:
+                self._give_up(failed)
+            else:
+                self._begin_anew("the subscriber failed while it carried this out")
+        finally:
+            if isinstance(culprit, Command):
+                why = f"the subscriber failed at this call, and restarts: {failed}"
+                culprit.abort(NotReady(why))
+
+    def _give_up(self, failed: str) -> None:
+        """End the thread after one failure more than may be, the last of which is ``failed``."""
+        self.failure = (
+            f"the subscriber has failed {RESTARTS_MAX} times within {RESTARTS_S:.0f} s, the "
+            f"last time with {failed}: the log has the traceback; make another subscriber"
+        )
+        log.error("engine given up: failures=%d within_s=%d", RESTARTS_MAX, RESTARTS_S)
+        self._stopping = True
 
     def _begin_anew(self, reason: str) -> None:
         """Begin anew on new sockets, and give callers and watches ``reason`` for it."""

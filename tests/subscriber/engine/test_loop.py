@@ -323,6 +323,26 @@ def test_call_that_fails_gets_the_error_and_the_thread_goes_on(
     assert "engine failed" in logged.getMessage()
 
 
+class SlowToRestart(Core):
+    """A core whose restart takes as long as a caller needs for its next call."""
+
+    def restart(self) -> None:
+        threading.Event().wait(0.2)
+        super().restart()
+
+
+def test_caller_whose_call_failed_is_answered_when_the_engine_has_restarted() -> None:
+    settings = Settings(statestores=HUBS, budget_bytes=1000, name="test", automatic=False)
+    loop = made(own_link(), core=SlowToRestart(settings, new_id=lambda: bytes(16)))
+    loop.start()
+    try:
+        with pytest.raises(NotReady, match="a fault of ours"):
+            loop.call(fail, timeout_s=WAIT_S)
+        assert stats(loop).engine_restarts == 1
+    finally:
+        loop.stop()
+
+
 def test_calls_that_wait_and_watches_are_told_of_a_restart(loop: EngineLoop) -> None:
     loop.start()
     watch = loop.watch("*", timeout_s=WAIT_S)
