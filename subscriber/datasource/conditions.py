@@ -39,6 +39,10 @@ class Conditions:
         name_of = dict(zip(COLUMNS, table, strict=True))
         return all(one.allows(name_of[one.column]) for one in self.each)
 
+    def allow_database(self, db: str) -> bool:
+        """Return whether ``db`` fulfils those on databases."""
+        return all(one.allows(db) for one in self.each if one.column == "db")
+
     def databases(self) -> Condition | None:
         """Return the narrowest condition on the database; None: there is none."""
         found = [one for one in self.each if one.column == "db"]

@@ -7,10 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from ...topics.errors import ConfigError
-from ...topics.objects.names import TableId, table_name
+from ...topics.objects.names import TableId, table_name, table_pattern
 from ...topics.settings import Address, parse_addresses
 from .conditions import Conditions
 from .moments import Moment, read_moment
+from .views import CATALOG, CHANGES
 
 STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 NAMES: Final = (
@@ -26,6 +27,7 @@ NAMES: Final = (
     "unreadable",
     "keyFile",
 )
+OF_CHANGES: Final = ("startingVersion", "failOnDataLoss", "latestState", "maxEntriesPerTrigger")
 EVERY: Final = "*"
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -101,21 +103,34 @@ def read_options(
         name = "startingVersion" if starting else "failOnDataLoss"
         allowed = "not to be given with latestState, which begins with what there is"
         raise ConfigError(name, starting or "true", allowed)
+    entries_max = _count(options, "maxEntriesPerTrigger")
+    _check_view(view, options)
     return Options(
         view=view,
         statestores=parse_addresses(hubs, setting="statestores"),
-        tables=options.get("tables", EVERY).lower(),
+        tables=table_pattern(options.get("tables", EVERY)),
         as_of=None if as_of is None else read_moment(as_of),
         starting=starting
         if starting in ("", EARLIEST, LATEST)
         else read_moment(starting, setting="startingVersion"),
         fail_on_data_loss=fail_on_data_loss,
         latest_state=latest_state,
-        entries_max=_count(options, "maxEntriesPerTrigger"),
+        entries_max=entries_max,
         pull_missing=not_loaded == PULL,
         skip_unreadable=unreadable == SKIP,
         key_file=options.get("keyfile"),
     )
+
+
+def _check_view(view: str, options: Mapping[str, str]) -> None:
+    """Raise ConfigError if one of ``options`` would change nothing of what ``view`` shows."""
+    for name in OF_CHANGES:
+        if name.lower() in options and view != CHANGES.name:
+            raise ConfigError(name, options[name.lower()], f"for view={CHANGES.name}, not {view}")
+    dated = (*CATALOG, CHANGES.name)
+    if "asof" in options and view not in dated:
+        allowed = f"for the views {', '.join(dated)}: {view} is as of now"
+        raise ConfigError("asOf", options["asof"][:40], allowed)
 
 
 def _flag(options: Mapping[str, str], name: str, *, usual: bool) -> bool:

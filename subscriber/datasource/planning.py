@@ -126,7 +126,7 @@ class Planner:
     def starting(self, options: Options, usual: str) -> Moment:
         """Return the moment behind which changes are read; ``usual``: if no option says so."""
         if isinstance(options.starting, Moment):
-            return self._checked(options.starting)
+            return options.starting
         latest = (options.starting or usual) == LATEST
         found = moment_of(self._facts("versions"), "version" if latest else "oldest")
         return found.beginning if options.latest_state else found
@@ -158,7 +158,6 @@ class Planner:
 
         Raises:
             HistoryGone: changes are not known any more; says of which topics and versions.
-            ConfigError: it is of a catalog with another number of topics.
         """
         oldest = moment_of(self._facts("versions"), "oldest")
         if options.fail_on_data_loss:
@@ -176,9 +175,9 @@ class Planner:
         known = oldest.by_topic()
         spans, whole = [], []
         for topic, version in start.items():
-            if topic == NAMESPACE or version >= end[topic]:
+            if topic == NAMESPACE or version == end[topic]:
                 continue
-            if same and version >= known[topic]:
+            if same and known[topic] <= version < end[topic]:
                 count = end[topic] - version
                 spans.append((VersionRange(topic, version, end[topic]), CHANGE_BYTES * count))
             elif end[topic] >= known[topic]:
@@ -191,14 +190,17 @@ class Planner:
         """Raise HistoryGone unless all changes in ``(after, until]`` are kept."""
         anew = "begin anew with another checkpoint, or go on with failOnDataLoss=false"
         for moment in (after, until):
-            if self._checked(moment).epoch != oldest.epoch:
-                gone = f"changes of epoch {moment.epoch} are not known: this is {oldest.epoch}"
-                raise HistoryGone(f"{gone}; {anew}")
+            if not _of_one_catalog(moment, oldest):
+                gone, here = _catalog_of(moment), _catalog_of(oldest)
+                raise HistoryGone(f"changes of {gone} are not known: this is {here}; {anew}")
         known, end = oldest.by_topic(), until.by_topic()
         gone_of = [
             f"{topic} (from version {version}, kept from {known[topic]})"
+            if version < known[topic]
+            else f"{topic} (from version {version}, catalogd is at {end[topic]})"
             for topic, version in after.by_topic().items()
-            if topic != NAMESPACE and version < min(known[topic], end[topic])
+            if topic != NAMESPACE
+            and (version < min(known[topic], end[topic]) or version > end[topic])
         ]
         if gone_of:
             shown = ", ".join(gone_of[:TOPICS_SHOWN_MAX])
@@ -417,6 +419,10 @@ def moment(statestores: str | None = None, *, key_file: str | None = None) -> st
 def _of_one_catalog(one: Moment, other: Moment) -> bool:
     """Return whether versions of the two can be compared."""
     return (one.epoch, one.num_topics) == (other.epoch, other.num_topics)
+
+
+def _catalog_of(moment: Moment) -> str:
+    return f"epoch {moment.epoch} with {moment.num_topics} topics"
 
 
 def _records(table: Inspected) -> list[dict[str, Any]]:

@@ -154,10 +154,7 @@ class Reader:
         entries = scan(catalogd, piece.keys, epoch=epoch)
         origin = Origin(piece.keys.topic, piece.keys.version)
         if self._view is DATABASES:
-            for entry in entries:
-                if entry.key.startswith(b"d\0"):
-                    thrift = decode_database_value(value_of(entry))
-                    yield DatabaseRow(read_database(thrift, entry.version), origin)
+            yield from self._databases(entries, origin)
             return
         cut = self._cut(catalogd, piece, epoch)
         missing = dict(piece.tables)
@@ -172,6 +169,13 @@ class Reader:
                     yield from self._of_table(table, own, blocks, origin=origin)
         for table in missing:
             yield from self._of_missing(catalogd, table, piece)
+
+    def _databases(self, entries: Iterable[Entry], origin: Origin) -> Iterator[DatabaseRow]:
+        for entry in entries:
+            if entry.key.startswith(b"d\0"):
+                found = read_database(decode_database_value(value_of(entry)), entry.version)
+                if self._options.conditions.allow_database(found.name):
+                    yield DatabaseRow(found, origin)
 
     def _cut(self, catalogd: Conversation, piece: Piece, epoch: int) -> Entry | None:
         """Return the own entry of the table that ``piece`` begins within; None: there is none.

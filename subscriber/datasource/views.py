@@ -210,6 +210,9 @@ PARTITIONS: Final = View(
         **_ORIGIN,
     },
 )
+CATALOG: Final = (DATABASES.name, TABLES.name, COLUMNS.name, PARTITIONS.name)
+"""The views of what the catalog is at one moment."""
+
 NEED_PARTITION: Final = frozenset({"location", "serde", "parameters", "version"})
 """The columns of the view ``partitions`` for which more than the name is decoded."""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...topics.errors import HistoryGone, UsageError
 from ..datasource import moment
 from ..datasource.options import hubs_of
+from ..datasource.views import CATALOG, CHANGES
 from .progress import OnProgress, Progress, ignore
 from .twin.jvm import Files, Jvm
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LAYOUT: Final = "v1"
-CATALOG: Final = ("databases", "tables", "columns", "partitions")
-CHANGES: Final = "changes"
 RUNS: Final = "runs"
 RUN_SCHEMA: Final = "exported_at string, moment string, since string, rows map<string,bigint>"
 OLDEST_SPARK: Final = (4, 0)
@@ -106,17 +105,17 @@ def export(
         found = spark.read.format("topicast").options(view=view, tables=tables, statestores=hubs)
         return found.options(asOf=report.moment, notLoaded="pull", **options).load()
 
-    views = (*(() if changes_only and last else CATALOG), *((CHANGES,) if last else ()))
+    views = (*(() if changes_only and last else CATALOG), *((CHANGES.name,) if last else ()))
     for number, view in enumerate(views):
         on_progress(Progress(step=f"writing {view}", done=number, left=len(views) - number))
-        options = {"startingVersion": last} if view == CHANGES else {}
+        options = {"startingVersion": last} if view == CHANGES.name else {}
         try:
             rows = source(view, **options)
             report.rows[view] = (
                 rows.count() if dry_run else _write(rows, f"{folder}/{view}", report)
             )
         except Exception as error:
-            if view != CHANGES or HistoryGone.__name__ not in str(error):
+            if view != CHANGES.name or HistoryGone.__name__ not in str(error):
                 raise
             report.since, report.history_gone = "", _reason(error)
     if not dry_run:

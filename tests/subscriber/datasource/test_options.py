@@ -6,7 +6,7 @@ from topicast.subscriber.datasource.moments import Moment, moment_at, offset_of,
 from topicast.subscriber.datasource.options import read_options
 from topicast.topics.errors import ConfigError
 
-VIEWS = ("tables", "partitions")
+VIEWS = ("tables", "partitions", "topics", "changes")
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,17 @@ VIEWS = ("tables", "partitions")
         ({"asof": "yesterday"}, "asOf='yesterday' is not valid: a moment, as"),
         ({"asof": "7:1,2,3,4"}, "asOf='7:1,2,3,4' is not valid"),
         ({"statestores": "nowhere"}, "statestores"),
-        ({"startingversion": "first"}, "startingVersion='first' is not valid: a moment, as"),
+        ({"view": "changes", "startingversion": "first"}, "'first' is not valid: a moment, as"),
         ({"failondataloss": "no"}, "failOnDataLoss='no' is not valid: true or false"),
         ({"maxentriespertrigger": "0"}, "maxEntriesPerTrigger='0' is not valid: a number from 1"),
         ({"maxentriespertrigger": "many"}, "maxEntriesPerTrigger='many' is not valid"),
         ({"lateststate": "true", "startingversion": "latest"}, "not to be given with latestState"),
         ({"lateststate": "true", "failondataloss": "true"}, "not to be given with latestState"),
+        ({"startingversion": "earliest"}, "'earliest' is not valid: for view=changes, not tables"),
+        ({"view": "partitions", "lateststate": "true"}, "for view=changes, not partitions"),
+        ({"failondataloss": "false"}, "for view=changes, not tables"),
+        ({"maxentriespertrigger": "9"}, "for view=changes, not tables"),
+        ({"view": "topics", "asof": "7:1,2,3,4,5"}, "partitions, changes: topics is as of now"),
         ({"notloaded": "skip"}, "notLoaded='skip' is not valid: fail or pull"),
         ({"unreadable": "maybe"}, "unreadable='maybe' is not valid: fail or skip"),
     ],

@@ -42,7 +42,7 @@ from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
-from topicast.topics.errors import AuthRefused, ConfigError, HistoryGone
+from topicast.topics.errors import AuthRefused, HistoryGone
 from topicast.topics.keys.credential import KeyPair, credential_text, read_credential
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.settings import parse_addresses
@@ -101,6 +101,7 @@ def test_views_hold_what_the_metastore_has(shop: Served) -> None:
 
 def test_tables_are_selected_by_a_pattern(shop: Served) -> None:
     assert rows(shop, "tables", "table", tables="SHOP.s*") == [("sales",), ("stock",)]
+    assert len(rows(shop, "tables", "table", tables="Shop")) == len(NAMES)
     assert rows(shop, "tables", "table", tables="other.*") == []
 
 
@@ -153,6 +154,8 @@ def test_conditions_on_names_leave_the_rest_unread(shop: Served) -> None:
         assert rows(shop, "tables", "table", conditions=(db,)) == [(name,) for name in NAMES]
     for none in (Condition("db", ("sho", "shop2")), Condition("db", ())):
         assert rows(shop, "tables", "table", conditions=(none,)) == []
+        assert rows(shop, "databases", "db", conditions=(none,)) == []
+    assert rows(shop, "databases", "db", conditions=(SHOP,)) == [("shop",)]
     _, works = planned(shop, "partitions", "partition", conditions=(SHOP, SALES))
     (piece,) = (piece for work in works for piece in work.pieces)
     assert isinstance(piece, Piece)
@@ -426,11 +429,14 @@ def test_checkpoint_of_another_catalog_is_refused_or_followed_by_a_snapshot(shop
     present = now(shop)
     lost = replace(present, epoch=present.epoch - 1)
     fewer = Moment(present.epoch - 1, (1, 1, 1))
+    ahead = replace(present, versions=tuple(one + 7 for one in present.versions))  # of a lost disk
     with pytest.raises(HistoryGone, match="failOnDataLoss=false"):
         batch(shop, lost, present)
-    with pytest.raises(ConfigError, match="a catalog with 4 topics"):
+    with pytest.raises(HistoryGone, match="with 2 topics are not known: this is .* with 4 topics"):
         batch(shop, fewer, present)
-    for before in (lost, fewer):
+    with pytest.raises(HistoryGone, match=r"topics 0 \(from version \d+, catalogd is at \d+\), 1"):
+        batch(shop, ahead, present)
+    for before in (lost, fewer, ahead):
         found = batch(shop, before, present, **GO_ON)
         assert {row[1] for row in found} == set(NAMES)
         assert len(found) == len(NAMES) + len(PARTITIONS)
