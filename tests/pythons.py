@@ -18,7 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 TOO_OLD: Final = ("3.6", "3.7", "3.8", "3.9")
 FOLDERS: Final = (".pyenv/versions/{}.*/bin", ".local/share/uv/python/cpython-{}.*/bin")
-SUITES: Final = (("--unit", "--numprocesses=2"), ("tests/spark", "tests/subscriber/spark"))
+SUITES: Final = (("--unit",), ("tests/spark", "tests/subscriber/spark"))
 ASK: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -75,7 +75,7 @@ def _passes(python: Path, folder: Path, arguments: Sequence[str]) -> bool:
         [python, "-m", "venv", folder],
         [*pip, "setuptools"],
         [*pip, "--no-build-isolation", "-e", ".[dev]"],
-        *([own, "-m", "pytest", *suite, *arguments] for suite in SUITES),
+        *([own, "-m", "pytest", "--numprocesses=2", *suite, *arguments] for suite in SUITES),
     ]
     return all(subprocess.run(step, cwd=ROOT, check=False).returncode == 0 for step in steps)
 
