@@ -1,7 +1,10 @@
 """Classes that are made once; tests/spark starts its applications with them."""
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,29 @@ def test_they_are_made_once_and_used_from_then_on(
     os.utime(made, (0, 0))
     application_environment(java_home, say=printed.append)
     assert made.stat().st_mtime > 0, "what is used stays longest"
+
+
+def test_of_applications_that_start_at_once_one_makes_them(
+    java_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two bases, the archive that was made with the other one would never be used."""
+    ran: list[Sequence[str]] = []
+    both_are_here = threading.Barrier(2)
+
+    def run(command: Sequence[str], *_others: object) -> None:
+        ran.append(command)
+        with suppress(threading.BrokenBarrierError):
+            both_are_here.wait(0.2)  # where both make them
+
+    monkeypatch.setattr(class_archive, "_run", run)
+    printed: list[str] = []
+    with ThreadPoolExecutor(2) as threads:
+        starts = [
+            threads.submit(application_environment, java_home, say=printed.append) for _ in range(2)
+        ]
+        first, second = (one.result() for one in starts)
+    assert first == second
+    assert (len(ran), len(printed)) == (1, 1)
 
 
 def test_java_that_cannot_is_asked_once(
