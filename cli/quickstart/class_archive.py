@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ BASE: Final = "base.jsa"
 SPARK: Final = "spark.jsa"
 TRIED: Final = "tried"
 KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual environments, too
+IN_USE_S: Final = 3600.0  # since its last use; what is in use stays, or they would take turns
 MADE_S_MAX: Final = 120.0
 APPLICATION: Final = f"{__package__}.apps.class_archive"
 
@@ -82,9 +84,10 @@ def _make(found: Path, java_home: Path) -> None:
             _run([sys.executable, "-m", APPLICATION, temporary], folder, environment)
             _keep(made, found / SPARK)
     (found / TRIED).touch()
-    others = sorted(found.parent.glob("spark-*"), key=_age)
+    others = sorted(found.parent.glob("spark-*"), key=_age_s)
     for other in others[KEPT_MAX:]:
-        shutil.rmtree(other, ignore_errors=True)
+        if _age_s(other) > IN_USE_S:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _keep(made: Path, place: Path) -> None:
@@ -114,8 +117,9 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -
         )
 
 
-def _age(folder: Path) -> float:
+def _age_s(folder: Path) -> float:
+    """Return for how long an archive was not used."""
     try:
-        return -folder.stat().st_mtime
+        return time.time() - folder.stat().st_mtime
     except OSError:
         return 0.0

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,6 +14,7 @@ from topicast.catalog.metastore.embedded.java import java_home_for_spark
 from topicast.cli.quickstart import class_archive
 from topicast.cli.quickstart.class_archive import (
     BASE,
+    IN_USE_S,
     KEPT_MAX,
     SPARK,
     TRIED,
@@ -42,10 +44,15 @@ def test_they_are_made_once_and_used_from_then_on(
         made.write_bytes(b"classes")
         assert made.parent == folder, "half of it is nowhere to be found"
 
-    for age in range(KEPT_MAX + 1):
-        old = tmp_path / "topicast" / f"spark-of-{age}"
+    now = time.time()
+    for name, used_at in {
+        "spark-unused": now - IN_USE_S - 60,
+        **{f"spark-in-use-{number}": now - number for number in range(KEPT_MAX)},
+        **{f"spark-old-{number}": number for number in range(KEPT_MAX)},
+    }.items():
+        old = tmp_path / "topicast" / name
         old.mkdir(parents=True)
-        os.utime(old, (age, age))
+        os.utime(old, (used_at, used_at))
     printed: list[str] = []
     monkeypatch.setattr(class_archive, "_run", run)
     first = application_environment(java_home, say=printed.append)
@@ -53,7 +60,7 @@ def test_they_are_made_once_and_used_from_then_on(
     assert printed == ["preparing Spark's classes, for quicker starts (once, some 20 s)"]
     (made,) = (one for one in folders(tmp_path) if (one / SPARK).exists())
     names = {one.name for one in folders(tmp_path)}
-    assert names == {made.name, *(f"spark-of-{age}" for age in range(2, KEPT_MAX + 1))}
+    assert names == {made.name, *(f"spark-in-use-{number}" for number in range(KEPT_MAX))}
     option = f" -XX:SharedArchiveFile={made / BASE}:{made / SPARK} -Xlog:disable"
     assert first["SPARK_SUBMIT_OPTS"].endswith(option)
     assert {one.name for one in made.iterdir()} == {BASE, SPARK, TRIED}
