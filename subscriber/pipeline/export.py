@@ -82,7 +82,7 @@ def export(
         tables: A pattern of ``db.table``: only rows about these.
         changes_only: Leave out the catalog itself, once a run has written it.
         dry_run: Count the rows, write nothing.
-        on_progress: Is called before each view.
+        on_progress: Is called before each view, and behind the last one.
 
     Raises:
         UsageError: Spark is too old.
@@ -118,6 +118,7 @@ def export(
             if view != CHANGES.name or HistoryGone.__name__ not in str(error):
                 raise
             report.since, report.history_gone = "", _reason(error)
+    on_progress(Progress(step="counted" if dry_run else "written", done=len(views), left=0))
     if not dry_run:
         run = (report.exported_at, report.moment, report.since, report.rows)
         row = spark.createDataFrame([run], RUN_SCHEMA).coalesce(1)

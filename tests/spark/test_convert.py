@@ -201,6 +201,17 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
     assert "from elsewhere" in found["quarantined"]["ds=x/hour=3"]
     assert pair.reader.rows(f"SELECT id FROM {LAKE}.parts") == [[1], [9]]
 
+    # The columns of a table that convert has not made stay, unless it is named as the twin.
+    pair.writer.sql(f"ALTER TABLE {RAW}.parts ADD COLUMNS (note STRING)")
+    found = run(pair.writer, "parts", "parts")
+    why = found["quarantined"]["ds=x/hour=2"]
+    assert f"new or wider than in {LAKE}.parts: note; convert did not make it" in why
+    assert found["columns_added"] == []
+    assert pair.reader.rows(f"SELECT * FROM {LAKE}.parts") == [[1, 1.5, "x", 1], [9, 9.5, "x", 3]]
+    owned = f"SET TBLPROPERTIES ('topicast.convert.from' = '{RAW}.parts')"
+    pair.writer.sql(f"ALTER TABLE {LAKE}.parts {owned}")
+    assert run(pair.writer, "parts", "parts")["columns_added"] == ["note"]
+
     create(pair, "typed", "(1, 1.5, 'x', 1)")
     run(pair.writer, "typed", "typed")
     pair.writer.sql(

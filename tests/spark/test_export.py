@@ -23,12 +23,15 @@ def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
     def export(**how: Any) -> Any:
         catalog.sync()
         given = {"statestores": address, "tables": f"{DB}.*", **how}
-        return drivers.reader.do(f"export_with(spark, {path!r}, **{given!r}).as_dict()")
+        shown = "on_progress=shown.append"
+        return drivers.reader.do(f"export_with(spark, {path!r}, {shown}, **{given!r}).as_dict()")
 
     def rows(sql: str) -> Any:
         return drivers.reader.rows(sql.replace("EXPORT", f"parquet.`{path}/v1"))
 
-    drivers.reader.do("from topicast.subscriber.pipeline.export import export as export_with")
+    drivers.reader.do(
+        "from topicast.subscriber.pipeline.export import export as export_with\nshown = []"
+    )
     drivers.writer.sql(
         f"CREATE DATABASE {DB}",
         f"CREATE TABLE {DB}.sales (id INT) PARTITIONED BY (ds STRING) STORED AS PARQUET",
@@ -41,6 +44,7 @@ def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
         counted = {"databases", "tables", "columns", "partitions"}
         assert (first["since"], set(first["rows"])) == ("", counted)
         assert first["rows"] == planned["rows"]
+        assert drivers.reader.do("str(shown[-1])") == "written: 4 done, 0 left, 0 failing"
         assert (first["rows"]["tables"], first["rows"]["partitions"]) == (1, 2)
 
         drivers.writer.sql(f"ALTER TABLE {DB}.sales ADD PARTITION (ds = '2026-11-03')")

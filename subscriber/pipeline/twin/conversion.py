@@ -204,7 +204,7 @@ class Conversion:
         twins = {one.name: one for one in found}
         have = self._warehouse.columns(self._options.target)[: -len(twin.partition_columns)]
         try:
-            have = self._reshaped(data, have)
+            have = self._reshaped(twin, data, have)
         except Conflict as conflict:
             return Pair(table, data, keys, have, twins, base, file_format, str(conflict))
         return Pair(table, data, keys, have, twins, base, file_format)
@@ -234,9 +234,20 @@ class Conversion:
             raise UsageError(f"{text}: name another one")
         return twin
 
-    def _reshaped(self, data: Sequence[Column], have: Sequence[Column]) -> tuple[Column, ...]:
-        """Return the twin's columns, after they were added or widened where that is needed."""
+    def _reshaped(
+        self, twin: Table, data: Sequence[Column], have: Sequence[Column]
+    ) -> tuple[Column, ...]:
+        """Return the twin's columns, after they were added or widened where that is needed.
+
+        Raises:
+            Conflict: they do not fit, or it is needed in a table that may be somebody else's.
+        """
         wanted = drift(data, have)
+        if wanted.changes and SOURCE not in twin.parameters:
+            changed = ", ".join((*wanted.added, *wanted.widened))
+            owned = f"ALTER TABLE {self._target} SET TBLPROPERTIES ('{SOURCE}' = '{self._source}')"
+            text = f"columns of {self._source} are new or wider than in {self._target}: {changed}"
+            raise Conflict(f"{text}; convert did not make it: change it, or allow that by {owned}")
         if wanted.changes and not self._options.dry_run:
             self._lease.check()
             self._warehouse.reshape(self._options.target, wanted.columns)
