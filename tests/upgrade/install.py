@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-BASE: Final = "a4585ca6eac022177954c2c22c068e68477ec8f4"
-"""The first commit at which a fleet can be upgraded one process after the other: every socket has
-keys, and a hub on another host receives the list of clients (ClientList). Before it, both sides of
-a connection were of one version. What it imports is still in constraints.txt, so that the .venv
-of this tree runs it."""
+BASE: Final = "aaaf80b3ed8c0236534371eb60206f03f5b4788a"
+"""The first commit in the history whose fleet is upgraded one process after the other: every socket
+has keys, and hubs on other hosts receive the list of clients. What it imports is still in
+constraints.txt, so that the .venv of this tree runs it."""
 PYTHON: Final = (3, 11)  # the oldest that runs it
 FOLDER: Final = ROOT / ".venv" / f"upgrade-{BASE[:7]}"
 
