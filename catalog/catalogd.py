@@ -126,6 +126,7 @@ class Catalogd:
         self._clients = Clients()
         self._grants = Admit(())
         self._granted: dict[str, Client] = {}  # by public key
+        self._admitted: dict[str, Client] = {}  # who is listed or granted, by public key
         self._make_read_threads = make_read_threads
         self._inbox, self._read_threads = self._new_read_threads()
         self._histories: Inbox[HistoryRead] = Inbox(link.wake)
@@ -201,9 +202,10 @@ class Catalogd:
         """Admit who is listed or granted; connections end of keys that are ``changed``."""
         before, self._granted = self._granted, self._grants.of(self._clients)
         changed |= {key for key, one in self._granted.items() if before.get(key, one) != one}
-        keys = self._clients.keys() | self._granted.keys()
-        self._link.admit(SERVICE, keys - changed)
-        self._link.admit(SERVICE, keys)
+        listed = {key: one for one in self._clients for key in one.keys}
+        self._admitted = self._granted | listed
+        self._link.admit(SERVICE, self._admitted.keys() - changed)
+        self._link.admit(SERVICE, self._admitted.keys())
 
     def _new_read_threads(self) -> tuple[Inbox[Answer], ReadThreads]:
         """Return threads that have not begun, and the inbox that they alone deliver to."""
@@ -224,7 +226,7 @@ class Catalogd:
             self._on_undecodable(one, exc, now=now, now_us=now_us)
             return
         if one.name == SERVICE:
-            client = self._clients.with_key(one.public) or self._granted.get(one.public)
+            client = self._admitted.get(one.public)
             if client is not None:  # else its key was revoked in this turn
                 requests.append(Requested(peer=one.peer, message=message, client=client))
             return

@@ -564,14 +564,11 @@ class Catalog:
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
-            self.name_check.on_event(dirty)
+            if self.name_check.suspects:
+                self.name_check.on_event(dirty)
         if batch.whole:
-            self.name_check.on_polled(
-                began_at=batch.began_at,
-                events=bool(batch.events),
-                connection=fact.connection,
-                now=now,
-            )
+            if self.name_check.missed and batch.events:
+                self.name_check.on_events(connection=fact.connection, now=now)
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
@@ -666,7 +663,11 @@ class Catalog:
         """Note the names that have changed without an event."""
         unpublished = self._oldest_unpublished()
         missed = self.name_check.judge(
-            unpublished=unpublished, exists=self._held_names.has, now=now
+            unpublished=unpublished,
+            exists=self._held_names.has,
+            polled_at=self.poller.polled_at,
+            connection=self.poller.polled_on,
+            now=now,
         )
         if missed:
             self._noted.append(Noted(text=missed, trouble=True))

@@ -12,7 +12,6 @@ Invariant: a name is not counted as missed if its event was only late, or was no
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from ...topics.backports import assert_never
@@ -55,14 +54,13 @@ class NameCheck:
         """``interval_s``: between two listings that no request waits for."""
         self._interval_s = interval_s
         self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
+        self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.rounds_done = 0  # times that every database was compared
         self._rounds_begun = 0
         self._listing = False
         self._after = ""  # the databases up to this one are compared in the running round
         self._due_at: float | None = None  # of the next listing; None: before the first ``begin``
         self._awaited = 0  # the round that a request waits for
-        self._suspects: dict[Name, _Suspect] = {}  # SUSPECTS_MAX at most
-        self._polled_at = -inf  # when the newest poll began that brought everything
         self._over_at = 0.0  # an event that arrives then or later clears ``missed``;
         self._connection = 0  # an earlier one does if it arrives on another connection than this
 
@@ -70,11 +68,6 @@ class NameCheck:
     def deadline(self) -> float | None:
         """When the next listing is due; None while one runs."""
         return None if self._listing else self._due_at
-
-    @property
-    def suspects(self) -> bool:
-        """Whether ``judge`` has names to look at."""
-        return bool(self._suspects)
 
     def demand(self, now: float) -> int:
         """Compare every name from now on; return the round at whose end that is done."""
@@ -105,8 +98,8 @@ class NameCheck:
         """Suspect the names that differ; they are read under the arrival number ``seq``."""
         self._listing = False
         for name, listed in found.items():
-            if len(self._suspects) < SUSPECTS_MAX:
-                self._suspects[name] = _Suspect(listed, now, seq)
+            if len(self.suspects) < SUSPECTS_MAX:
+                self.suspects[name] = _Suspect(listed, now, seq)
         whole = len(fact.tables) < LISTED_DATABASES_MAX
         self._after = "" if whole else max(fact.tables)
         self.rounds_done += whole
@@ -114,51 +107,60 @@ class NameCheck:
 
     def on_event(self, objects: tuple[Dirty, ...]) -> None:
         """Suspect no longer the names of ``objects``, which an event has reported."""
-        for one in objects if self._suspects else ():
+        for one in objects:
             match one:
                 case DirtyPartitions(db=db, table=table, names=names):
                     for name in names:
-                        self._suspects.pop((db, table, name), None)
+                        self.suspects.pop((db, table, name), None)
                 case DirtyTable(db=db, table=table):
-                    for known in [known for known in self._suspects if known[:2] == (db, table)]:
-                        del self._suspects[known]
+                    for known in [known for known in self.suspects if known[:2] == (db, table)]:
+                        del self.suspects[known]
                 case DirtyDatabase(db=db):
-                    self._suspects.pop((db, "", ""), None)
+                    self.suspects.pop((db, "", ""), None)
                 case _:
                     assert_never(one)
 
-    def on_polled(self, *, began_at: float, events: bool, connection: int, now: float) -> None:
-        """Note a poll that brought all there was; ``events``: some were new, so events arrive."""
-        self._polled_at = began_at
-        if self.missed and events and (now >= self._over_at or connection != self._connection):
+    def on_events(self, *, connection: int, now: float) -> None:
+        """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
+        if now >= self._over_at or connection != self._connection:
             self.missed = ""
-        self._connection = self._connection if self.missed else connection
 
     def clear(self) -> None:
         """Suspect nothing: events are missing for another reason."""
-        self._suspects.clear()
+        self.suspects.clear()
 
-    def judge(self, *, unpublished: int, exists: Callable[[Name], bool], now: float) -> str:
+    def judge(
+        self,
+        *,
+        unpublished: int,
+        exists: Callable[[Name], bool],
+        polled_at: float,
+        connection: int,
+        now: float,
+    ) -> str:
         """Return the text of ``missed`` if this call has set it, else nothing.
 
         Args:
             unpublished: The arrival number of the oldest change that is not published.
             exists: Returns whether catalogd holds an object of this name.
+            polled_at: When the newest poll began that brought everything.
+            connection: The connection that answered it.
             now: The time, in seconds.
         """
         judged = {
             name: one
-            for name, one in self._suspects.items()
-            if one.at + WINDOW_S <= self._polled_at and one.seq < unpublished
+            for name, one in self.suspects.items()
+            if one.at + WINDOW_S <= polled_at and one.seq < unpublished
         }
         for name in judged:
-            del self._suspects[name]
+            del self.suspects[name]
         confirmed = [name for name, one in judged.items() if exists(name) is one.listed]
         if not confirmed:
             return ""
         self._over_at = now + OVER_S
         if self.missed:
             return ""
+        self._connection = connection
         db, table, part = first = confirmed[0]
         verb = "is there" if judged[first].listed else "is gone"
         what = f"table {table_name(db, table)}" if table else f"database {db}"

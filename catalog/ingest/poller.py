@@ -19,6 +19,7 @@ there are no polls.
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 from struct import Struct, error
 from typing import Final
 
@@ -334,14 +335,12 @@ class Batch:
     """The events of one poll that were never seen. ``seq``: their arrival number.
 
     ``gap``: events that are missing before them. ``whole``: the metastore has no more.
-    ``began_at``: when the poll began.
     """
 
     seq: int
     events: tuple[RawEvent, ...]
     gap: Gap | None
     whole: bool
-    began_at: float
 
 
 class Poller:
@@ -366,6 +365,8 @@ class Poller:
         self.late = 0  # polls that took LATE_S or longer
         self.published = window.state if window else None  # what a store may keep, see above
         self.polled = (0, 0)  # the newest poll that brought everything, and up to which seq
+        self.polled_at = -inf  # when that poll began
+        self.polled_on = 0  # the connection that answered it
         self.seq = 0  # arrival number of the newest events
         self._states: deque[tuple[int, WindowState]] = deque()  # by seq, not yet published
         self._polling: int | None = None  # the poll that is not answered
@@ -496,10 +497,11 @@ class Poller:
             self.seq += 1
         if whole:
             self.polled = fact.poll, self.seq
+            self.polled_at, self.polled_on = self._began_at, fact.connection
         self._note_state(self.window.state)
         if self.window.last_id > self._connected_at_id:
             self._events_on = fact.connection
-        return Batch(self.seq, events, gap, whole, self._began_at)
+        return Batch(self.seq, events, gap, whole)
 
     def on_identified(self, fact: Identified, now: float) -> Finding | None:
         """Take the answer to the running check.

@@ -48,16 +48,12 @@ class Address:
         self.login = login
         self.failed_at = 0.0  # the last failure, on the monotonic clock; 0: there was none
         self.deaths = 0  # how often it was found dead; connections of before are of no use
-        self._answered_at = 0.0  # the last byte or answer on any connection, on the same clock
+        self.answered_at = 0.0  # the last byte or answer on any connection, on the same clock
         self._probing = threading.Lock()  # one thread probes for all
 
     def __str__(self) -> str:
         """Return it as the operator writes it."""
         return f"thrift://{self.host}:{self.port}"
-
-    def note_answer(self) -> None:
-        """Note that something arrived from it."""
-        self._answered_at = time.monotonic()
 
     def fail(self) -> None:
         """Note that it did not do what was requested: others are tried before it."""
@@ -66,7 +62,7 @@ class Address:
     def die(self, *, since: float) -> None:
         """Note that nothing was answered since ``since``, unless another connection was."""
         self.fail()
-        if self._answered_at < since:
+        if self.answered_at < since:
             self.deaths += 1
 
     def check_alive(self, born: int, probe: Callable[[], None]) -> None:
@@ -80,13 +76,13 @@ class Address:
             AddressDied: it does not.
         """
         began = time.monotonic()
-        if began - self._answered_at >= SILENT_S and self._probing.acquire(blocking=False):
+        if began - self.answered_at >= SILENT_S and self._probing.acquire(blocking=False):
             try:
                 probe()
             except OSError:
                 self.die(since=began)
             else:
-                self.note_answer()
+                self.answered_at = time.monotonic()
             finally:
                 self._probing.release()
         if self.deaths != born:

@@ -260,7 +260,7 @@ class Hms:
         connection.capture.timeout_s = timeout_s
         connection.capture.reply_bytes_max = REPLY_BYTES_MAX
         connection.capture.begin_reply()
-        failed = f"cannot {what} at {connection.address}"
+        failed = f"cannot {what} at {connection.uri}"
         try:
             return call(connection)
         except GONE as exc:
@@ -356,7 +356,7 @@ def _introduced(address: Address, answer_s: float) -> "_Connection":
         log.info("metastore refuses set_ugi: address=%s reason=%s", address, exc)
         connection.capture.close()
         connection = _Connection(address, timeout_s=answer_s)
-    address.note_answer()
+    address.answered_at = time.monotonic()
     connection.begin_watch()
     return connection
 
@@ -383,6 +383,7 @@ class _Connection:
 
     def __init__(self, address: Address, *, timeout_s: float) -> None:
         self.address = address
+        self.uri = str(address)
         self._born = address.deaths
         self.capture = Capture(
             address.host, address.port, tls=address.tls, login=address.login, timeout_s=timeout_s
@@ -402,10 +403,13 @@ class _Connection:
     def begin_watch(self) -> None:
         """From now on, end a wait when the address is found dead."""
 
+        def note() -> None:
+            self.address.answered_at = time.monotonic()
+
         def check() -> None:
             self.address.check_alive(self._born, lambda: _probe(self.address))
 
-        self.capture.watch(received=self.address.note_answer, waiting=check)
+        self.capture.watch(received=note, waiting=check)
 
     def introduce(self) -> None:
         """Send the user's name to a server that believes one, as Hive's own client does."""

@@ -19,9 +19,8 @@ from functools import lru_cache
 from typing import Final
 
 from ...topics.errors import ConfigError
-from ...topics.objects.names import TableId, table_of
-from ...topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, Entry, stub
-from ...topics.wire.codec import is_large
+from ...topics.objects.names import TableId
+from ...topics.topic import ALL_OFFERED, FULL, MINIMAL
 
 FULL_MODE: Final = "full"
 MIXED_MODE: Final = "mixed"
@@ -129,25 +128,6 @@ def parse_mode(name: str, overrides: str) -> Mode:
 def overrides_text(mode: Mode) -> str:
     """Return the overrides of ``mode`` as ``parse_mode`` reads them."""
     return ",".join(f"{one.pattern}={one.mode}" for one in mode.overrides)
-
-
-def withhold(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return ``entries`` of ``topic`` as they leave: stubs for those that are withheld.
-
-    ``mode`` withholds the content of tables, and every mode what is too large for a frame.
-    """
-    if topic == NAMESPACE:
-        return entries
-    if mode.withholds_nothing:
-        return tuple(map(stub_if_large, entries)) if any(map(is_large, entries)) else entries
-    return tuple(
-        stub(one) if mode.withholds(table_of(one.key)) else stub_if_large(one) for one in entries
-    )
-
-
-def stub_if_large(entry: Entry) -> Entry:
-    """Return ``entry``, without its value if that is too large for a frame."""
-    return stub(entry) if is_large(entry) else entry
 
 
 def pack_mode_state(mode_state: ModeState) -> str:

@@ -23,8 +23,9 @@ from ...topics.errors import ConfigError, WireError
 from ...topics.keys.clients import checked_keys, readable_by_older_hubs
 from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import LOST, SUSPECT, Liveness
-from ...topics.topic import FULL, Entry, Topic, stub
-from ...topics.wire.codec import row_bytes
+from ...topics.objects.names import table_of
+from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
+from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import (
     CLIENT_LISTS,
     DELTA_BYTES_MAX,
@@ -57,7 +58,7 @@ from ...topics.wire.messages import (
 from ...topics.wire.refusal import Refusal
 from ..model.lineage import Claim, StartRecord, Verdict, by_topic, judge
 from ..model.versions import Transaction
-from .modes import MODE_DEFAULT, Mode, withhold
+from .modes import MODE_DEFAULT, Mode
 
 UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
 UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before it drops
@@ -632,6 +633,25 @@ def delta_of(
         stubbed=stubbed,
         invalidate_all=invalidate_all,
     )
+
+
+def withhold(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return ``entries`` of ``topic`` as they leave: stubs for those that are withheld.
+
+    ``mode`` withholds the content of tables, and every mode what is too large for a frame.
+    """
+    if topic == NAMESPACE:
+        return entries
+    if mode.withholds_nothing:
+        return tuple(map(stub_if_large, entries)) if any(map(is_large, entries)) else entries
+    return tuple(
+        stub(one) if mode.withholds(table_of(one.key)) else stub_if_large(one) for one in entries
+    )
+
+
+def stub_if_large(entry: Entry) -> Entry:
+    """Return ``entry``, without its value if that is too large for a frame."""
+    return stub(entry) if is_large(entry) else entry
 
 
 class Unacknowledged:

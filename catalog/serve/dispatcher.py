@@ -118,19 +118,24 @@ ALONE_MAY: Final[Mapping[type[Message], tuple[ClientRole, ...]]] = {
     Lease: (ClientRole.DRIVER, ClientRole.OPERATOR),
     Sweep: (ClientRole.DRIVER, ClientRole.OPERATOR),
 }
-"""What these roles alone may send; all others that read may send the rest."""
+"""What these roles alone may send; every role that reads may send the rest."""
+READ: Final = tuple(role for role in ClientRole if role.reads)
 
 
 def role_fault(client: Client, kind: type[Message]) -> str:
     """Return why ``client`` may not send a ``kind``; empty if it may."""
-    its = f"the key {client.name} has role {client.role}"
-    if not client.role.reads:
-        return f"{its}, which may not read: topicast keys add makes another"
-    needed = ALONE_MAY.get(kind, (client.role,))
+    needed = ALONE_MAY.get(kind, READ)
     if client.role in needed:
         return ""
+    its = f"the key {client.name} has role {client.role}"
+    if client.role not in READ:
+        return f"{its}, which may not read: topicast keys add makes another"
     takes = f"{kind.__name__} takes {' or '.join(needed)}"
     return f"{its}, and {takes}: topicast keys add makes another"
+
+
+def _hidden(table: TableId, policy: Policy | None) -> str:
+    return "" if policy is None else hidden_why(table, policy)
 
 
 class Dispatcher:
@@ -213,7 +218,7 @@ class Dispatcher:
             return
         policy = client.policy
         self._note_peer(peer, policy)
-        if isinstance(message, Pull | Validate):
+        if policy is not None and isinstance(message, Pull | Validate):
             message = without_claims(message, policy)
         if type(message) in COUNTED:
             self.counts[COUNTED[type(message)]] += 1
@@ -223,8 +228,8 @@ class Dispatcher:
             ):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
-            case Pull(db=db, table=table) if hidden := hidden_why((db, table), policy):
-                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=hidden)
+            case Pull() | Lease() | Sweep() if why := _hidden((message.db, message.table), policy):
+                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
                 self._pull_server.on_pull(peer, message, now=now)
             case Sync():
@@ -244,12 +249,8 @@ class Dispatcher:
                 self._on_inspect(peer, message, policy)
             case Grant():
                 self._on_grant(peer, message, client=client, now=now)
-            case Lease(db=db, table=table) if hidden := hidden_why((db, table), policy):
-                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=hidden)
             case Lease():
                 self._on_lease(peer, message, now)
-            case Sweep(db=db, table=table) if hidden := hidden_why((db, table), policy):
-                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=hidden)
             case Sweep():
                 self._on_sweep(peer, message, at_us)
             case Scan():
@@ -408,7 +409,7 @@ class Dispatcher:
             order = self._history_order(peer, inspect, policy)
             if order is not None:
                 named = order.table if isinstance(order, OfTable) else None
-                hidden = hidden_why(named, policy) if named is not None else ""
+                hidden = _hidden(named, policy) if named is not None else ""
                 if hidden:
                     self._replies.refuse(peer, inspect.request, Refusal.NOT_VISIBLE, why=hidden)
                 else:

@@ -30,16 +30,14 @@ _FACTS: Final = frozenset(
 _TEXTS: Final = frozenset(("problem", "warning"))
 
 
-def fault(table: TableId, policy: Policy | None) -> str:
+def fault(table: TableId, policy: Policy) -> str:
     """Return why a client with ``policy`` may not read ``table``; empty if it may."""
-    if policy is None or policy.sees(table[0]):
-        return ""
-    return policy.refusal(table_name(*table))
+    return "" if policy.sees(table[0]) else policy.refusal(table_name(*table))
 
 
-def without_claims(message: Pull | Validate, policy: Policy | None) -> Pull | Validate:
+def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
     """Return ``message`` with claims about no table where ``policy`` does not see them."""
-    if policy is None or all(policy.sees(one.db) for one in message.claims):
+    if all(policy.sees(one.db) for one in message.claims):
         return message
     claims = tuple(_visible(one, policy) for one in message.claims)
     return replace(message, claims=claims)

@@ -436,7 +436,8 @@ class Store:
                 self._db.execute("DELETE FROM leases")
                 rows = ((*one.table, one.holder, one.owner, one.lease_s) for one in leases)
                 self._db.executemany(ADD_LEASE, rows)
-            file_facts.write(self._db, sweeps)
+            if sweeps:
+                file_facts.write(self._db, sweeps)
             self._db.executemany(SET_VERSION, ends.items())
             self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", state)
         self._versions.update(ends)

@@ -24,7 +24,7 @@ from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.wire import decode, encode
-from ...topics.wire.header import policy_number, without_policy
+from ...topics.wire.header import POLICY_MARK, policy_number, without_policy
 from ..protocol.shell import (
     BeginAnew,
     Channel,
@@ -386,6 +386,8 @@ class EngineLoop:
 
 def _read(channel: Channel, frame: bytes) -> Fact:
     try:
+        if not frame.startswith(POLICY_MARK):
+            return Received(channel, decode(frame))
         return Received(channel, decode(without_policy(frame)), policy_number(frame))
     except WireError:
         return Undecodable()

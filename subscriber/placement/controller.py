@@ -136,7 +136,9 @@ class PlacementController:
 
     def on_first_read(self, db: str, table: str, *, now: float) -> Effects:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
-        if not self._automatic or self._priorities.banned(table_key(db, table)):
+        if not self._automatic:
+            return ()
+        if self._priorities.has_bans and self._priorities.banned(table_key(db, table)):
             return ()
         topic = table_topic(db, table, self._subscriptions.num_topics)
         return self._follow(topic, FIRST_READ, now)

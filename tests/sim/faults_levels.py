@@ -6,7 +6,8 @@ from typing import Any
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.model.tables import Namespace, Tables
-from topicast.catalog.publish.modes import Mode, withhold
+from topicast.catalog.publish.modes import Mode
+from topicast.catalog.publish.publisher import withhold
 from topicast.catalog.serve.pull_server import stale_claims
 from topicast.statestore.stub_deltas import brought
 from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_read_view

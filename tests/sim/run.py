@@ -7,7 +7,8 @@ from functools import partial
 from random import Random
 
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.modes import MODE_STATE_DEFAULT, stub_if_large
+from topicast.catalog.publish.modes import MODE_STATE_DEFAULT
+from topicast.catalog.publish.publisher import stub_if_large
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.shell import Command
 from topicast.tests.cluster.holding import count_held

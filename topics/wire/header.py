@@ -50,6 +50,7 @@ NONCE_BYTES: Final = 16
 LAYOUT: Final = Struct(">BHBBBBBQIIQQQQQQ")
 LEAD: Final = Struct(">BHB")  # what every frame begins with
 POLICY: Final = 0xFE  # the first byte of a frame for readers with a policy: never a protocol
+POLICY_MARK: Final = bytes((POLICY,))
 POLICY_LEAD: Final = Struct(">BH")  # it, and the hub's number of their policy; 0: all of them
 CRC_AT: Final = 16
 HEADER_BYTES: Final = LAYOUT.size
@@ -89,12 +90,12 @@ def policy_lead(number: int) -> bytes:
 
 def without_policy(frame: bytes) -> bytes:
     """Return ``frame``, as a reader received it, without its policy's number if it has one."""
-    return frame[POLICY_LEAD.size :] if frame[:1] == _POLICY else frame
+    return frame[POLICY_LEAD.size :] if frame[:1] == POLICY_MARK else frame
 
 
 def policy_number(frame: bytes) -> int:
     """Return the number of its policy with which ``frame`` begins; 0 if there is none."""
-    if frame[:1] != _POLICY or len(frame) < POLICY_LEAD.size:
+    if frame[:1] != POLICY_MARK or len(frame) < POLICY_LEAD.size:
         return 0
     return int(POLICY_LEAD.unpack_from(frame)[1])
 
@@ -114,7 +115,6 @@ def barrier_prefix(nonce: bytes) -> bytes:
     return prefix(BARRIER, 0) + nonce
 
 
-_POLICY: Final = bytes((POLICY,))
 _NUMBER_MAX: Final = (1 << 16) - 1
 HEARTBEAT_PREFIX: Final = prefix(HEARTBEAT, 0)
 BARRIER_PREFIX: Final = prefix(BARRIER, 0)

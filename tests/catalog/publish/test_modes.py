@@ -14,9 +14,8 @@ from topicast.catalog.publish.modes import (
     pack_mode_state,
     parse_mode,
     unpack_mode_state,
-    withhold,
 )
-from topicast.catalog.publish.publisher import Unacknowledged, delta_of
+from topicast.catalog.publish.publisher import Unacknowledged, delta_of, withhold
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.topic import (
