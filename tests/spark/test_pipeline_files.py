@@ -258,6 +258,38 @@ def test_folder_that_is_no_partition_is_shown_and_added_only_if_that_is_wanted(
     assert [Path(one).name for one in found["no_partition"]] == ["notes"]
 
 
+def test_folders_of_any_name_and_of_convert_stop_no_sweep(sweeper: Application) -> None:
+    sweeper.sql(
+        f"CREATE TABLE {DB}.odd (id INT) PARTITIONED BY (n INT) STORED AS PARQUET "
+        "TBLPROPERTIES ('topicast.convert.from' = 'raw.odd')"
+    )
+    odd = location(sweeper, "odd")
+    for name in ("n=abc", "n=007", "n=8", "=x", "x=1", "n=1=2", "convert-1/part=2", "convert-2"):
+        (odd / name).mkdir(parents=True)
+    place = odd / "convert-1" / "part=2"
+    sweeper.sql(f"ALTER TABLE {DB}.odd ADD PARTITION (n=1) LOCATION '{place}'")
+    put_by_hand(location(sweeper, "sales") / "ds=1", place, "x.parquet")
+    one = "sweep(pattern='swept.odd'%s)"
+    until(lambda: sweeper.do(one % ", dry_run=True")["partitions"] == 1, timeout_s=20)
+    found = sweeper.do(one % "")
+    assert sorted(Path(folder).name for folder in found["no_partition"]) == [
+        "=x",
+        "n=007",
+        "n=1=2",
+        "n=8",
+        "n=abc",
+        "x=1",
+    ]
+    assert (found["files"], found["unreadable"]) == (1, {})
+    found = sweeper.do(one % ", add_partitions=True")
+    assert sorted(found["added"]) == [f"{DB}.odd/n=7", f"{DB}.odd/n=8"]
+    ((folder, why),) = found["unreadable"].items()
+    assert (Path(folder).name, "it cannot be added: " in why) == ("n=abc", True)
+    until(lambda: sweeper.do(one % ", dry_run=True")["partitions"] == 3, timeout_s=20)
+    assert sweeper.do(one % ", add_partitions=True")["added"] == []
+    sweeper.sql(f"DROP TABLE {DB}.odd")
+
+
 def test_folder_that_does_not_exist_has_no_files_and_one_that_cannot_be_listed_says_why(
     drivers: Drivers, sweeper: Application, tmp_path: Path
 ) -> None:

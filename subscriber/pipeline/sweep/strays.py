@@ -1,15 +1,20 @@
 """Strays: folders below a table that are no partition of it."""
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Final
 
+from ....topics.errors import UsageError
 from ....topics.objects.names import partition_keys, partition_name, partition_values
+from ....topics.objects.tables import Column
 from .listing import Entry, Folder, Lister
+
+WHOLE_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint")
 
 
 def strays(
     lister: Lister,
     location: str,
-    depth: int,
+    columns: Sequence[Column],
     *,
     known: Set[str],
     batch_max: int,
@@ -17,19 +22,19 @@ def strays(
 ) -> Iterator[list[tuple[str, str]]]:
     """Yield the folders below ``location`` that are no partitions, and which they would be.
 
-    The second is empty for a folder that is not named as a partition is. After each batch of
+    The second is empty for a folder that is not named as a partition of it is. After each batch of
     folders that is listed comes a list, which may be empty.
 
     Args:
         lister: Lists the folders above the partitions.
         location: Of a table.
-        depth: How many partition columns the table has.
+        columns: The partition columns of the table.
         known: The names of its partitions.
         batch_max: How many folders are listed together.
         times: Gets when the folder of each partition last got or lost an entry, in ms.
     """
     above = [(location, "")]
-    for level in range(1, depth + 1):
+    for level in range(1, len(columns) + 1):
         named: list[tuple[str, str]] = []
         for at in range(0, len(above), batch_max):
             batch = above[at : at + batch_max]
@@ -41,8 +46,8 @@ def strays(
             ]
             found: list[tuple[str, str]] = [(one.path, "") for one, name in below if not name]
             some = [(one, name) for one, name in below if name]
-            if level == depth:
-                written = [(one, as_written(name)) for one, name in some]
+            if level == len(columns):
+                written = [(one, _partition_of(name, columns, known)) for one, name in some]
                 found += [(one.path, name) for one, name in written if name not in known]
                 times |= {name: one.modified_ms for one, name in written if name in known}
             else:
@@ -57,9 +62,37 @@ def folders_above(partitions: Iterable[str]) -> int:
     return 1 + len(between)
 
 
-def as_written(name: str) -> str:
-    """Return the name that the metastore gives the partition whose folder has this ``name``."""
-    return partition_name(partition_keys(name), partition_values(name))
+def as_written(name: str, columns: Sequence[Column]) -> str:
+    """Return the name that the metastore gives the partition whose folder has this ``name``.
+
+    ``columns``: by which the table is partitioned; empty if ``name`` is of no such partition.
+    """
+    keys = partition_keys(name)
+    if [one.lower() for one in keys] != [one.name.lower() for one in columns]:
+        return ""
+    try:
+        return partition_name(keys, partition_values(name))
+    except UsageError:
+        return ""
+
+
+def _partition_of(name: str, columns: Sequence[Column], known: Set[str]) -> str:
+    """Return which of the partitions ``known`` a folder ``name`` is of, else as ``as_written``.
+
+    Of a whole number Spark leaves leading zeros away, and Hive does not.
+    """
+    written = as_written(name, columns)
+    if not written or written in known:
+        return written
+    values = [
+        str(int(value)) if one.type in WHOLE_NUMBERS and _is_number(value) else value
+        for one, value in zip(columns, partition_values(name), strict=True)
+    ]
+    return partition_name([one.name for one in columns], values)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdigit()
 
 
 def _in(folder: Folder, name: str) -> Iterator[tuple[Entry, str]]:

@@ -21,6 +21,9 @@ from ....topics.objects.tables import Table
 from ....topics.wire.messages import FileFacts
 from ...client.subscriber import Subscriber
 from ..progress import OnProgress, Progress, ignore
+from ..twin.jvm import answered
+from ..twin.plan import FOLDER as RUN_FOLDER
+from ..twin.plan import SOURCE
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
 from .known import Known, KnownInOrder
 from .listing import MISSING, Folder, Lister
@@ -241,19 +244,21 @@ class Sweeper:
 
     def _strays(self, target: Target, partitions: Sequence[str]) -> Iterator[None]:
         name, table = target.name, target.table
-        depth = len(table.partition_keys)
-        if not depth or not table.data_location:
+        if not table.partition_keys or not table.data_location:
             return
         known, adds = set(partitions), self._add_partitions
+        is_twin = SOURCE in table.parameters
         for found in strays(
             self._lister,
             table.data_location,
-            depth,
+            table.partition_columns,
             known=known,
             batch_max=self._batch_max,
             times=target.seen.by_partition,
         ):
             for folder, partition in found:
+                if is_twin and folder.rpartition("/")[2].startswith(RUN_FOLDER):
+                    continue  # of a run of convert, which has its partitions there
                 if not (adds and partition):
                     self._report.note_no_partition(folder)
             if adds:
@@ -420,19 +425,28 @@ class Sweeper:
 
         A watch may find a folder again before the catalog has its partition.
         """
-        db, table = name.split(".")
-        specs = [
-            f"PARTITION ({_spec(partition)}) LOCATION '{_quoted(folder)}'"
-            for partition, folder in folders.items()
-        ]
-        for at in range(0, len(specs), BATCH_MAX):
-            some = " ".join(specs[at : at + BATCH_MAX])
-            self._spark.sql(f"ALTER TABLE `{db}`.`{table}` ADD IF NOT EXISTS {some}")
         reported = set(self._report.added)
-        added = [one for one in (_full(name, key) for key in folders) if one not in reported]
-        self._report.added += added
-        for one in added:
-            self._on_change(one)
+        for at in range(0, len(folders), BATCH_MAX):
+            for partition in self._added(name, list(folders.items())[at : at + BATCH_MAX]):
+                one = _full(name, partition)
+                if one not in reported:
+                    self._report.added.append(one)
+                    self._on_change(one)
+
+    def _added(self, name: str, some: Sequence[tuple[str, str]]) -> list[str]:
+        """Add partitions, each with its folder; return those that the metastore has taken."""
+        db, table = name.split(".")
+        specs = (f"PARTITION ({_spec(one)}) LOCATION '{_quoted(folder)}'" for one, folder in some)
+        try:
+            with answered("it cannot be added"):
+                self._spark.sql(f"ALTER TABLE `{db}`.`{table}` ADD IF NOT EXISTS {' '.join(specs)}")
+        except SourceError as error:
+            if len(some) == 1:
+                self._report.note_unreadable(some[0][1], str(error))
+                return []
+            half = len(some) // 2
+            return self._added(name, some[:half]) + self._added(name, some[half:])
+        return [partition for partition, _ in some]
 
     def _count_planned(self, table: Table, partitions: Sequence[str]) -> None:
         """Add ``partitions`` to the report, and the requests that the folders above them take."""
@@ -474,7 +488,8 @@ def has_files(table: Table) -> bool:
 def _is_inside(path: str, partition: str, table: Table) -> bool:
     """Return whether the folder ``path`` is where the folders above show that of ``partition``."""
     above = table.data_location.rstrip("/")
-    return path.startswith(f"{above}/") and as_written(path[len(above) + 1 :]) == partition
+    inside, columns = path[len(above) + 1 :], table.partition_columns
+    return path.startswith(f"{above}/") and as_written(inside, columns) == partition
 
 
 def _full(name: str, partition: str) -> str:
