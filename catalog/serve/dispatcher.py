@@ -73,7 +73,8 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .scans import VERSIONS, parse_cuts
-from .sweeps import Sweeps, parse_files, parse_sweeps
+from .sweeps import Sweeps
+from .swept_files import parse_files, parse_sweeps
 from .visibility import common, plain, without_claims
 from .visibility import fault as hidden_why
 

@@ -20,7 +20,7 @@ from ...topics.topic import table_topic
 from ...topics.wire.messages import Inspected, Refused, Scan, Scanned
 from ...topics.wire.refusal import Refusal
 from ..storage.history import HistoryReader
-from . import change_log, scans, sweeps
+from . import change_log, scans, swept_files
 from .history import COLUMNS, Bound, Span, bounded, table_history, topic_changes
 
 WAITING_MAX: Final = 128  # orders that wait: the answers to all take 100 MB at most
@@ -222,12 +222,12 @@ class HistoryThread:
 def _of_sweeps(reader: HistoryReader, order: ReadFiles | ReadSweeps) -> Inspected:
     match order:
         case ReadFiles(table=table, incarnation=incarnation, after=after):
-            found = reader.files(table, incarnation, after=after, count=sweeps.ROWS_MAX)
-            rows = sweeps.rows_of(*found)
-            return Inspected(request=order.request, columns=sweeps.COLUMNS, rows=rows)
+            found = reader.files(table, incarnation, after=after, count=swept_files.ROWS_MAX)
+            rows = swept_files.rows_of(*found)
+            return Inspected(request=order.request, columns=swept_files.COLUMNS, rows=rows)
         case ReadSweeps(tables=tables):
             rows = tuple(reader.sweeps(tables))
-            return Inspected(request=order.request, columns=sweeps.SWEEPS_COLUMNS, rows=rows)
+            return Inspected(request=order.request, columns=swept_files.SWEEPS_COLUMNS, rows=rows)
         case _:
             assert_never(order)
 

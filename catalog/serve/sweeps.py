@@ -15,41 +15,14 @@ from typing import Final
 from sortedcontainers import SortedDict
 
 from ...topics.errors import NoSuchObject, UsageError
-from ...topics.objects.names import TableId, parse_table_name, table_name
+from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
-from ...topics.wire.messages import SOURCE_OVERWRITES, SOURCE_REPORTS, Cell, FileFacts, Sweep, Swept
+from ...topics.wire.messages import SOURCE_OVERWRITES, SOURCE_REPORTS, Sweep, Swept
 from ..model.tables import Namespace, Tables
 from ..model.versions import SweepRow
+from .swept_files import numbers_of
 
-PREFIX: Final = "files@"  # then db.table, and behind a second @ the partition that was the last
-COLUMNS: Final = (
-    "revision",
-    "swept_us",
-    "partition",
-    "fingerprint",
-    "files",
-    "bytes",
-    "small",
-    "newest_ms",
-    "folder_ms",
-)
-SWEEPS: Final = "sweeps@"  # then the table behind which it begins, or nothing
-SWEEPS_COLUMNS: Final = (
-    "table",
-    "revision",
-    "as_of",
-    "swept_us",
-    "open_as_of",
-    "open_until",
-    "whole",
-    "partitions",
-    "files",
-    "bytes",
-    "small",
-    "newest_ms",
-)
 TABLES_MAX: Final = 200  # of an answer
-ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
 NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
 
 
@@ -82,7 +55,7 @@ class Sweeps:
         revision = revision if known == incarnation else 0
         if sweep.revision != revision:
             return Swept(request=sweep.request, revision=revision, version=0, kept=False)
-        numbers = [sweep.as_of, *(number for one in sweep.facts for number in _numbers(one))]
+        numbers = [sweep.as_of, *(number for one in sweep.facts for number in numbers_of(one))]
         if max(numbers) > NUMBER_MAX:
             raise UsageError(f"a fact about files is above {NUMBER_MAX}")
         version = 0
@@ -133,38 +106,3 @@ class Sweeps:
         """Remove and return what the store lacks."""
         unstored, self._unstored = tuple(self._unstored), []
         return unstored
-
-
-def parse_files(what: str) -> tuple[TableId, str | None] | None:
-    """Return table and last partition of ``files@db.table@last``; None if ``what`` is no such.
-
-    Raises:
-        UsageError: it names no table.
-    """
-    if not what.startswith(PREFIX):
-        return None
-    name, more, after = what.removeprefix(PREFIX).partition("@")
-    return parse_table_name(name), after if more else None
-
-
-def parse_sweeps(what: str) -> tuple[TableId | None] | None:
-    """Return the table behind which ``sweeps@db.table`` begins; None if ``what`` is no such.
-
-    Raises:
-        UsageError: it names no table.
-    """
-    if not what.startswith(SWEEPS):
-        return None
-    name = what.removeprefix(SWEEPS)
-    return (parse_table_name(name) if name else None,)
-
-
-def rows_of(
-    revision: int, swept_us: int, found: Iterable[FileFacts]
-) -> tuple[tuple[Cell, ...], ...]:
-    """Return the rows of COLUMNS for ``found``."""
-    return tuple((revision, swept_us, one.partition, *_numbers(one)) for one in found)
-
-
-def _numbers(one: FileFacts) -> tuple[int, int, int, int, int, int]:
-    return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms
