@@ -36,16 +36,7 @@ from .core import (
     Publish,
     Requested,
 )
-from .ingest.identity import Identify
-from .ingest.poller import Poll, pack_state
-from .ingest.read_threads import Answer, ReadThreads
-from .metastore.port import ListNames, Read, ReadNames
-from .model.versions import Transaction
-from .publish import publisher
-from .publish.modes import overrides_text, pack_mode_state
-from .publish.publisher import PublishedState, Publisher, delta_of
-from .serve.grants import Admit
-from .serve.history_thread import (
+from .history.history_thread import (
     HistoryRead,
     HistoryThread,
     ReadBound,
@@ -58,6 +49,15 @@ from .serve.history_thread import (
     ReadSweeps,
     ReadVersions,
 )
+from .ingest.identity import Identify
+from .ingest.poller import Poll, pack_state
+from .ingest.read_threads import Answer, ReadThreads
+from .metastore.port import ListNames, Read, ReadNames
+from .model.versions import Transaction
+from .publish import publisher
+from .publish.modes import overrides_text, pack_mode_state
+from .publish.publisher import PublishedState, Publisher, delta_of
+from .serve.grants import Admit
 from .status import Status
 from .storage.store import Store
 

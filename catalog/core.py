@@ -26,6 +26,7 @@ from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
+from .history.history_thread import HistoryOrder, HistoryRead
 from .ingest.actions import dirty_objects
 from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
@@ -64,7 +65,6 @@ from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
 from .serve.grants import Admit
-from .serve.history_thread import HistoryOrder, HistoryRead
 from .serve.leases import Leases
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks

@@ -60,7 +60,7 @@ ONE_WAY = {
         *("guard", "config", "sessions", "status", "refresh", "writes", "driver"),
     ),
     "catalog": (
-        *("metastore", "model", "storage", "publish", "ingest", "serve"),
+        *("metastore", "model", "storage", "publish", "ingest", "history", "serve"),
         *("facts", "status", "core", "config", "catalogd", "assembly"),
     ),
 }

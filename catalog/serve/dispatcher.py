@@ -43,17 +43,8 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal, request_id
-from ..ingest.loader import Loader
-from ..ingest.name_check import NameCheck
-from ..ingest.poller import Poller
-from ..model.lineage import Claim
-from ..model.tables import Namespace, Tables
-from ..model.versions import LeaseRow, VersionLog
-from .admin import AdminOrders
-from .change_log import LOG, parse_log
-from .grants import Grants
-from .history import parse_bound, parse_changes, parse_history
-from .history_thread import (
+from ..history.change_log import LOG, parse_log
+from ..history.history_thread import (
     HistoryOrder,
     HistoryRead,
     OfTable,
@@ -67,14 +58,23 @@ from .history_thread import (
     ReadSweeps,
     ReadVersions,
 )
+from ..history.scans import VERSIONS, parse_cuts
+from ..history.swept_files import parse_files, parse_sweeps
+from ..history.table_history import parse_bound, parse_changes, parse_history
+from ..ingest.loader import Loader
+from ..ingest.name_check import NameCheck
+from ..ingest.poller import Poller
+from ..model.lineage import Claim
+from ..model.tables import Namespace, Tables
+from ..model.versions import LeaseRow, VersionLog
+from .admin import AdminOrders
+from .grants import Grants
 from .leases import Full, Leases
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests
 from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
-from .scans import VERSIONS, parse_cuts
 from .sweeps import Sweeps
-from .swept_files import parse_files, parse_sweeps
 from .visibility import common, plain, without_claims
 from .visibility import fault as hidden_why
 

@@ -18,9 +18,9 @@ from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
 from ...topics.wire.messages import SOURCE_OVERWRITES, SOURCE_REPORTS, Sweep, Swept
+from ..history.swept_files import numbers_of
 from ..model.tables import Namespace, Tables
 from ..model.versions import SweepRow
-from .swept_files import numbers_of
 
 TABLES_MAX: Final = 200  # of an answer
 NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one

@@ -16,7 +16,7 @@ from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages import Inspected, Scan, Scanned
 from ..storage.history import HistoryReader
-from .history import numbers
+from .table_history import numbers
 
 VERSIONS: Final = "versions"
 CUTS: Final = "cuts@"  # then topic:bytes

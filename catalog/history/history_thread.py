@@ -21,7 +21,7 @@ from ...topics.wire.messages import Inspected, Refused, Scan, Scanned
 from ...topics.wire.refusal import Refusal
 from ..storage.history import HistoryReader
 from . import change_log, scans, swept_files
-from .history import COLUMNS, Bound, Span, bounded, table_history, topic_changes
+from .table_history import COLUMNS, Bound, Span, bounded, table_history, topic_changes
 
 WAITING_MAX: Final = 128  # orders that wait: the answers to all take 100 MB at most
 BUSY_MS: Final = 200  # then an order beyond them may come again: a page takes some milliseconds

@@ -8,8 +8,14 @@ from queue import Queue
 
 import pytest
 
-from topicast.catalog.serve import change_log, scans
-from topicast.catalog.serve.history import (
+from topicast.catalog.history import change_log, scans
+from topicast.catalog.history.history_thread import (
+    WAITING_MAX,
+    HistoryRead,
+    HistoryThread,
+    ReadHistory,
+)
+from topicast.catalog.history.table_history import (
     COLUMNS,
     NAMED_MAX,
     Bound,
@@ -19,12 +25,6 @@ from topicast.catalog.serve.history import (
     parse_bound,
     parse_changes,
     topic_changes,
-)
-from topicast.catalog.serve.history_thread import (
-    WAITING_MAX,
-    HistoryRead,
-    HistoryThread,
-    ReadHistory,
 )
 from topicast.catalog.storage.history import HistoryReader
 from topicast.catalog.storage.store import FILE_NAME, Store

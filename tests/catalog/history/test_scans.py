@@ -8,7 +8,7 @@ from queue import Queue
 
 import pytest
 
-from topicast.catalog.serve.history_thread import (
+from topicast.catalog.history.history_thread import (
     HistoryOrder,
     HistoryRead,
     HistoryThread,

@@ -10,7 +10,7 @@ from ...topics.policy import Policy
 from ...topics.wire.header import FRAME_BYTES_MAX
 from ...topics.wire.messages import Inspected
 from ..storage.history import HistoryReader, LogRow
-from .history import SOURCES, numbers
+from .table_history import SOURCES, numbers
 
 LOG: Final = "log"
 AFTER: Final = "log@"  # then the number of a line
