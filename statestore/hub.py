@@ -7,8 +7,9 @@ Invariant: a message that is refused is answered and counted, and changes nothin
 Rules: docs/protocol.md.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from ..topics.bulk import Send, Sender
@@ -18,8 +19,17 @@ from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import SUSPECT_S
 from ..topics.policy import Policy
 from ..topics.slices import in_slices
+from ..topics.topic import FULL, MINIMAL, NUM_TOPICS_MAX, is_topic
 from ..topics.wire.codec import encode
-from ..topics.wire.header import FEATURES, NEXT_KEYS, PROTOCOL
+from ..topics.wire.header import (
+    BARRIER_PREFIX,
+    FEATURES,
+    HEARTBEAT_PREFIX,
+    NEXT_KEYS,
+    NONCE_BYTES,
+    PROTOCOL,
+    prefix,
+)
 from ..topics.wire.messages import (
     Announce,
     Bye,
@@ -46,7 +56,6 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
-from .heartbeat_timer import HeartbeatTimer
 from .ingest import Broadcast, Ingest, Output
 from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
@@ -61,15 +70,18 @@ from .status import (
     subscriber_status,
     topic_status,
 )
-from .subscriptions import Subscriptions
 from .validation import RefusalLimiter, client_fault, hello_fault, role_fault
 
 HEARTBEAT_MS: Final = 250
+SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 SIZES_EVERY: Final = 20  # heartbeats
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
 FULL_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
 NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
+
+_BARRIER_BYTES: Final = len(BARRIER_PREFIX) + NONCE_BYTES
+_SUBSCRIBED: Final = b"\1" + HEARTBEAT_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -599,3 +611,64 @@ class Hub:
         """Return how long no publisher was seen, since the hub's own start if there was none."""
         since = self._publisher.seen_at if self._publisher else self._started_at
         return self._now - since if since is not None else 0.0
+
+
+class Subscriptions:
+    """The topics with subscribers at minimal, and the answers to barriers.
+
+    Any peer of the data socket may subscribe to anything, so what is kept here is bounded. The end
+    of one subscription does not say whether others are left: then members count that have joined.
+    """
+
+    def __init__(self, counts: Counts, followers: Callable[[int, int], int]) -> None:
+        """``followers`` returns how many members follow a topic at a level."""
+        self._minimal: set[int] = set()  # the topics subscribed to at level minimal, and not ended
+        self._followers = followers
+        self._counts = counts
+
+    def has_minimal(self, topic: int) -> bool:
+        """Return whether ``topic`` has a subscriber at level minimal."""
+        return topic in self._minimal or self._followers(topic, MINIMAL) > 0
+
+    def take(self, frame: bytes) -> bytes | None:
+        """Record a subscription (first byte 1) or its end; return the barrier that answers it."""
+        begins, prefixed = frame[:1] == b"\1", frame[1:]
+        if prefixed.startswith(BARRIER_PREFIX) and len(prefixed) == _BARRIER_BYTES:
+            self._counts.barriers += begins
+            return prefixed if begins else None
+        topic = int.from_bytes(prefixed[1:3], "big")
+        known = is_topic(topic, NUM_TOPICS_MAX)
+        if known and prefixed == prefix(topic, MINIMAL):
+            (self._minimal.add if begins else self._minimal.discard)(topic)
+        elif prefixed != HEARTBEAT_PREFIX and not (known and prefixed == prefix(topic, FULL)):
+            self._counts.subscriptions_odd += 1
+        return None
+
+
+class HeartbeatTimer:
+    """When the next heartbeat is due: each period, and soon after a new subscription.
+
+    A new reader needs a heartbeat before it joins anything; many that come at once share one. While
+    readers go on coming, as after a restart of the hub, each heartbeat that is brought forward has
+    a pause before it that is twice the last one, up to the period: every reader handles all.
+    """
+
+    def __init__(self, period_s: float) -> None:
+        self.due_at = 0.0  # when the next one is due
+        self._period_s = period_s
+        self._sent_at = -inf
+        self._pause_s = SOON_S  # from the last heartbeat to one that is brought forward
+        self._is_wanted = False  # whether a reader has subscribed since the last one
+
+    def on_subscription(self, frame: bytes, *, now: float) -> None:
+        """Bring the next heartbeat forward if ``frame`` subscribes to heartbeats."""
+        if frame == _SUBSCRIBED:
+            self._is_wanted = True
+            self.due_at = min(self.due_at, max(now, self._sent_at + self._pause_s))
+
+    def on_sent(self, *, now: float) -> None:
+        """Schedule the next heartbeat; one that was late is made up for by half a period."""
+        self._sent_at = now
+        self._pause_s = min(2 * self._pause_s, self._period_s) if self._is_wanted else SOON_S
+        self._is_wanted = False
+        self.due_at = max(self.due_at + self._period_s, now + self._period_s / 2)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from topicast.statestore.heartbeat_timer import SOON_S, HeartbeatTimer
-from topicast.statestore.hub import Subscription
+from topicast.statestore.hub import SOON_S, HeartbeatTimer, Subscription
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicast.statestore.hub import Subscriptions
 from topicast.statestore.status import Counts
-from topicast.statestore.subscriptions import Subscriptions
 from topicast.topics.topic import (
     BARRIER,
     CONTROL,
