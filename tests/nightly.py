@@ -4,7 +4,7 @@
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
 A step that fails does not stop the others. KEEP=1 writes tests/nightly.json, the last record.
-Run: make nightly; ARGS="cells sim" for some steps. It takes about an hour on 2 cores.
+Run: make nightly; ARGS="cells sim" for some steps. It takes some three hours on 2 cores.
 """
 
 import argparse
@@ -30,6 +30,10 @@ STEPS: Final[Mapping[str, tuple[str, dict[str, str]]]] = {  # the command, and i
     "soak": ("make soak", {"SOAK_S": "60"}),
     "sim": ("make sim", {}),
     "variants": ("make test ARGS=--nightly", {}),  # all tests that are marked as nightly
+    "sessions": (
+        "make test ARGS='tests/spark/test_refresh.py --nightly -k come_and_go_for_long'",
+        {"SESSIONS_S": "3600"},
+    ),
     "lakes": ("make compat-lakes", {}),
     "kerberos": ("make compat-kerberos", {}),
     "s3": ("make compat-s3", {}),

@@ -3,11 +3,14 @@
 Each failure of plain Spark is reproduced first, by the same statements, in the same run.
 """
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -23,6 +26,9 @@ from topicast.topics.wire.messages import Inspected
 # The writer is not attached: it tells by statistics of what leaves no event otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
 SYNC_S = 60
+SESSIONS_S: Final = float(os.environ.get("SESSIONS_S", "60"))
+SAMPLES_MIN: Final = 3
+GROWN_MB_MAX: Final = 32  # of each process, in whatever time
 EVERY_KIND = {
     "parquet": "USING parquet",
     "csv": "USING csv",
@@ -335,10 +341,10 @@ def test_sessions_that_only_the_jvm_has_are_fresh(attached: Scene) -> None:
 COME_AND_GO = """
 import gc
 
-def analyse(count):
+def analyse(count, table="gone.parquet"):
     made = [spark._jsparkSession.newSession() for _ in range(count)]
     for one in made:
-        one.table("gone.parquet")
+        one.table(table)
     return made, [spark._jvm.java.lang.ref.WeakReference(one) for one in made]
 """
 
@@ -358,6 +364,47 @@ def test_sessions_that_come_and_go_are_known_and_not_kept(attached: Scene) -> No
     gone = "gc.collect(), spark._jvm.System.gc(), [one.get() is None for one in weak]"
     until(lambda: all(reader.do(gone)[-1]), timeout_s=60, what="nobody holds them", interval_s=1)
     until(lambda: scene.status("sessions") <= known - 50, timeout_s=SYNC_S, what="their end")
+    assert scene.status("errors") == 0
+
+
+HELD = """
+import resource
+
+def held():
+    gc.collect(), spark._jvm.System.gc()
+    java = spark._jvm.java.lang.Runtime.getRuntime()
+    with open("/proc/self/statm") as own:
+        python = int(own.read().split()[1]) * resource.getpagesize()
+    return {"java": java.totalMemory() - java.freeMemory(), "python": python}
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(SESSIONS_S + 180)
+def test_sessions_that_come_and_go_for_long_leave_nothing(attached: Scene) -> None:
+    """Ten at each change of the table, one of which reads it; memory does not grow."""
+    scene, reader = attached, attached.reader
+    scene.create("hour", {"parquet": KINDS["parquet"]})
+    scene.heard()
+    reader.do(COME_AND_GO)
+    reader.do(HELD)
+    samples: list[dict[str, int]] = []
+    began = time.monotonic()
+    for number in count(2):
+        scene.writer.sql(f"INSERT OVERWRITE hour.parquet VALUES ({number}, 'a')")
+        scene.heard()
+        reader.do("made, weak = analyse(10, 'hour.parquet')")
+        assert reader.do("made[-1].table('hour.parquet').head().getInt(0)") == number
+        reader.do("del made, weak")
+        if number % 20 == 0:
+            samples.append(reader.do("held()"))
+        if time.monotonic() > began + SESSIONS_S and len(samples) >= SAMPLES_MIN:
+            break
+    grown = {
+        kind: max(one[kind] - first for one in samples) >> 20 for kind, first in samples[0].items()
+    }
+    print(f"{number * 10} sessions, {len(samples)} samples: grown by at most {grown} MB")
+    assert all(megabytes <= GROWN_MB_MAX for megabytes in grown.values()), grown
     assert scene.status("errors") == 0
 
 
