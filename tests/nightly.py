@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -77,7 +78,7 @@ def run(name: str) -> dict[str, Any]:
     with log.open("w", encoding="utf-8") as output:
         try:
             code = subprocess.run(
-                command.split(" "),
+                shlex.split(command),
                 cwd=ROOT,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
