@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ...topics.bulk import CREDIT_MAX
 from ...topics.errors import LinkError, WireError
@@ -35,6 +35,13 @@ PAUSE_S: Final = 0.2  # before a request that was refused is sent again
 PULL_BYTES: Final = 16 << 20  # of one answer: with its last block, far below the credit
 
 T = TypeVar("T")
+
+
+class Inspects(Protocol):
+    """What answers with tables of facts: a conversation, or what makes new ones."""
+
+    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
+        """As ``Conversation.inspect``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ def _page(catalogd: Conversation, wanted: Scan) -> Scanned:
     )
 
 
-def changes(catalogd: Conversation, span: VersionRange, *, epoch: int) -> Iterator[dict[str, Cell]]:
+def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[dict[str, Cell]]:
     """Yield what became of the tables of a topic in ``span``, in order, as catalogd's columns.
 
     Raises:
@@ -157,7 +164,7 @@ def bounded(catalogd: Conversation, span: VersionRange, *, epoch: int, entries_m
     return min(int(answer.rows[0][0] or 0), span.until)
 
 
-def log_lines(catalogd: Conversation, span: LogRange) -> Iterator[dict[str, Cell]]:
+def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
     """Yield the lines of catalogd's log of changes in ``span``, in order, as its columns.
 
     Raises:
@@ -177,7 +184,7 @@ def log_lines(catalogd: Conversation, span: LogRange) -> Iterator[dict[str, Cell
 
 
 def file_facts(
-    catalogd: Conversation, table: str, *, behind: str | None = None
+    catalogd: Inspects, table: str, *, behind: str | None = None
 ) -> Iterator[dict[str, Cell]]:
     """Yield what sweeps have found of the files of ``table``, by partition, as catalogd's columns.
 

@@ -232,6 +232,34 @@ watching.start()
     sweeper.sql(f"ALTER TABLE {DB}.sales DROP PARTITION (ds='new')")
 
 
+LOSSY = """
+from topicast.subscriber.pipeline.sweep.known import Catalogd
+from topicast.topics.errors import NotReady
+from topicast.topics.wire.messages import Swept
+
+def lossy(asked, lost):
+    def ask(self, make, kind, *, timeout_s):
+        answer = asked(self, make, kind, timeout_s=timeout_s)
+        if kind is Swept and not lost:
+            lost.append(answer)
+            self.close()
+            raise NotReady("the answer was lost")
+        return answer
+    return ask
+
+asked = Catalogd.ask
+"""
+
+
+def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> None:
+    stock = location(sweeper, "stock")
+    put_by_hand(location(sweeper, "sales") / "ds=1", stock, "lossy.parquet")
+    sweeper.do(LOSSY + "Catalogd.ask = lossy(asked, lost := [])")
+    assert changed(sweeper, pattern=f"{DB}.stock") == [f"{DB}.stock"]
+    assert sweeper.do("Catalogd.ask = asked\n[one.kept for one in lost]") == [True]
+    assert changed(sweeper, pattern=f"{DB}.stock") == []
+
+
 def test_write_that_its_driver_reported_is_no_change_for_a_sweep(
     drivers: Drivers, sweeper: Application
 ) -> None:

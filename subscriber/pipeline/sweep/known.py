@@ -1,16 +1,17 @@
 """Known: what catalogd knows of the files of tables, and the sending of what a sweep has found."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Final, TypeVar
 
-from ....topics.errors import HistoryGone
+from ....topics.errors import HistoryGone, NotReady
+from ....topics.keys.credential import Credential
 from ....topics.keys.folder import DRIVER, find_credential
 from ....topics.link import Link
 from ....topics.objects.names import parse_table_name
-from ....topics.settings import parse_addresses
-from ....topics.wire.messages import FileFacts, Inspected, Sweep, Swept
+from ....topics.settings import Address, parse_addresses
+from ....topics.wire.messages import FileFacts, Inspected, Message, Sweep, Swept
 from ...client.conversation import Conversation, catalogd_behind, greet
 from ...datasource.moments import moment_of
 from ...datasource.options import hubs_of
@@ -32,12 +33,62 @@ LOAD: Final = "load"  # a source of them: catalogd itself
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS_MAX: Final = 1000  # in one message
 
+M = TypeVar("M")
+
+
+class Catalogd:
+    """Requests to the catalogd behind the first hub that answers; after silence to where it is now.
+
+    It connects with its first request. For one thread; ``close`` it.
+    """
+
+    def __init__(self, hubs: Sequence[Address], credential: Credential) -> None:
+        self._hubs = hubs
+        self._credential = credential
+        self._connection = ExitStack()
+        self._conversation: Conversation | None = None  # None: not connected
+
+    def ask(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
+        """As ``Conversation.ask``; raises LinkError too if no hub or no catalogd answers."""
+        return self._answer(lambda catalogd: catalogd.ask(make, kind, timeout_s=timeout_s))
+
+    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
+        """As ``Conversation.inspect``; raises as ``ask``."""
+        return self._answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
+
+    def close(self) -> None:
+        """Disconnect; the next request connects again."""
+        self._conversation = None
+        self._connection.close()
+
+    def connect(self) -> Conversation:
+        """Return the connection, which is made if there is none; raises as ``greet``."""
+        if self._conversation is not None:
+            return self._conversation
+        with ExitStack() as connecting:
+            link = connecting.enter_context(closing(Link(self._credential.pair)))
+            address, hub, welcome = greet(link, self._hubs, self._credential, timeout_s=ANSWER_S)
+            hub.leave()
+            behind = catalogd_behind(link, welcome, self._credential, hub=address)
+            found = connecting.enter_context(behind)
+            self._connection = connecting.pop_all()
+        self._conversation = found
+        return found
+
+    def _answer(self, call: Callable[[Conversation], M]) -> M:
+        try:
+            return call(self.connect())
+        except NotReady:
+            self.close()
+            raise
+
 
 class Known:
     """A conversation with catalogd about files. Requests are repeated while it is away."""
 
-    def __init__(self, catalogd: Conversation) -> None:
+    def __init__(self, catalogd: Catalogd) -> None:
         self._catalogd = catalogd
+        self.was_repeated = False  # whether what was sent last may have been kept before
 
     def facts(self, table: str, *, behind: str | None = None) -> Iterator[tuple[int, FileFacts]]:
         """Yield what is known of the files of ``table``, by partition, each with its revision.
@@ -131,8 +182,11 @@ class Known:
             LinkError: catalogd does not answer.
         """
         db, name = parse_table_name(table)
+        tries = 0
 
         def make(request: int) -> Sweep:
+            nonlocal tries
+            tries += 1
             return Sweep(
                 request=request,
                 db=db,
@@ -148,7 +202,9 @@ class Known:
                 whole=whole,
             )
 
-        return patiently(lambda: self._catalogd.ask(make, Swept, timeout_s=ANSWER_S))
+        swept = patiently(lambda: self._catalogd.ask(make, Swept, timeout_s=ANSWER_S))
+        self.was_repeated = tries > 1
+        return swept
 
     def _inspect(self, what: str) -> Inspected:
         return patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
@@ -200,13 +256,9 @@ def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterato
     """
     hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
-    with closing(Link(credential.pair)) as link:
-        address, hub, welcome = greet(link, hubs, credential, timeout_s=ANSWER_S)
-        try:
-            with catalogd_behind(link, welcome, credential, hub=address) as catalogd:
-                yield Known(catalogd)
-        finally:
-            hub.leave()
+    with closing(Catalogd(hubs, credential)) as catalogd:
+        catalogd.connect()  # what is wrong is known at once
+        yield Known(catalogd)
 
 
 def _records(table: Inspected) -> list[dict[str, Any]]:

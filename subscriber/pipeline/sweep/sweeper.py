@@ -9,8 +9,9 @@ batch, and a run after it finds what is known, and reports no change twice.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from pyspark.sql import SparkSession
@@ -36,6 +37,8 @@ BATCH_MAX: Final = 500  # partitions that are listed and compared together
 TRIES_MAX: Final = 3  # of a batch, while another sweep changes its table at the same time
 STEP: Final = "list files"
 VIEW: Final = "VIRTUAL_VIEW"
+
+NOTHING: Final[Mapping[str, FileFacts]] = MappingProxyType({})
 
 OnChange: TypeAlias = Callable[[str], None]
 """What is called with ``db.table/partition`` after its change was reported, or it was added."""
@@ -87,11 +90,17 @@ class Point:
 
 
 class _Overtaken(StaleMetadata):
-    """Another sweep of the table has come in between; it is at ``revision`` now."""
+    """Another sweep of the table has come in between; it is at ``revision`` now.
 
-    def __init__(self, name: str, revision: int) -> None:
+    ``unanswered``: changes that were sent twice, of which the first time may have been kept.
+    """
+
+    def __init__(
+        self, name: str, revision: int, unanswered: Mapping[str, FileFacts] = NOTHING
+    ) -> None:
         super().__init__(f"{name} is swept by another run at the same time: run it again")
         self.revision = revision
+        self.unanswered = unanswered
 
 
 class Sweeper:
@@ -275,8 +284,12 @@ class Sweeper:
         ``last``: where the range ends, None: with the table.
         """
         name, plan = target.name, target.plan
+        unanswered = NOTHING
         for left in reversed(range(TRIES_MAX)):
             before = known.up_to(last)
+            self._note_changed(
+                name, [one for one, facts in unanswered.items() if before.get(one) == facts]
+            )
             due, point, unlisted = list(batch), Point(), list[FileFacts]()
             if plan is None:
                 before = {one: before[one] for one in batch if one in before}
@@ -297,6 +310,7 @@ class Sweeper:
                 if not left:
                     raise
                 known.go_back(overtaken.revision)
+                unanswered = overtaken.unanswered
         for one in unlisted:
             self._report.count(one)
         return listed
@@ -377,11 +391,16 @@ class Sweeper:
             whole=point.whole,
         )
         if not swept.kept:
-            raise _Overtaken(name, swept.revision)
-        for partition in changed:
+            sent = {one: differing[one] for one in changed} if self._known.was_repeated else {}
+            raise _Overtaken(name, swept.revision, sent)
+        self._note_changed(name, changed)
+        return swept.revision
+
+    def _note_changed(self, name: str, partitions: Iterable[str]) -> None:
+        """Report changes of a table that catalogd has kept."""
+        for partition in partitions:
             self._report.note_changed(_full(name, partition))
             self._on_change(_full(name, partition))
-        return swept.revision
 
     def _locations(self, name: str, table: Table, batch: Sequence[str]) -> dict[str, str]:
         """Return where the files of each partition of ``batch`` are; those that are gone are not.

@@ -141,6 +141,17 @@ def test_files_are_what_sweeps_have_found_of_selected_tables(shop: Served) -> No
     ]
 
 
+def test_sweep_goes_on_with_a_catalogd_that_has_moved(shop: Served) -> None:
+    with known_at(shop.address) as known:
+        assert known.swept() == {}
+        moved_from = shop.catalogd.address
+        shop.catalogd.stop()
+        shop.start_catalogd()
+        assert shop.catalogd.address != moved_from
+        assert known.send("shop.stock", 0, (), changed={}, removed=(), as_of=9, last=True).kept
+        assert (known.was_repeated, list(known.swept())) == (True, ["shop.stock"])
+
+
 SALES = Condition("table", ("sales",))
 SHOP = Condition("db", ("shop",))
 
