@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from topicast.catalog.history.history_thread import ReadSweeps
 from topicast.catalog.ingest.reports import LEASE_S
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client
 from topicast.topics.errors import SourceError
-from topicast.topics.objects.names import table_key
+from topicast.topics.keys.clients import Client
+from topicast.topics.objects.names import table_key, table_name
 from topicast.topics.policy import Policy
 from topicast.topics.topic import table_topic
 from topicast.topics.wire import encode
@@ -27,6 +29,8 @@ from topicast.topics.wire.messages import (
     Refused,
     Report,
     Reported,
+    Sweep,
+    Swept,
     Sync,
     Synced,
     Validate,
@@ -110,6 +114,42 @@ def test_history_of_a_table_that_is_not_seen_is_refused(core: Alone) -> None:
         found = answer(core, Inspect(request=4, what=f"history@{table}"))
         assert isinstance(found, Refused)
         assert found.code == "NOT_VISIBLE"
+
+
+def swept_tables(core: Alone, driver: Client) -> list[str]:
+    """Return which tables catalogd reads from its store for those that a sweep has found."""
+    core.effects.clear()
+    core.ask(Inspect(request=4, what="sweeps@"), client=driver)
+    core.turn()
+    (order,) = (one for one in core.effects if isinstance(one, ReadSweeps))
+    return [table_name(*table) for table, _ in order.tables]
+
+
+def test_sweeps_are_of_tables_that_are_there_and_are_seen(core: Alone) -> None:
+    """P-SWEEP-5."""
+    for db in ("sales", "hidden"):
+        sweep = Sweep(
+            request=4,
+            db=db,
+            table="orders",
+            revision=0,
+            facts=(),
+            changed=(),
+            overwritten=False,
+            removed=(),
+            as_of=9,
+            last=True,
+        )
+        assert core.answer_to(sweep, Swept).kept
+    assert swept_tables(core, client()) == ["hidden.orders", "sales.orders"]
+    assert swept_tables(core, DRIVER) == ["sales.orders"]
+    found = answer(core, Inspect(request=4, what="files@hidden.orders"))
+    assert isinstance(found, Refused)
+    assert found.code == "NOT_VISIBLE"
+    core.metastore.drop_table("sales", "orders", delete_data=False)
+    core.turn(30)
+    assert swept_tables(core, client()) == ["hidden.orders"]
+    assert swept_tables(core, DRIVER) == []
 
 
 def test_status_has_no_totals_and_no_texts_of_the_metastore(core: Alone) -> None:
