@@ -31,6 +31,8 @@ LATE_WORKER: Final = "Python worker failed to connect back"
 END_S = 60
 THREADS = 3
 
+FETCH: Final = "spark.python.authenticate.socketTimeout"
+FETCH_S: Final = 60  # in which Python fetches rows; after 15 PySpark ends in an UnboundLocalError
 BY_SPARK: Final = "spark.hadoop.hive.metastore.uris"  # how an application names its metastore
 BY_BUILDER: Final = "hive.metastore.uris"
 BY_SITE: Final = "hive-site.xml"
@@ -81,7 +83,8 @@ class Application:
         self.pids: list[int] = []  # of its Python and of its JVM, once it has started
         (folder / "scratch").mkdir(parents=True)
         self._log = (folder / "log").open("wb")
-        conf, environment = {**spark_settings(folder), **settings}, quick_environment()
+        conf = {**spark_settings(folder), FETCH: f"{FETCH_S}s", **settings}
+        environment = {**quick_environment(), "SPARK_AUTH_SOCKET_TIMEOUT": str(FETCH_S)}
         if by == BY_SITE:
             (folder / BY_SITE).write_text(SITE.format(uri=uri))
             environment["SPARK_CONF_DIR"] = str(folder)
