@@ -105,6 +105,7 @@ def test_scan_ends_before_a_key(scanning: Scanning) -> None:
 def test_policys_pages_have_its_own_values_and_end_at_its_own_keys(scanning: Scanning) -> None:
     """P-POLICY-5. What it does not see is around and between, and longer than a page."""
     own = [value(b"%s\0t\0" % db, 1, db * 50_000) for db in (b"b", b"d", b"e")]
+    own[1:1] = [value(b"b\0t\0\x01%02d" % number, 1, b"in one page") for number in range(3)]
     others = [
         value(b"%s\0t\0\x01%02d" % (db, number), 1, b"hidden" * 9_000)
         for db in (b"a", b"b2", b"c", b"dx", b"f")

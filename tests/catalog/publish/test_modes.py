@@ -16,6 +16,7 @@ from topicast.catalog.publish.modes import (
     unpack_mode_state,
 )
 from topicast.catalog.publish.publisher import Unacknowledged, delta_of, withhold
+from topicast.topics.bulk import STUBS_BYTES_MAX
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.topic import (
@@ -27,9 +28,11 @@ from topicast.topics.topic import (
     VALUE,
     Entry,
     prefix_tombstone,
+    stub,
     tombstone,
 )
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES, VALUE_BYTES_MAX
 from topicast.topics.wire.messages import SOURCE_EVENTS, Delta
 
@@ -219,21 +222,25 @@ def test_small_transaction_goes_out_with_its_values() -> None:
 
 def test_transaction_up_to_64_kb_goes_out_with_its_values_and_one_above_as_stubs() -> None:
     """P-DATA-5: unlike what is withheld, such a delta is marked as stubbed."""
-    fits = delta(entry(1, DELTA_BYTES_MAX - 67))
+    size = DELTA_BYTES_MAX - row_bytes(entry(1, 0))
+    fits = delta(entry(1, size))
     assert [e.kind for e in fits.entries] == [VALUE]
     assert not fits.stubbed
-    large = delta(tombstone(b"a\0c\0", 8), entry(1, DELTA_BYTES_MAX - 66))
+    assert delta(entry(1, size + 1)).stubbed
+    large = delta(tombstone(b"a\0c\0", 8), entry(1, size))
     assert large.stubbed
     assert not large.invalidate_all
     assert large.entries[0] == tombstone(b"a\0c\0", 8)
-    assert [(e.kind, e.value, e.size) for e in large.entries[1:]] == [
-        (STUB, None, DELTA_BYTES_MAX - 66)
-    ]
+    assert [(e.kind, e.value, e.size) for e in large.entries[1:]] == [(STUB, None, size)]
 
 
 def test_transaction_with_too_many_stubs_goes_out_as_an_invalidate_all_marker() -> None:
     """P-DATA-5."""
-    made = delta(*(entry(number, 10) for number in range(5000)))
+    count, left = divmod(STUBS_BYTES_MAX, row_bytes(stub(entry(0, 10))))
+    *others, last = (entry(number, 10) for number in range(count))
+    fits = delta(*others, last._replace(key=last.key + b"x" * left))
+    assert (fits.stubbed, fits.invalidate_all, len(fits.entries)) == (True, False, count)
+    made = delta(*others, last._replace(key=last.key + b"x" * (left + 1)))
     assert (made.stubbed, made.invalidate_all, made.entries) == (True, True, ())
 
 
