@@ -78,7 +78,7 @@ class Piece:
     cut: tuple[TableId, int] | None = None
 
 
-Part = Piece | VersionRange | KeyRange | LogRange | FilesOf
+Part = Piece | VersionRange | LogRange | FilesOf
 """What is read of one topic; of the view ``changes`` either its changes or, where these are not
 known, everything that it holds."""
 
@@ -175,7 +175,7 @@ class Planner:
         known = oldest.by_topic()
         spans, whole = [], []
         for topic, version in start.items():
-            if topic == NAMESPACE or version == end[topic]:
+            if topic == NAMESPACE or (same and version == end[topic]):
                 continue
             if same and known[topic] <= version < end[topic]:
                 count = end[topic] - version
@@ -183,7 +183,12 @@ class Planner:
             elif end[topic] >= known[topic]:
                 whole.append(KeyRange(topic, end[topic]))
         held = self._held_bytes() if whole else {}
-        sized = [(one, held.get(one.topic, 0)) for one in whole]
+        tables = self._tables_by_topic(self.moment(), options) if whole else {}
+        sized = [
+            (Piece(one, tables.get(one.topic, {})), held.get(one.topic, 0))
+            for one in whole
+            if one.version or one.topic in tables
+        ]
         return self._works(until, [*_bundles(spans), *_bundles(sized)])
 
     def _demand(self, after: Moment, until: Moment, oldest: Moment) -> None:
@@ -262,11 +267,7 @@ class Planner:
 
     def _pieces(self, moment: Moment, options: Options) -> Iterator[tuple[Piece, int]]:
         """Yield the pieces with the selected tables, and about how many bytes each holds now."""
-        by_topic: dict[int, dict[TableId, int]] = {}
-        for table, incarnation in self._names(moment, options):
-            if options.selects(table):
-                topic = table_topic(*table, moment.num_topics)
-                by_topic.setdefault(topic, {})[table] = incarnation
+        by_topic = self._tables_by_topic(moment, options)
         held, versions = self._held_bytes(), moment.by_topic()
         for topic, tables in sorted(by_topic.items()):
             size = held.get(topic, 0)
@@ -275,6 +276,15 @@ class Planner:
             for piece in _cut(topic, versions[topic], tables, cuts=cuts, narrow=options.narrow):
                 if piece.tables or options.view == PARTITIONS.name:
                     yield piece, of_table * len(piece.tables) if not cuts else WORK_BYTES
+
+    def _tables_by_topic(self, moment: Moment, options: Options) -> dict[int, dict[TableId, int]]:
+        """Return the selected tables of each topic, with their incarnations."""
+        by_topic: dict[int, dict[TableId, int]] = {}
+        for table, incarnation in self._names(moment, options):
+            if options.selects(table):
+                topic = table_topic(*table, moment.num_topics)
+                by_topic.setdefault(topic, {})[table] = incarnation
+        return by_topic
 
     def _cuts(self, topic: int, size: int) -> list[bytes]:
         """Return where ``topic``, which takes ``size`` bytes, is cut for several tasks."""

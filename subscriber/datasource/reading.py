@@ -43,6 +43,7 @@ from .scanning import (
     scan,
 )
 from .views import (
+    CHANGES,
     DATABASES,
     DROPPED,
     NEED_PARTITION,
@@ -116,7 +117,7 @@ class Reader:
                 for table in piece.tables:
                     for facts in file_facts(catalogd, table_name(*table)):
                         yield FilesRow(table, facts)
-            case KeyRange():
+            case Piece() if self._view is CHANGES:
                 yield from self._snapshot(catalogd, piece, epoch)
             case Piece():
                 yield from self._catalog(catalogd, piece, epoch)
@@ -134,20 +135,27 @@ class Reader:
         except HistoryGone:
             if self._options.fail_on_data_loss:
                 raise
-            yield from self._snapshot(catalogd, KeyRange(span.topic, span.until), epoch)
+            yield from self._snapshot(catalogd, Piece(KeyRange(span.topic, span.until), {}), epoch)
 
-    def _snapshot(self, catalogd: Conversation, keys: KeyRange, epoch: int) -> Iterator[ChangeRow]:
-        """Yield the selected tables in ``keys`` and their partitions, as rows of ``changes``."""
-        entries = scan(catalogd, keys, epoch=epoch)
+    def _snapshot(self, catalogd: Conversation, piece: Piece, epoch: int) -> Iterator[ChangeRow]:
+        """Yield the selected tables of a topic and their partitions, as rows of ``changes``.
+
+        Those of ``piece`` that are not loaded are pulled, and may be newer.
+        """
+        missing = dict(piece.tables)
+        entries = scan(catalogd, piece.keys, epoch=epoch)
         for group, some in groupby(entries, key=lambda entry: group_of(entry.key)):
             table = table_of(group)
             own, *blocks = some
             if own.key != group or not self._options.selects(table):
                 continue
-            value, origin = decode_table_value(value_of(own)), Origin(keys.topic, keys.version)
-            yield snapshot_row(keys.topic, TableRow(read_table(value.thrift, own.version), origin))
-            for found in _partitions(table, value, blocks, origin=origin):
-                yield snapshot_row(keys.topic, found)
+            if table not in missing or is_whole(own, group, missing[table]):
+                missing.pop(table, None)
+                yield from _snapshot_rows(table, (own, *blocks), piece.keys)
+        for table in missing:
+            found = self._pulled(catalogd, table)
+            if found is not None:
+                yield from _snapshot_rows(table, found[1], piece.keys)
 
     def _catalog(self, catalogd: Conversation, piece: Piece, epoch: int) -> Iterator[object]:
         """Yield the objects of a view of the catalog."""
@@ -192,21 +200,31 @@ class Reader:
 
     def _of_missing(self, catalogd: Conversation, table: TableId, piece: Piece) -> Iterator[object]:
         """Yield what there is now of a table that was not loaded at the moment of ``piece``."""
+        found = self._pulled(catalogd, table)
+        if found is not None:
+            version, (own, *blocks) = found
+            origin = Origin(piece.keys.topic, version)
+            yield from self._of_table(table, own, blocks, origin=origin)
+
+    def _pulled(self, catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:
+        """Return the entries of a table that was not loaded; None: it is gone, or is left out.
+
+        Raises:
+            HistoryGone: the options want nothing that is newer.
+            UsageError: catalogd cannot read it; says why.
+        """
         if not self._options.pull_missing:
             if self._options.skip_unreadable:
-                return
+                return None
             text = f"{table_name(*table)} was not loaded at that moment"
             raise HistoryGone(f"{text}: read as of another, or with notLoaded=pull")
         try:
             found = pull(catalogd, table)
         except UsageError:
             if self._options.skip_unreadable:
-                return
+                return None
             raise
-        if found is not None and found[1]:
-            version, (own, *blocks) = found
-            origin = Origin(piece.keys.topic, version)
-            yield from self._of_table(table, own, blocks, origin=origin)
+        return found if found is not None and found[1] else None
 
     def _of_table(
         self, table: TableId, own: Entry, blocks: Sequence[Entry], *, origin: Origin
@@ -278,6 +296,15 @@ def last_of_each(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
         else:
             of_table[row.partition] = row
     return [row for of_table in last.values() for row in of_table.values()]
+
+
+def _snapshot_rows(table: TableId, entries: Sequence[Entry], keys: KeyRange) -> Iterator[ChangeRow]:
+    """Yield a table and its partitions, whose ``entries`` are sorted, as rows of ``changes``."""
+    own, *blocks = entries
+    value, origin = decode_table_value(value_of(own)), Origin(keys.topic, keys.version)
+    yield snapshot_row(keys.topic, TableRow(read_table(value.thrift, own.version), origin))
+    for found in _partitions(table, value, blocks, origin=origin):
+        yield snapshot_row(keys.topic, found)
 
 
 def _partitions(

@@ -176,6 +176,9 @@ def _compare(
             found[side.name].unread |= unread
         report.mended = sorted(wrong - {name for one in found.values() for name in one.differing})
     report.note(found.values())
+    failing = len({name for one in found.values() for name in one.differing})
+    tables = max((one.tables for one in found.values()), default=0)
+    on_progress(Progress(step="compared", done=tables, left=0, failing=failing))
 
 
 def _repair(side: str, names: Sequence[str], repair: Repair, *, on_progress: OnProgress) -> None:

@@ -96,8 +96,10 @@ def test_what_a_hub_and_its_subscribers_hold_otherwise_is_found_by_property_and_
             counts = [len(catalog.partitions(name)) for name, count in tables.items() if count]
             assert (counts, catalog.table(f"{DB}.plain").name) == ([40, 40, 40], "plain")
             assert catalog.table("unseen.t").name == "t"
-        equal = compared(first)
+        shown: list[Progress] = []
+        equal = compared(first, on_progress=shown.append)
         assert (equal.problems, [one["tables"] for one in equal.copies]) == ((), [4, 4])
+        assert str(shown[-1]) == "compared: 4 done, 0 left, 0 failing"
 
         daemons.start("statestored2")
         second = daemons.hub_address.split(",")[1]

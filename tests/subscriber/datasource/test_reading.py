@@ -454,6 +454,19 @@ def test_checkpoint_of_another_catalog_is_refused_or_followed_by_a_snapshot(shop
         assert batch(shop, before, before, **GO_ON) == []
 
 
+def test_snapshot_has_tables_that_are_not_loaded_too(shop: Served) -> None:
+    before = now(shop)
+    lost = replace(before, epoch=before.epoch - 1)
+    whole = batch(shop, lost, before, **GO_ON)
+    none = Moment(before.epoch, (*[0] * before.num_topics, before.versions[-1]))  # none is loaded
+    assert batch(shop, lost, none, **GO_ON) == whole
+    shop.order("mode", "minimal")
+    shop.order("invalidate", "shop.sales")
+    found = batch(shop, lost, now(shop), **GO_ON)
+    assert [row[:3] for row in found] == [row[:3] for row in whole]
+    assert len(found) == len(NAMES) + len(PARTITIONS)
+
+
 def test_batches_are_bounded_by_entries_and_are_all_changes_together(shop: Served) -> None:
     before = now(shop)
     for day in range(6):
