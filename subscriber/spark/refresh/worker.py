@@ -37,6 +37,7 @@ RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load anew; b
 RETRY_S: Final = 1.0  # doubled up to
 RETRY_S_MAX: Final = 30.0
 STOP_S: Final = 5.0
+STOP_TURN_S: Final = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -152,10 +153,15 @@ class Worker:
     def stop(self) -> None:
         """End the thread and the subscriber."""
         self._stopping.set()
-        if self.subscriber is not None:
-            self.subscriber.close()  # which ends its waiting for a hub that is not there
-        if self._thread is not threading.current_thread():
-            self._thread.join(STOP_S)
+        give_up_at = time.monotonic() + STOP_S
+        while True:
+            if self.subscriber is not None:
+                self.subscriber.close()  # which ends its waiting for a hub that is not there
+            if self._thread is threading.current_thread():
+                return
+            self._thread.join(STOP_TURN_S)  # it may just make, or open, the one to close
+            if not self._thread.is_alive() or time.monotonic() > give_up_at:
+                return
 
     def caught_up(self, *, timeout_s: float) -> bool:
         """Wait until all changes received so far are refreshed; False: not in time."""

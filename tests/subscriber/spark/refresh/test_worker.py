@@ -1,5 +1,6 @@
 """The thread that refreshes, on a real hub and a real subscriber; Spark alone is a stub."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
@@ -311,6 +312,29 @@ def test_without_a_hub_nothing_waits() -> None:
     found.worker.stop()
     assert found.worker.state == DETACHED
     assert (found.spark.renewed, found.guard.errors) == ([], 0)
+
+
+def test_worker_that_is_stopped_while_it_makes_a_subscriber_ends() -> None:
+    """It is made, and opened, when ``stop`` has closed what there was."""
+    making, stopped = threading.Event(), threading.Event()
+
+    class SlowToMake(Subscriber):
+        def __init__(self, address: str, *, budget: str, timeout_s: float) -> None:
+            super().__init__(address, budget=budget, timeout_s=timeout_s)
+            making.set()
+            stopped.wait(WAIT_S)
+
+    times = Times(connect_s=0.01)
+    address = f"tcp://127.0.0.1:{steady_port()}"
+    found = Attached(address, Session("s", ORDERS), kind=SlowToMake, times=times)
+    found.worker.start()
+    assert making.wait(WAIT_S)
+    stopping = threading.Thread(target=found.worker.stop)
+    stopping.start()
+    stopping.join(0.5)  # by then it has looked for something to close
+    stopped.set()
+    stopping.join(WAIT_S)
+    assert found.worker.state == DETACHED
 
 
 class WithoutTopic(Subscriber):
