@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from ...topics.errors import HistoryGone, UsageError
+from ...topics.errors import ConfigError, HistoryGone, SourceError, UsageError
 from ..datasource import moment
 from ..datasource.options import hubs_of
 from ..datasource.views import CATALOG, CHANGES
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LAYOUT: Final = "v1"
 RUNS: Final = "runs"
+CHECK: Final = ".writable"  # which Spark does not read
 RUN_SCHEMA: Final = "exported_at string, moment string, since string, rows map<string,bigint>"
 OLDEST_SPARK: Final = (4, 0)
 
@@ -86,13 +87,17 @@ def export(
 
     Raises:
         UsageError: Spark is too old.
+        ConfigError: ``path`` cannot be written.
         TopicastError: as ``topicast.subscriber.datasource.moment``.
     """
     hubs = hubs_of(statestores, os.environ)
     if tuple(map(int, spark.version.split(".")[:2])) < OLDEST_SPARK:
         raise UsageError(f"Spark {spark.version} has no data sources in Python: use 4.0 or newer")
     folder = f"{path.rstrip('/')}/{LAYOUT}"
-    last = _last_run(spark, folder)
+    files = Files(Jvm(spark))
+    if not dry_run:
+        _check_writable(files, path, folder)
+    last = _last_run(spark, files, folder)
     report = ExportReport(
         path=path,
         exported_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%fZ"),
@@ -133,9 +138,22 @@ def _write(rows: DataFrame, folder: str, report: ExportReport) -> int:
     return rows.sparkSession.read.parquet(target).count()  # of the footers
 
 
-def _last_run(spark: SparkSession, folder: str) -> str:
+def _check_writable(files: Files, path: str, folder: str) -> None:
+    """Write a file into ``folder``, and delete it.
+
+    Raises:
+        ConfigError: that cannot be; says why.
+    """
+    try:
+        files.touch(f"{folder}/{CHECK}")
+        files.delete(f"{folder}/{CHECK}")
+    except SourceError as error:
+        raise ConfigError("path", path, f"a folder that can be written ({error})") from error
+
+
+def _last_run(spark: SparkSession, files: Files, folder: str) -> str:
     """Return the moment of the last run; empty: there was none."""
-    if not Files(Jvm(spark)).exists(f"{folder}/{RUNS}"):  # Spark would log a stack trace
+    if not files.exists(f"{folder}/{RUNS}"):  # Spark would log a stack trace
         return ""
     runs = spark.read.schema(RUN_SCHEMA).parquet(f"{folder}/{RUNS}")
     found = runs.orderBy("exported_at", ascending=False).select("moment").first()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topicast.subscriber import Subscriber
-from topicast.tests.spark.applications import SPARK, pipeline
+from topicast.tests.spark.applications import SPARK, Failed, pipeline
 from topicast.tests.spark.conftest import Drivers
 
 DB = "exported"
@@ -32,6 +32,12 @@ def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
     drivers.reader.do(
         "from topicast.subscriber.pipeline.export import export as export_with\nshown = []"
     )
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(
+        Failed, match="^ConfigError: path=.*file/in. is not valid: a folder that can"
+    ):
+        drivers.reader.do(f"export_with(spark, '{file}/in', statestores={address!r})")
     drivers.writer.sql(
         f"CREATE DATABASE {DB}",
         f"CREATE TABLE {DB}.sales (id INT) PARTITIONED BY (ds STRING) STORED AS PARQUET",
