@@ -92,6 +92,12 @@ def test_driver_reads_files_that_were_put_by_hand_after_one_sweep_and_each_chang
     until(lambda: drivers.reader.rows(rows) == [[there]], timeout_s=20)
     assert changed(sweeper) == []
 
+    days = ("ds=1", "ds=2")
+    for day in days:
+        put_by_hand(sales / "ds=1", sales / day, next(names))
+    each = [f"{DB}.sales/{day}" for day in days]
+    assert changed(sweeper, max_requests_per_second=1) == each  # in batches of one partition
+
     stock = location(sweeper, "stock")
     next(stock.glob("part-*.parquet")).unlink()
     assert changed(sweeper) == [f"{DB}.stock"]

@@ -1,6 +1,7 @@
 """Known: what catalogd knows of the files of tables, and the sending of what a sweep has found."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final, TypeVar
@@ -32,6 +33,7 @@ UNSEEN: Final = (LOADED, "dropped")  # by files that are there
 LOAD: Final = "load"  # a source of them: catalogd itself
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS_MAX: Final = 1000  # in one message
+OWN_MAX: Final = 1000  # versions of a table: no answer about its history has more rows
 
 M = TypeVar("M")
 
@@ -88,6 +90,7 @@ class Known:
 
     def __init__(self, catalogd: Catalogd) -> None:
         self._catalogd = catalogd
+        self._own: dict[str, deque[int]] = {}  # by table: the versions that ``send`` has raised
         self.was_repeated = False  # whether what was sent last may have been kept before
 
     def facts(self, table: str, *, behind: str | None = None) -> Iterator[tuple[int, FileFacts]]:
@@ -153,10 +156,14 @@ class Known:
     def noticed_ms(self, table: str, *, loads: bool) -> int | None:
         """Return when readers were last notified of a change of ``table``; None: it is not known.
 
+        What was sent from here does not count: it named the partitions of one batch, and those of
+        the next one may have changed before it.
+
         ``loads``: count what catalogd has loaded, too: what is newer was not there then.
         """
+        own = self._own.get(table, ())
         for row in _records(self._inspect(f"history@{table}")):
-            if loads or row["change"] not in LOADS:
+            if row["version"] not in own and (loads or row["change"] not in LOADS):
                 return int(row["time_us"]) // 1000
         return None
 
@@ -204,6 +211,8 @@ class Known:
 
         swept = patiently(lambda: self._catalogd.ask(make, Swept, timeout_s=ANSWER_S))
         self.was_repeated = tries > 1
+        if swept.version:
+            self._own.setdefault(table, deque(maxlen=OWN_MAX)).append(swept.version)
         return swept
 
     def _inspect(self, what: str) -> Inspected:
