@@ -126,7 +126,7 @@ class Catalogd:
         self._clients = Clients()
         self._grants = Admit(())
         self._granted: dict[str, Client] = {}  # by public key
-        self._admitted: dict[str, Client] = {}  # who is listed or granted, by public key
+        self._admitted: dict[str, Client] = {}  # listed clients and granted ones, by key
         self._make_read_threads = make_read_threads
         self._inbox, self._read_threads = self._new_read_threads()
         self._histories: Inbox[HistoryRead] = Inbox(link.wake)

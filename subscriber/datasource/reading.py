@@ -299,7 +299,7 @@ def last_of_each(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
 
 
 def _snapshot_rows(table: TableId, entries: Sequence[Entry], keys: KeyRange) -> Iterator[ChangeRow]:
-    """Yield a table and its partitions, whose ``entries`` are sorted, as rows of ``changes``."""
+    """Yield a row of ``changes`` for a table and for each partition; ``entries`` are sorted."""
     own, *blocks = entries
     value, origin = decode_table_value(value_of(own)), Origin(keys.topic, keys.version)
     yield snapshot_row(keys.topic, TableRow(read_table(value.thrift, own.version), origin))

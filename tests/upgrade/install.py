@@ -16,9 +16,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 BASE: Final = "aaaf80b3ed8c0236534371eb60206f03f5b4788a"
-"""The first commit in the history whose fleet is upgraded one process after the other: every socket
-has keys, and hubs on other hosts receive the list of clients. What it imports is still in
-constraints.txt, so that the .venv of this tree runs it."""
+"""The commit of the older release. In the history it is the first one with keys on every socket and
+with lists of clients for hubs on other hosts. The .venv of this tree runs it: what it imports is
+still in constraints.txt."""
 PYTHON: Final = (3, 11)  # the oldest that runs it
 FOLDER: Final = ROOT / ".venv" / f"upgrade-{BASE[:7]}"
 

@@ -63,9 +63,9 @@ def folders_above(partitions: Iterable[str]) -> int:
 
 
 def as_written(name: str, columns: Sequence[Column]) -> str:
-    """Return the name that the metastore gives the partition whose folder has this ``name``.
+    """Return the partition name in the metastore for a folder ``name``, relative to its table's.
 
-    ``columns``: by which the table is partitioned; empty if ``name`` is of no such partition.
+    Empty if it is not the folder of a partition by ``columns``, the table's partition columns.
     """
     keys = partition_keys(name)
     if [one.lower() for one in keys] != [one.name.lower() for one in columns]:

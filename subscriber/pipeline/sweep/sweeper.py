@@ -135,7 +135,10 @@ class Sweeper:
         self._began = time.monotonic()
 
     def predict(self, names: Sequence[str], plan: Plan) -> None:
-        """Count the requests that ``steps`` makes, but for folders whose times have changed."""
+        """Count the LIST requests that ``steps`` will make.
+
+        Not counted are folders that it will list because their times have changed.
+        """
         for name in names:
             try:
                 table = self._catalog.table(name)

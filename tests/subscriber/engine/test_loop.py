@@ -324,7 +324,7 @@ def test_call_that_fails_gets_the_error_and_the_thread_goes_on(
 
 
 class SlowToRestart(Core):
-    """A core whose restart takes as long as a caller needs for its next call."""
+    """A core that restarts slowly: a caller can make its next call meanwhile."""
 
     def restart(self) -> None:
         threading.Event().wait(0.2)
