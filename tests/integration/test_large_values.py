@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hmsclient import HMSClient
@@ -25,11 +26,11 @@ def parameters(count: int, seed: int) -> dict[str, str]:
 
 
 @pytest.fixture
-def client(hive: EmbeddedMetastore) -> Iterator[HMSClient]:
+def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
     """Of a metastore with a large table that has a large partition between two small ones."""
     with connect(hive.uri) as found:
-        found.create_database(Database("large", "", "file:/nowhere/large", {}))
-        table = make_table("large", "t", location="file:/nowhere/t", keys=("ds",))
+        found.create_database(Database("large", "", f"file:{tmp_path}/large", {}))
+        table = make_table("large", "t", location=f"file:{tmp_path}/t", keys=("ds",))
         table.parameters = parameters(TABLE_PARAMETERS, 1)
         found.create_table(table)
         days = [make_partition(table, [day]) for day in ("1", "2", "3")]

@@ -1,6 +1,7 @@
 """Which executions of Spark's JVM reach Python, and which do not."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,13 +43,15 @@ def driver(drivers: Drivers) -> Iterator[Application]:
     driver.do("gate.set(); listener.stop()")
 
 
-def test_queries_never_reach_python_and_commands_of_every_session_do(driver: Application) -> None:
+def test_queries_never_reach_python_and_commands_of_every_session_do(
+    driver: Application, tmp_path: Path
+) -> None:
     driver.do("_ = spark.sql('SELECT 1').collect()")
     for session in ("_jsparkSession", "newSession()", "_jsparkSession.newSession()"):
         driver.do(f"_ = spark.{session}.sql({VIEW!r})")
     with pytest.raises(Failed):
         driver.do("spark.sql('CREATE TABLE nowhere.t (id INT) USING parquet')")
-    failed = "INSERT OVERWRITE DIRECTORY '/nowhere' USING parquet SELECT raise_error('no')"
+    failed = f"INSERT OVERWRITE DIRECTORY '{tmp_path}/out' USING parquet SELECT raise_error('no')"
     with pytest.raises(Failed):
         driver.do(f"spark.sql({failed!r})")
     until(lambda: "failed" in driver.do("received"), timeout_s=20)
