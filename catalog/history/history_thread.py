@@ -29,11 +29,12 @@ BUSY_MS: Final = 200  # then an order beyond them may come again: a page takes s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHistory:
-    """Effect: read the history of ``table`` for this request; answered by ``HistoryRead``."""
+    """Effect: read the history of ``table`` after a version; answered by ``HistoryRead``."""
 
     peer: bytes
     request: int
     table: TableId
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,9 +192,9 @@ class HistoryThread:
 
     def _answer(self, reader: HistoryReader, order: HistoryOrder) -> Inspected | Scanned:
         match order:
-            case ReadHistory(request=request, table=table):
+            case ReadHistory(request=request, table=table, after=after):
                 topic = table_topic(*table, self._num_topics)
-                rows = table_history(reader, topic, table)
+                rows = table_history(reader, topic, table, after=after)
                 return Inspected(request=request, columns=COLUMNS, rows=tuple(rows))
             case ReadFiles() | ReadSweeps():
                 return _of_sweeps(reader, order)

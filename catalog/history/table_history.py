@@ -28,7 +28,7 @@ from ...topics.wire.messages import SOURCE_LOAD, Source
 from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
-PREFIX: Final = "history@"
+PREFIX: Final = "history@"  # then db.table, or db.table:after
 CHANGES: Final = "changes@"  # then topic:epoch:after:until:skip, see Span
 ENTRIES: Final = "entries@"  # then topic:epoch:after:count, see Bound
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")
@@ -51,8 +51,10 @@ SOURCES: Final[Mapping[int, str]] = {
 Row = tuple[int, str, str, str, int, str, str]
 
 
-def table_history(reader: HistoryReader, topic: int, table: TableId) -> list[Row]:
-    """Return what has become of ``table`` and its partitions, the newest first.
+def table_history(
+    reader: HistoryReader, topic: int, table: TableId, *, after: int = 0
+) -> list[Row]:
+    """Return what has become of ``table`` and its partitions after a version, the newest first.
 
     Raises:
         WireError: the store holds what is no table.
@@ -61,7 +63,7 @@ def table_history(reader: HistoryReader, topic: int, table: TableId) -> list[Row
     own = reader.present(topic, group)
     rows: list[Row] = []
     left_bytes = ROWS_BYTES_MAX
-    found = reader.replacements(topic, group, count=ENTRIES_MAX)
+    found = reader.replacements(topic, group, count=ENTRIES_MAX, after=after)
     for _, some in groupby(found, key=attrgetter("version")):
         step = _Step(group, list(some), own)
         own = step.before
@@ -276,13 +278,18 @@ def _table(value: TableValue) -> Table:
     return read_table(value.thrift, 0)
 
 
-def parse_history(what: str) -> TableId | None:
-    """Return the table of ``history@db.table``; None if ``what`` names no history.
+def parse_history(what: str) -> tuple[TableId, int] | None:
+    """Return table and version of ``history@db.table:after``; None if ``what`` names no history.
+
+    The version is 0 where none is given: all of the history is wanted.
 
     Raises:
-        UsageError: it names no table.
+        UsageError: it names no table, or what follows is no number.
     """
-    return parse_table_name(what.removeprefix(PREFIX)) if what.startswith(PREFIX) else None
+    if not what.startswith(PREFIX):
+        return None
+    table, colon, after = what.removeprefix(PREFIX).partition(":")
+    return parse_table_name(table), numbers(after, "", "AFTER")[0] if colon else 0
 
 
 def parse_changes(what: str) -> Span | None:

@@ -265,8 +265,12 @@ class HistoryReader:
         for *row, _ in self._db.execute(IMAGES, (topic, after, *ends)):
             yield Entry._make(row)
 
-    def replacements(self, topic: int, group: bytes, *, count: int) -> list[Replacement]:
+    def replacements(
+        self, topic: int, group: bytes, *, count: int, after: int = 0
+    ) -> list[Replacement]:
         """Return the replacements in a group by its newest versions, those of a version by key.
+
+        Those of versions up to ``after`` are left out.
 
         They are ``count`` or more, so that those of the last version are complete; they end at
         one that is ``lost``: what was there before it is not known.
@@ -274,12 +278,14 @@ class HistoryReader:
         last = group[:-1] + b"\x01"
         of_group = "FROM images WHERE topic = ? AND key >= ? AND key < ?"
         query = f"SELECT until {of_group} ORDER BY until DESC LIMIT 1 OFFSET ?"
-        oldest = self._db.execute(query, (topic, group, last, count - 1)).fetchone() or (0,)
+        row = self._db.execute(query, (topic, group, last, count - 1)).fetchone() or (0,)
+        oldest = max(row[0], after + 1)
         query = f"""SELECT until, at_us, source, key, version, schema_version, data_version, size,
                            value, kind
                     {of_group} AND until >= ? ORDER BY until DESC, key"""
-        rows = self._db.execute(query, (topic, group, last, *oldest)).fetchall()
-        after = {row[0]: Entry(*row) for row in self._db.execute(OF_GROUP, (topic, group, last))}
+        rows = self._db.execute(query, (topic, group, last, oldest)).fetchall()
+        present = self._db.execute(OF_GROUP, (topic, group, last)) if rows else ()
+        now = {row[0]: Entry(*row) for row in present}
         found: list[Replacement] = []
         for until, at_us, source, *row in rows:
             if found and found[-1].version != until and any(one.lost for one in found):
@@ -287,12 +293,12 @@ class HistoryReader:
             image = Entry(*row)
             lost = image.kind == PREFIX
             before = None if image.kind in (TOMBSTONE, PREFIX) else image
-            now = None if lost else after.get(image.key)
-            found.append(Replacement(image.key, until, at_us, source, before, now, lost=lost))
+            then = None if lost else now.get(image.key)
+            found.append(Replacement(image.key, until, at_us, source, before, then, lost=lost))
             if before is None:
-                after.pop(image.key, None)
+                now.pop(image.key, None)
             else:
-                after[image.key] = before
+                now[image.key] = before
         return found
 
     def steps(self, topic: int, *, after: int, until: int) -> Iterator[list[Replacement]]:

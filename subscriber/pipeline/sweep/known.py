@@ -1,9 +1,9 @@
 """Known: what catalogd knows of the files of tables, and the sending of what a sweep has found."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from ....topics.errors import HistoryGone, NotReady
@@ -33,7 +33,6 @@ UNSEEN: Final = (LOADED, "dropped")  # by files that are there
 LOAD: Final = "load"  # a source of them: catalogd itself
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS_MAX: Final = 1000  # in one message
-OWN_MAX: Final = 1000  # versions of a table: no answer about its history has more rows
 
 M = TypeVar("M")
 
@@ -85,12 +84,24 @@ class Catalogd:
             raise
 
 
+@dataclass(slots=True)
+class _Noticed:
+    """When readers were last notified of a change of a table, as of ``version`` of its history."""
+
+    version: int = 0
+    at_ms: int | None = None
+    or_loaded_ms: int | None = None
+    """When readers were notified or catalogd has loaded the table, whichever was later."""
+    own: set[int] = field(default_factory=set)
+    """Versions behind it that ``send`` has raised."""
+
+
 class Known:
     """A conversation with catalogd about files. Requests are repeated while it is away."""
 
     def __init__(self, catalogd: Catalogd) -> None:
         self._catalogd = catalogd
-        self._own: dict[str, deque[int]] = {}  # by table: the versions that ``send`` has raised
+        self._noticed: dict[str, _Noticed] = {}  # by table
         self.was_repeated = False  # whether what was sent last may have been kept before
 
     def facts(self, table: str, *, behind: str | None = None) -> Iterator[tuple[int, FileFacts]]:
@@ -161,11 +172,15 @@ class Known:
 
         ``loads``: count what catalogd has loaded, too: what is newer was not there then.
         """
-        own = self._own.get(table, ())
-        for row in _records(self._inspect(f"history@{table}")):
-            if row["version"] not in own and (loads or row["change"] not in LOADS):
-                return int(row["time_us"]) // 1000
-        return None
+        noticed = self._noticed.setdefault(table, _Noticed())
+        for row in self._newer(table, noticed):
+            if row["version"] in noticed.own:
+                continue
+            noticed.or_loaded_ms = int(row["time_us"]) // 1000
+            if row["change"] not in LOADS:
+                noticed.at_ms = noticed.or_loaded_ms
+        noticed.own.clear()
+        return noticed.or_loaded_ms if loads else noticed.at_ms
 
     def send(
         self,
@@ -211,9 +226,25 @@ class Known:
 
         swept = patiently(lambda: self._catalogd.ask(make, Swept, timeout_s=ANSWER_S))
         self.was_repeated = tries > 1
+        noticed = self._noticed.setdefault(table, _Noticed())
         if swept.version:
-            self._own.setdefault(table, deque(maxlen=OWN_MAX)).append(swept.version)
+            noticed.own.add(swept.version)
+        elif self.was_repeated:  # it may have been kept at first, as a version that nobody named
+            self._newer(table, noticed)
+            noticed.own.clear()
         return swept
+
+    def _newer(self, table: str, noticed: _Noticed) -> list[dict[str, Any]]:
+        """Return the changes of ``table`` behind what is ``noticed``, the oldest first.
+
+        In a new epoch versions begin anew, and what is noticed may be too old: then a change is
+        reported that readers know already.
+        """
+        behind = f":{noticed.version}" if noticed.version else ""
+        rows = _records(self._inspect(f"history@{table}{behind}"))[::-1]
+        if rows:
+            noticed.version = rows[-1]["version"]
+        return rows
 
     def _inspect(self, what: str) -> Inspected:
         return patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))

@@ -69,7 +69,8 @@ class Lister:
         assert jvm is not None
         assert context is not None
         self.requests = 0  # made so far
-        self._jvm: Any = jvm
+        self._path: Any = jvm.org.apache.hadoop.fs.Path  # each part of the name is a request
+        self._string_of: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._conf: Any = context.hadoopConfiguration()
         self._gateway: Any = spark.sparkContext._gateway
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="topicast-list")
@@ -139,7 +140,7 @@ class Lister:
         store = _store(folder)
         if store not in self._are_timed:
             try:
-                system = self._jvm.org.apache.hadoop.fs.Path(folder).getFileSystem(self._conf)
+                system = self._path(folder).getFileSystem(self._conf)
                 self._are_timed[store] = system.getScheme() in TIMED
             except Exception:  # noqa: BLE001 - the listing says what is wrong with it
                 return False
@@ -160,8 +161,8 @@ class Lister:
 
     def _of_store(self, folders: Sequence[str]) -> Iterator[Folder]:
         """Yield what is in ``folders``, which are of one file system."""
-        paths = [self._jvm.org.apache.hadoop.fs.Path(folder) for folder in folders]
-        array = self._gateway.new_array(self._jvm.org.apache.hadoop.fs.Path, len(paths))
+        paths = [self._path(folder) for folder in folders]
+        array = self._gateway.new_array(self._path, len(paths))
         for at, path in enumerate(paths):
             array[at] = path
         try:
@@ -184,7 +185,7 @@ class Lister:
             yield Folder(folder, tuple(by_parent[path]))
 
     def _entries(self, statuses: Any) -> list[Entry]:
-        text = self._jvm.scala.runtime.ScalaRunTime.stringOf(statuses)
+        text = self._string_of(statuses)
         found = [
             Entry(path, is_folder == "true", int(size or 0), int(modified_ms))
             for path, is_folder, size, modified_ms in _ENTRY.findall(text)
@@ -202,7 +203,7 @@ class Lister:
         ]
 
     def _modified_ms(self, folder: str) -> int:
-        path = self._jvm.org.apache.hadoop.fs.Path(folder)
+        path = self._path(folder)
         try:
             system = path.getFileSystem(self._conf)
             if system.getScheme() not in TIMED:

@@ -24,6 +24,7 @@ from topicast.catalog.history.table_history import (
     bounded,
     parse_bound,
     parse_changes,
+    parse_history,
     topic_changes,
 )
 from topicast.catalog.storage.history import HistoryReader
@@ -66,14 +67,17 @@ class Recorded(Holding):
         with closing(HistoryReader(self.path)) as reader, reader.moment():
             return topic_changes(reader, span)
 
-    def history(self) -> list[tuple[object, ...]]:
-        """Commit what was written; return object, change, source, before and after of each row."""
+    def history(self, *, after: int = 0) -> list[tuple[object, ...]]:
+        """Commit what was written; return object, change, source, before and after of each row.
+
+        ``after``: the version behind which it begins.
+        """
         self.commit()
         answers: Queue[HistoryRead] = Queue()
         thread = HistoryThread(self.path, num_topics=NUM_TOPICS, deliver=answers.put)
         thread.start()
         with closing(thread):
-            thread.order(ReadHistory(peer=b"p", request=7, table=T))
+            thread.order(ReadHistory(peer=b"p", request=7, table=T, after=after))
             found = answers.get(timeout=30)
         assert isinstance(found.answer, Inspected)
         self.answer = found.answer
@@ -109,6 +113,18 @@ def test_table_is_loaded_reshaped_and_dropped(held: Recorded) -> None:
         "columns=a; parameter owner=x",
     )
     assert load == (TABLE, "loaded", "load", "", "")
+
+
+def test_history_after_a_version_has_what_came_later_as_the_whole_has_it(held: Recorded) -> None:
+    held.whole(struct(T, "ds"), parts("1", n="0"), source=SOURCE_LOAD)
+    for number in "123":
+        held.change(parts("1", n=number))
+    whole = held.history()
+    versions = [int(str(row[4])) for row in held.answer.rows]
+    assert len(set(versions)) == 4
+    for version in (0, *versions):
+        newer = sum(one > version for one in versions)
+        assert held.history(after=version) == whole[:newer], version
 
 
 def test_partitions_are_named_with_what_differs(held: Recorded) -> None:
@@ -268,6 +284,15 @@ def test_changes_of_no_span_are_refused(numbers: str) -> None:
 def test_span_is_read_from_its_text() -> None:
     assert parse_changes("changes@1:2:3:4:5") == Span(topic=1, epoch=2, after=3, until=4, skip=5)
     assert parse_changes("history@db.t") is None
+
+
+def test_table_and_version_of_a_history_are_read_from_its_text() -> None:
+    assert parse_history("history@d.t") == (T, 0)
+    assert parse_history("history@d.t:12") == (T, 12)
+    assert parse_history("changes@1:2:3:4:5") is None
+    for wrong in ("", "x", "-1", "1:2"):
+        with pytest.raises(UsageError, match=f"{wrong!r}: AFTER"):
+            parse_history(f"history@d.t:{wrong}")
 
 
 def test_version_behind_a_number_of_entries_is_found(held: Recorded) -> None:
