@@ -21,7 +21,7 @@ from ...topics.wire.messages import Inspected, Refused, Scan, Scanned
 from ...topics.wire.refusal import Refusal
 from ..storage.history import HistoryReader
 from . import change_log, scans, swept_files
-from .table_history import COLUMNS, Bound, Span, bounded, table_history, topic_changes
+from .table_history import COLUMNS, Bound, Newest, Span, bounded, table_history, topic_changes
 
 WAITING_MAX: Final = 128  # orders that wait: the answers to all take 100 MB at most
 BUSY_MS: Final = 200  # then an order beyond them may come again: a page takes some milliseconds
@@ -29,12 +29,16 @@ BUSY_MS: Final = 200  # then an order beyond them may come again: a page takes s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHistory:
-    """Effect: read the history of ``table`` after a version; answered by ``HistoryRead``."""
+    """Effect: read the ``newest`` changes of a table; answered by ``HistoryRead``."""
 
     peer: bytes
     request: int
-    table: TableId
-    after: int = 0
+    newest: Newest
+
+    @property
+    def table(self) -> TableId:
+        """Whose history is read."""
+        return self.newest.table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +196,9 @@ class HistoryThread:
 
     def _answer(self, reader: HistoryReader, order: HistoryOrder) -> Inspected | Scanned:
         match order:
-            case ReadHistory(request=request, table=table, after=after):
-                topic = table_topic(*table, self._num_topics)
-                rows = table_history(reader, topic, table, after=after)
+            case ReadHistory(request=request, newest=newest):
+                topic = table_topic(*newest.table, self._num_topics)
+                rows = table_history(reader, topic, newest)
                 return Inspected(request=request, columns=COLUMNS, rows=tuple(rows))
             case ReadFiles() | ReadSweeps():
                 return _of_sweeps(reader, order)

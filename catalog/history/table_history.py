@@ -28,7 +28,7 @@ from ...topics.wire.messages import SOURCE_LOAD, Source
 from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
-PREFIX: Final = "history@"  # then db.table, or db.table:after
+PREFIX: Final = "history@"  # then db.table, or db.table:after:count, see Newest
 CHANGES: Final = "changes@"  # then topic:epoch:after:until:skip, see Span
 ENTRIES: Final = "entries@"  # then topic:epoch:after:count, see Bound
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")
@@ -51,25 +51,33 @@ SOURCES: Final[Mapping[int, str]] = {
 Row = tuple[int, str, str, str, int, str, str]
 
 
-def table_history(
-    reader: HistoryReader, topic: int, table: TableId, *, after: int = 0
-) -> list[Row]:
-    """Return what has become of ``table`` and its partitions after a version, the newest first.
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest ``count`` changes of ``table`` in the versions behind ``after``."""
+
+    table: TableId
+    after: int = 0
+    count: int = ROWS_MAX
+
+
+def table_history(reader: HistoryReader, topic: int, newest: Newest) -> list[Row]:
+    """Return what has become of a table and its partitions, the newest first.
 
     Raises:
         WireError: the store holds what is no table.
     """
-    group = table_key(*table)
+    group = table_key(*newest.table)
+    count = min(newest.count, ROWS_MAX)
     own = reader.present(topic, group)
     rows: list[Row] = []
     left_bytes = ROWS_BYTES_MAX
-    found = reader.replacements(topic, group, count=ENTRIES_MAX, after=after)
+    found = reader.replacements(topic, group, count=ENTRIES_MAX, after=newest.after)
     for _, some in groupby(found, key=attrgetter("version")):
         step = _Step(group, list(some), own)
         own = step.before
         for row in map(step.row, step.changes()):
             left_bytes -= sum(len(cell.encode()) for cell in row if isinstance(cell, str))
-            if left_bytes < 0 or len(rows) == ROWS_MAX:
+            if left_bytes < 0 or len(rows) == count:
                 return rows
             rows.append(row)
     return rows
@@ -278,18 +286,18 @@ def _table(value: TableValue) -> Table:
     return read_table(value.thrift, 0)
 
 
-def parse_history(what: str) -> tuple[TableId, int] | None:
-    """Return table and version of ``history@db.table:after``; None if ``what`` names no history.
+def parse_history(what: str) -> Newest | None:
+    """Return what ``history@db.table:after:count`` is about; None if ``what`` names no history.
 
-    The version is 0 where none is given: all of the history is wanted.
+    Both numbers may be left out.
 
     Raises:
-        UsageError: it names no table, or what follows is no number.
+        UsageError: it names no table, or not two numbers behind it.
     """
     if not what.startswith(PREFIX):
         return None
-    table, colon, after = what.removeprefix(PREFIX).partition(":")
-    return parse_table_name(table), numbers(after, "", "AFTER")[0] if colon else 0
+    table, colon, rest = what.removeprefix(PREFIX).partition(":")
+    return Newest(parse_table_name(table), *(numbers(rest, "", "AFTER:COUNT") if colon else ()))
 
 
 def parse_changes(what: str) -> Span | None:

@@ -469,7 +469,6 @@ def _history_order(peer: bytes, inspect: Inspect, policy: Policy | None) -> Hist
     if (cuts := parse_cuts(what)) is not None:
         topic, size = cuts
         return ReadCuts(peer=peer, request=request, topic=topic, every_bytes=size, policy=policy)
-    if (history := parse_history(what)) is not None:
-        table, version = history
-        return ReadHistory(peer=peer, request=request, table=table, after=version)
+    if (newest := parse_history(what)) is not None:
+        return ReadHistory(peer=peer, request=request, newest=newest)
     return None

@@ -277,15 +277,14 @@ class HistoryReader:
         """
         last = group[:-1] + b"\x01"
         of_group = "FROM images WHERE topic = ? AND key >= ? AND key < ?"
-        query = f"SELECT until {of_group} ORDER BY until DESC LIMIT 1 OFFSET ?"
-        row = self._db.execute(query, (topic, group, last, count - 1)).fetchone() or (0,)
-        oldest = max(row[0], after + 1)
+        query = f"SELECT until {of_group} AND until > ? ORDER BY until DESC LIMIT 1 OFFSET ?"
+        bounds = (topic, group, last, after, count - 1)
+        (oldest,) = self._db.execute(query, bounds).fetchone() or (after + 1,)
         query = f"""SELECT until, at_us, source, key, version, schema_version, data_version, size,
                            value, kind
                     {of_group} AND until >= ? ORDER BY until DESC, key"""
         rows = self._db.execute(query, (topic, group, last, oldest)).fetchall()
-        present = self._db.execute(OF_GROUP, (topic, group, last)) if rows else ()
-        now = {row[0]: Entry(*row) for row in present}
+        later: dict[bytes, Entry | None] = {}  # what is known of the entries that came after
         found: list[Replacement] = []
         for until, at_us, source, *row in rows:
             if found and found[-1].version != until and any(one.lost for one in found):
@@ -293,12 +292,11 @@ class HistoryReader:
             image = Entry(*row)
             lost = image.kind == PREFIX
             before = None if image.kind in (TOMBSTONE, PREFIX) else image
-            then = None if lost else now.get(image.key)
-            found.append(Replacement(image.key, until, at_us, source, before, then, lost=lost))
-            if before is None:
-                now.pop(image.key, None)
-            else:
-                now[image.key] = before
+            if image.key not in later and not lost:
+                later[image.key] = self.present(topic, image.key)
+            now = None if lost else later[image.key]
+            found.append(Replacement(image.key, until, at_us, source, before, now, lost=lost))
+            later[image.key] = before
         return found
 
     def steps(self, topic: int, *, after: int, until: int) -> Iterator[list[Replacement]]:

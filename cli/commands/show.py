@@ -187,10 +187,10 @@ def history(table: str, *, count: int | None, statestores: str, output: str) -> 
     reaches as far back as catalogd's --change_history_mb and --change_history_hours.
     """
     with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-        found = visit.catalog(f"history@{table}")
+        found = visit.catalog(f"history@{table}" + (f":0:{count}" if count else ""))
     if not found.rows:
         complain(f"nothing is known of {table}: no change since the history begins")
-    rows = [(_utc(int(at_us or 0)), *rest) for at_us, *rest in found.rows[:count]]
+    rows = [(_utc(int(at_us or 0)), *rest) for at_us, *rest in found.rows]
     Output(output).rows(("time", *found.columns[1:]), rows)
 
 

@@ -31,6 +31,8 @@ from .plan import ALL, Plan, SweptTable, note_history
 LOADED, UNLOADED, CREATED = "loaded", "unloaded", "created"  # changes in catalogd's log
 UNSEEN: Final = (LOADED, "dropped")  # by files that are there
 LOAD: Final = "load"  # a source of them: catalogd itself
+NEWEST_MAX: Final = 20  # changes of a table that are read at first: the last one is wanted
+ALL_MAX: Final = 1000  # and then: catalogd returns no more
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS_MAX: Final = 1000  # in one message
 
@@ -86,7 +88,11 @@ class Catalogd:
 
 @dataclass(slots=True)
 class _Noticed:
-    """When readers were last notified of a change of a table, as of ``version`` of its history."""
+    """When readers were last notified of a change of a table, as of ``version`` of its history.
+
+    In a new epoch versions begin anew, and it may be too old: then a change is reported that
+    readers know already.
+    """
 
     version: int = 0
     at_ms: int | None = None
@@ -94,6 +100,12 @@ class _Noticed:
     """When readers were notified or catalogd has loaded the table, whichever was later."""
     own: set[int] = field(default_factory=set)
     """Versions behind it that ``send`` has raised."""
+
+    def leave_out(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Let what is newer than ``rows``, the newest first, be all that is looked at next."""
+        if rows:
+            self.version = rows[0]["version"]
+        self.own.clear()
 
 
 class Known:
@@ -173,13 +185,17 @@ class Known:
         ``loads``: count what catalogd has loaded, too: what is newer was not there then.
         """
         noticed = self._noticed.setdefault(table, _Noticed())
-        for row in self._newer(table, noticed):
-            if row["version"] in noticed.own:
-                continue
-            noticed.or_loaded_ms = int(row["time_us"]) // 1000
-            if row["change"] not in LOADS:
-                noticed.at_ms = noticed.or_loaded_ms
-        noticed.own.clear()
+        for count in (NEWEST_MAX, ALL_MAX):
+            rows = self._history(table, after=noticed.version, count=count)
+            others = [row for row in rows if row["version"] not in noticed.own]
+            changes = [row for row in others if row["change"] not in LOADS]
+            if changes or len(rows) < count:
+                break
+        if others:
+            noticed.or_loaded_ms = int(others[0]["time_us"]) // 1000
+        if changes:
+            noticed.at_ms = int(changes[0]["time_us"]) // 1000
+        noticed.leave_out(rows)
         return noticed.or_loaded_ms if loads else noticed.at_ms
 
     def send(
@@ -230,21 +246,12 @@ class Known:
         if swept.version:
             noticed.own.add(swept.version)
         elif self.was_repeated:  # it may have been kept at first, as a version that nobody named
-            self._newer(table, noticed)
-            noticed.own.clear()
+            noticed.leave_out(self._history(table, after=noticed.version, count=1))
         return swept
 
-    def _newer(self, table: str, noticed: _Noticed) -> list[dict[str, Any]]:
-        """Return the changes of ``table`` behind what is ``noticed``, the oldest first.
-
-        In a new epoch versions begin anew, and what is noticed may be too old: then a change is
-        reported that readers know already.
-        """
-        behind = f":{noticed.version}" if noticed.version else ""
-        rows = _records(self._inspect(f"history@{table}{behind}"))[::-1]
-        if rows:
-            noticed.version = rows[-1]["version"]
-        return rows
+    def _history(self, table: str, *, after: int, count: int) -> list[dict[str, Any]]:
+        """Return the newest ``count`` changes of ``table`` behind a version, the newest first."""
+        return _records(self._inspect(f"history@{table}:{after}:{count}"))
 
     def _inspect(self, what: str) -> Inspected:
         return patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
@@ -258,15 +265,19 @@ class KnownInOrder:
         self._known, self._table = known, table
         self._rows: Iterator[tuple[int, FileFacts]]  # behind those that were returned
         self._ahead: tuple[int, FileFacts] | None  # the first of them
-        self._behind = behind  # where the last range began
-        self._next = behind  # where the next one does
+        self._behind = behind  # where the range begins
+        self._next = behind  # up to where it is read
         self.revision = 0
         """As of which the facts are, and later what a Sweep of the reader has made of it."""
         self._read()
 
+    def begin(self) -> None:
+        """Let the next range begin behind the last one that was read."""
+        self._behind = self._next
+
     def up_to(self, last: str | None) -> dict[str, FileFacts]:
-        """Return the facts of the next range, which ends with ``last``; None: with the table."""
-        self._behind, self._next = self._next, last
+        """Return the next facts of the range, those up to ``last``; None: up to the table's end."""
+        self._next = last
         found = {}
         while self._ahead is not None and (last is None or self._ahead[1].partition <= last):
             one = self._ahead[1]
@@ -275,7 +286,7 @@ class KnownInOrder:
         return found
 
     def go_back(self, revision: int) -> None:
-        """Go back to where the last range began, because the table is at ``revision`` now."""
+        """Go back to where the range begins, because the table is at ``revision`` now."""
         self._next, self.revision = self._behind, revision
         self._read()
 

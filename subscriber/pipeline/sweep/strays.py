@@ -38,7 +38,7 @@ def strays(
         named: list[tuple[str, str]] = []
         for at in range(0, len(above), batch_max):
             batch = above[at : at + batch_max]
-            listed = lister.entries([path for path, _ in batch])
+            listed = lister.folders([path for path, _ in batch])
             below = [
                 one
                 for (_, name), folder in zip(batch, listed, strict=True)
@@ -81,6 +81,8 @@ def _partition_of(name: str, columns: Sequence[Column], known: Set[str]) -> str:
 
     Of a whole number Spark leaves leading zeros away, and Hive does not.
     """
+    if name in known:
+        return name
     written = as_written(name, columns)
     if not written or written in known:
         return written
@@ -98,7 +100,7 @@ def _is_number(text: str) -> bool:
 def _in(folder: Folder, name: str) -> Iterator[tuple[Entry, str]]:
     """Yield the folders in ``folder``, each with the name of the partition that it would be."""
     for one in folder.entries:
-        if one.is_folder and not one.hidden:
+        if not one.hidden:
             yield one, _below(name, one)
 
 

@@ -34,6 +34,7 @@ from .strays import as_written, folders_above, strays
 from .times import GRAIN_S
 
 BATCH_MAX: Final = 500  # partitions that are listed and compared together
+RANGE_MAX: Final = 10_000  # partitions that a batch is chosen from: facts of them take 5 MB
 TRIES_MAX: Final = 3  # of a batch, while another sweep changes its table at the same time
 STEP: Final = "list files"
 VIEW: Final = "VIRTUAL_VIEW"
@@ -87,6 +88,23 @@ class Point:
     until: str = ""
     last: bool = False
     whole: bool = False
+
+
+@dataclass(slots=True)
+class Batch:
+    """Partitions that are listed together, from a range of the sorted ones of a table."""
+
+    due: list[str] = field(default_factory=list)
+    before: dict[str, FileFacts] = field(default_factory=dict)
+    """What is known of those, and of partitions in the range that are gone."""
+    others: dict[str, FileFacts] = field(default_factory=dict)
+    """What is known of the rest of the range."""
+    size: int = 0  # of the range, in partitions
+    until: str | None = None  # the last of the range; None: it ends with the table
+
+    def known(self, partition: str) -> FileFacts | None:
+        """Return what is known of a partition."""
+        return self.before.get(partition) or self.others.get(partition)
 
 
 class _Overtaken(StaleMetadata):
@@ -189,7 +207,7 @@ class Sweeper:
             batch = partitions[at : at + self._batch_max]
             before_first = batch[0][:-1] if batch[0] else None  # what sorts before it
             known = KnownInOrder(self._known, name, behind=before_first)
-            found |= self._batch(Target(name, table), batch, known=known, last=batch[-1])
+            found |= self._batch(Target(name, table), batch, known=known)[1]
         return found
 
     def strays(self, name: str) -> None:
@@ -246,9 +264,10 @@ class Sweeper:
             yield
         if not self._lister.is_timed(table.data_location):
             target.seen.by_partition.clear()
-        known = KnownInOrder(self._known, name)
-        for batch, last in self._batches(partitions):
-            listed = self._batch(target, batch, known=known, last=last)
+        known, at, last = KnownInOrder(self._known, name), 0, False
+        while not last:
+            batch, listed = self._batch(target, partitions, at, known=known)
+            at, last = at + batch.size, batch.until is None
             for partition, one in listed.items():
                 self._count(_full(name, partition), one)
             self._show()
@@ -278,35 +297,27 @@ class Sweeper:
             yield
 
     def _batch(
-        self, target: Target, batch: Sequence[str], *, known: KnownInOrder, last: str | None
-    ) -> dict[str, Listed]:
-        """List, compare and report the next batch of ``known``; return what was found.
+        self, target: Target, partitions: Sequence[str], at: int = 0, *, known: KnownInOrder
+    ) -> tuple[Batch, dict[str, Listed]]:
+        """List, compare and report the next batch of ``known``; return it and what was found.
 
-        With a plan it says which of the batch are listed, and what is known of others in the range
-        is of partitions that are gone; without one, all of the batch and nothing else is looked at.
-        ``last``: where the range ends, None: with the table.
+        ``at``: where in ``partitions`` it begins.
         """
         name, plan = target.name, target.plan
         unanswered = NOTHING
         for left in reversed(range(TRIES_MAX)):
-            before = known.up_to(last)
-            self._note_changed(
-                name, [one for one, facts in unanswered.items() if before.get(one) == facts]
-            )
-            due, point, unlisted = list(batch), Point(), list[FileFacts]()
-            if plan is None:
-                before = {one: before[one] for one in batch if one in before}
-            else:
-                due = self._due(target, batch, before=before)
-                unlisted = [before.pop(one) for one in set(batch).difference(due)]
-                if last is None or due:
-                    as_of = plan.as_of if last is None else plan.point_after(name, last)
-                    whole = plan.is_whole(name)
-                    point = Point(as_of, until=last or "", last=last is None, whole=whole)
-            listed = self._listed(target, due)
+            batch = self._chosen(target, partitions, at, known=known)
+            kept = [one for one, facts in unanswered.items() if batch.known(one) == facts]
+            self._note_changed(name, kept)
+            point, last = Point(), batch.until
+            if plan is not None and (last is None or batch.due):
+                as_of = plan.as_of if last is None else plan.point_after(name, last)
+                whole = plan.is_whole(name)
+                point = Point(as_of, until=last or "", last=last is None, whole=whole)
+            listed = self._listed(target, batch.due)
             try:
                 known.revision = self._compare(
-                    name, listed, before=before, revision=known.revision, point=point
+                    name, listed, before=batch.before, revision=known.revision, point=point
                 )
                 break
             except _Overtaken as overtaken:
@@ -314,9 +325,36 @@ class Sweeper:
                     raise
                 known.go_back(overtaken.revision)
                 unanswered = overtaken.unanswered
-        for one in unlisted:
+        for one in batch.others.values():
             self._report.count(one)
-        return listed
+        return batch, listed
+
+    def _chosen(
+        self, target: Target, partitions: Sequence[str], at: int, *, known: KnownInOrder
+    ) -> Batch:
+        """Return the next batch: with a plan from as many partitions as it takes to fill it.
+
+        Without a plan it is all of ``partitions``, and nothing else is looked at.
+        """
+        known.begin()
+        if target.plan is None:
+            facts = known.up_to(partitions[-1])
+            before = {one: facts[one] for one in partitions if one in facts}
+            return Batch(list(partitions), before, until=partitions[-1])
+        batch, left = Batch(), len(partitions) - at
+        while True:
+            begin = at + batch.size
+            some = partitions[begin : begin + self._batch_max]
+            batch.size += len(some)
+            batch.until = some[-1] if batch.size < left else None
+            facts = known.up_to(batch.until)
+            due = self._due(target, some, before=facts)
+            batch.others |= {one: facts.pop(one) for one in set(some).difference(due)}
+            batch.due += due
+            batch.before |= facts
+            full = len(batch.due) + len(batch.before) >= self._batch_max
+            if full or batch.size >= RANGE_MAX or batch.until is None:
+                return batch
 
     def _is_due(self, target: Target, one: str, before: Mapping[str, FileFacts]) -> bool:
         """Return whether a partition is listed whatever the folders above it show."""

@@ -118,6 +118,7 @@ class Conversion:
         self._lag_s: float | None = None
         self._skew_s: float | None = None  # by which the file system's clock is ahead of this one
         self._begun = time.monotonic()
+        self._waited_s = 0.0  # of the time since then, for changes
 
     def run_once(self) -> Report:
         """Convert until nothing differs; raises as ``convert``."""
@@ -146,8 +147,12 @@ class Conversion:
         return not self._report.problem
 
     def _await_change(self, watch: Watch, pause_s: float) -> None:
-        end = time.monotonic() + pause_s
-        while not self._stop.is_set() and (left_s := end - time.monotonic()) > 0:
+        began = time.monotonic()
+        self._wait(watch, until=began + pause_s)
+        self._waited_s += time.monotonic() - began
+
+    def _wait(self, watch: Watch, *, until: float) -> None:
+        while not self._stop.is_set() and (left_s := until - time.monotonic()) > 0:
             try:
                 if watch.all_within(min(left_s, STOP_S)):
                     self._stop.wait(QUIET_S)
@@ -402,8 +407,9 @@ class Conversion:
         return time.time() + self._skew_s
 
     def _tell(self, step: str) -> None:
-        report, passed_s = self._report, max(time.monotonic() - self._begun, 0.001)
-        detail = f"{report.rows / passed_s:.0f} rows/s"
+        report = self._report
+        worked_s = max(time.monotonic() - self._begun - self._waited_s, 0.001)
+        detail = f"{report.rows / worked_s:.0f} rows/s"
         if self._lag_s is not None:
             detail += f", {self._lag_s:.1f} s behind the files"
         left, failing = self._left, len(report.quarantined)

@@ -19,6 +19,7 @@ from topicast.catalog.history.table_history import (
     COLUMNS,
     NAMED_MAX,
     Bound,
+    Newest,
     Row,
     Span,
     bounded,
@@ -67,17 +68,17 @@ class Recorded(Holding):
         with closing(HistoryReader(self.path)) as reader, reader.moment():
             return topic_changes(reader, span)
 
-    def history(self, *, after: int = 0) -> list[tuple[object, ...]]:
+    def history(self, *, after: int = 0, count: int = 1000) -> list[tuple[object, ...]]:
         """Commit what was written; return object, change, source, before and after of each row.
 
-        ``after``: the version behind which it begins.
+        They are the newest ``count`` behind the version ``after``.
         """
         self.commit()
         answers: Queue[HistoryRead] = Queue()
         thread = HistoryThread(self.path, num_topics=NUM_TOPICS, deliver=answers.put)
         thread.start()
         with closing(thread):
-            thread.order(ReadHistory(peer=b"p", request=7, table=T, after=after))
+            thread.order(ReadHistory(peer=b"p", request=7, newest=Newest(T, after, count)))
             found = answers.get(timeout=30)
         assert isinstance(found.answer, Inspected)
         self.answer = found.answer
@@ -125,6 +126,7 @@ def test_history_after_a_version_has_what_came_later_as_the_whole_has_it(held: R
     for version in (0, *versions):
         newer = sum(one > version for one in versions)
         assert held.history(after=version) == whole[:newer], version
+        assert held.history(after=version, count=2) == whole[: min(newer, 2)], version
 
 
 def test_partitions_are_named_with_what_differs(held: Recorded) -> None:
@@ -177,8 +179,8 @@ def test_thread_refuses_what_it_cannot_read_and_more_than_wait(tmp_path: Path) -
     answers: Queue[HistoryRead] = Queue()
     thread = HistoryThread(tmp_path / "no.sqlite3", num_topics=4, deliver=answers.put)
     for request in range(WAITING_MAX):
-        assert thread.order(ReadHistory(peer=b"p", request=request, table=T)) is None
-    busy = thread.order(ReadHistory(peer=b"p", request=WAITING_MAX, table=T))
+        assert thread.order(ReadHistory(peer=b"p", request=request, newest=Newest(T))) is None
+    busy = thread.order(ReadHistory(peer=b"p", request=WAITING_MAX, newest=Newest(T)))
     assert busy is not None
     assert (busy.peer, busy.answer.request, busy.answer.code) == (b"p", WAITING_MAX, Refusal.BUSY)
     assert answers.empty(), "the caller may be who takes from it"
@@ -211,7 +213,7 @@ def test_thread_goes_on_after_a_store_that_holds_what_it_cannot_read(
     thread.start()
     with closing(thread):
         for request in (1, 2):
-            thread.order(ReadHistory(peer=b"p", request=request, table=T))
+            thread.order(ReadHistory(peer=b"p", request=request, newest=Newest(T)))
             refused = answers.get(timeout=30).answer
             assert (refused.request, refused.code) == (request, Refusal.UNREADABLE)
 
@@ -287,11 +289,11 @@ def test_span_is_read_from_its_text() -> None:
 
 
 def test_table_and_version_of_a_history_are_read_from_its_text() -> None:
-    assert parse_history("history@d.t") == (T, 0)
-    assert parse_history("history@d.t:12") == (T, 12)
+    assert parse_history("history@d.t") == Newest(T)
+    assert parse_history("history@d.t:12:3") == Newest(T, after=12, count=3)
     assert parse_history("changes@1:2:3:4:5") is None
-    for wrong in ("", "x", "-1", "1:2"):
-        with pytest.raises(UsageError, match=f"{wrong!r}: AFTER"):
+    for wrong in ("", "x", "1", "1:-1", "1:2:3"):
+        with pytest.raises(UsageError, match=f"{wrong!r}: AFTER:COUNT, all numbers"):
             parse_history(f"history@d.t:{wrong}")
 
 
