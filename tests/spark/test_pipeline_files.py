@@ -266,6 +266,49 @@ def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> Non
     assert changed(sweeper, pattern=f"{DB}.stock") == []
 
 
+def test_changes_behind_one_whose_answer_was_lost_are_named_too(sweeper: Application) -> None:
+    """Given batches of one partition: the report of the first is no notice of the second."""
+    changed(sweeper)
+    sales = location(sweeper, "sales")
+    for day in ("ds=1", "ds=2"):
+        put_by_hand(sales / "ds=1", sales / day, "lossy.parquet")
+    sweeper.do(LOSSY + "Catalogd.ask = lossy(asked, lost := [])")
+    found = changed(sweeper, pattern=f"{DB}.sales", max_requests_per_second=1)
+    assert sweeper.do("Catalogd.ask = asked\n[one.kept for one in lost]") == [True]
+    assert found == [f"{DB}.sales/ds=1", f"{DB}.sales/ds=2"]
+
+
+def test_folders_of_a_local_disk_are_as_hadoop_has_them(
+    sweeper: Application, tmp_path: Path
+) -> None:
+    names = ("ds=1", "ds=it's %2F", "a b", "_hidden", ".hidden", "ds=é", "x=#?", "a:b")
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "ds=1")
+    (tmp_path / "broken").symlink_to(tmp_path / "gone")
+    (tmp_path / "file").touch()
+    sweeper.do(
+        """
+from topicast.subscriber.pipeline.sweep.listing import Lister
+def told(found):
+    return [
+        sorted([at.path, at.modified_ms] for at in one.entries if at.is_folder) for one in found
+    ]
+lister = Lister(spark)
+"""
+    )
+    for scheme in ("", "file:", "file://"):
+        for place in (f"{scheme}{tmp_path}", f"{scheme}{tmp_path}/"):
+            (here,) = sweeper.do(f"told(lister.folders([{place!r}]))")
+            assert [here] == sweeper.do(f"told(lister.entries([{place!r}]))"), place
+            assert len(here) == len(names) + 1
+    wrong = [str(tmp_path / name) for name in ("gone", "file")]
+    assert sweeper.do(f"[one.problem for one in lister.folders({wrong!r})]") == [
+        "does not exist",
+        "",
+    ]
+
+
 def test_write_that_its_driver_reported_is_no_change_for_a_sweep(
     drivers: Drivers, sweeper: Application
 ) -> None:

@@ -20,7 +20,10 @@ from pyspark.sql import SparkSession
 THREADS: Final = 8  # an object store answers each LIST in 50 ms or so
 BATCH_MAX: Final = 50  # folders in one call of the JVM
 MISSING: Final = "does not exist"
-LOCAL: Final = "org.apache.hadoop.fs.LocalFileSystem"
+LOCAL: Final = (  # file systems of the disks of this machine; the second is Spark's, with Hive
+    "org.apache.hadoop.fs.LocalFileSystem",
+    "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
+)
 TIMED: Final = ("file", "hdfs")  # here a folder's time is that of its last added or removed file
 _SLASHES: Final = re.compile("/+")
 _ENTRY: Final = re.compile(
@@ -171,7 +174,7 @@ class Lister:
     def _local_folders(self, folder: str) -> Folder | None:
         """Return the folders in one on a local disk; None: Hadoop is to be asked for them."""
         path = _SLASHES.sub("/", folder.removeprefix("file:"))
-        if not path.startswith("/") or self._system(folder)[1] != LOCAL:
+        if not path.startswith("/") or self._system(folder)[1] not in LOCAL:
             return None
         try:
             found = tuple(_local(path))
