@@ -37,7 +37,7 @@ from .scanning import (
     LogRange,
     VersionRange,
     changes,
-    file_facts,
+    file_pages,
     log_lines,
     pull,
     scan,
@@ -115,8 +115,9 @@ class Reader:
                 yield from log_lines(catalogd, piece)
             case FilesOf():
                 for table in piece.tables:
-                    for facts in file_facts(catalogd, table_name(*table)):
-                        yield FilesRow(table, facts)
+                    for page in file_pages(catalogd, table_name(*table)):
+                        rows = (zip(page.columns, row, strict=True) for row in page.rows)
+                        yield from (FilesRow(table, dict(row)) for row in rows)
             case Piece() if self._view is CHANGES:
                 yield from self._snapshot(catalogd, piece, epoch)
             case Piece():

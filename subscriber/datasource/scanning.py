@@ -183,10 +183,8 @@ def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
             return
 
 
-def file_facts(
-    catalogd: Inspects, table: str, *, behind: str | None = None
-) -> Iterator[dict[str, Cell]]:
-    """Yield what sweeps have found of the files of ``table``, by partition, as catalogd's columns.
+def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> Iterator[Inspected]:
+    """Yield what sweeps have found of the files of ``table``, by partition, page after page.
 
     ``behind``: the partition behind which it begins; None: with the first.
     Nothing if no sweep has found a file of it, or it is gone. A table without partitions has a row
@@ -198,10 +196,9 @@ def file_facts(
     after = "" if behind is None else f"@{behind}"
     while True:
         page = patiently(lambda: catalogd.inspect(f"files@{table}{after}", timeout_s=ANSWER_S))  # noqa: B023
-        for row in page.rows:
-            yield dict(zip(page.columns, row, strict=True))
         if not page.rows:
             return
+        yield page
         after = f"@{page.rows[-1][page.columns.index('partition')]}"
 
 

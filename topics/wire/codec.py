@@ -532,7 +532,7 @@ def _flag(value: Any, where: str) -> bool:
 
 
 def _cell(value: Any, where: str) -> str | int | float | bool | None:
-    if value is None or type(value) in (bool, int, float):
+    if type(value) is int or value is None or type(value) in (bool, float):
         return value  # type: ignore[no-any-return]  # the test above is the check
     return _text(value, where)
 

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from ....topics.errors import HistoryGone, NotReady
@@ -21,7 +22,7 @@ from ...datasource.scanning import (
     LogRange,
     VersionRange,
     changes,
-    file_facts,
+    file_pages,
     log_lines,
     patiently,
     sweeps,
@@ -34,6 +35,7 @@ LOAD: Final = "load"  # a source of them: catalogd itself
 NEWEST_MAX: Final = 20  # changes of a table that are read at first: the last one is wanted
 ALL_MAX: Final = 1000  # and then: catalogd returns no more
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
+FACTS: Final = tuple(one.name for one in fields(FileFacts))
 FACTS_MAX: Final = 1000  # in one message
 
 M = TypeVar("M")
@@ -124,10 +126,14 @@ class Known:
         Raises:
             LinkError: catalogd does not answer.
         """
-        for row in file_facts(self._catalogd, table, behind=behind):
-            facts: dict[str, Any] = dict(row)
-            del facts["swept_us"]
-            yield facts.pop("revision"), FileFacts(**facts)
+        for page in file_pages(self._catalogd, table, behind=behind):
+            revision = page.columns.index("revision")
+            facts: Any = itemgetter(*map(page.columns.index, FACTS))
+            for row in page.rows:
+                yield (
+                    int(row[revision] or 0),
+                    FileFacts(**dict(zip(FACTS, facts(row), strict=True))),
+                )
 
     def next_line(self) -> tuple[int, int]:
         """Return the numbers of the first line of the log of changes, and of the next one."""
