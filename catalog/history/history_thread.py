@@ -19,6 +19,7 @@ from ...topics.policy import Policy
 from ...topics.topic import table_topic
 from ...topics.wire.messages import Inspected, Refused, Scan, Scanned
 from ...topics.wire.refusal import Refusal
+from ..storage import file_facts
 from ..storage.history import HistoryReader
 from . import change_log, scans, swept_files
 from .table_history import COLUMNS, Bound, Newest, Span, bounded, table_history, topic_changes
@@ -228,8 +229,7 @@ def _of_sweeps(reader: HistoryReader, order: ReadFiles | ReadSweeps) -> Inspecte
     match order:
         case ReadFiles(table=table, incarnation=incarnation, after=after):
             found = reader.files(table, incarnation, after=after, count=swept_files.ROWS_MAX)
-            rows = swept_files.rows_of(*found)
-            return Inspected(request=order.request, columns=swept_files.COLUMNS, rows=rows)
+            return Inspected(request=order.request, columns=file_facts.COLUMNS, rows=tuple(found))
         case ReadSweeps(tables=tables):
             rows = tuple(reader.sweeps(tables))
             return Inspected(request=order.request, columns=swept_files.SWEEPS_COLUMNS, rows=rows)

@@ -4,24 +4,12 @@ files@db.table@partition    the files of the partitions of a table, behind that 
 sweeps@db.table             how far each table is swept, behind that one
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from ...topics.objects.names import TableId, parse_table_name
-from ...topics.wire.messages import Cell, FileFacts
+from ...topics.wire.messages import FileFacts
 
 PREFIX: Final = "files@"  # then db.table, and behind a second @ the partition that was the last
-COLUMNS: Final = (
-    "revision",
-    "swept_us",
-    "partition",
-    "fingerprint",
-    "files",
-    "bytes",
-    "small",
-    "newest_ms",
-    "folder_ms",
-)
 SWEEPS: Final = "sweeps@"  # then the table behind which it begins, or nothing
 SWEEPS_COLUMNS: Final = (
     "table",
@@ -62,13 +50,6 @@ def parse_sweeps(what: str) -> tuple[TableId | None] | None:
         return None
     name = what.removeprefix(SWEEPS)
     return (parse_table_name(name) if name else None,)
-
-
-def rows_of(
-    revision: int, swept_us: int, found: Iterable[FileFacts]
-) -> tuple[tuple[Cell, ...], ...]:
-    """Return the rows of COLUMNS for ``found``."""
-    return tuple((revision, swept_us, one.partition, *numbers_of(one)) for one in found)
 
 
 def numbers_of(one: FileFacts) -> tuple[int, int, int, int, int, int]:

@@ -7,8 +7,8 @@ files     of each partition: fingerprint, count, bytes, small ones, newest chang
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.wire.messages import Cell, FileFacts
@@ -59,8 +59,22 @@ TOTALS: Final = """SELECT incarnation, revision, as_of, swept_us, open_as_of, op
                           count(partition), sum(files), sum(bytes), sum(small), max(newest_ms)
                    FROM sweeps LEFT JOIN files USING (db, name)
                    WHERE db = ? AND name = ? GROUP BY db, name"""
-PAGE: Final = """SELECT partition, fingerprint, files, bytes, small, newest_ms, folder_ms FROM files
+PAGE: Final = """SELECT ?, ?, partition, fingerprint, files, bytes, small, newest_ms, folder_ms
+                 FROM files
                  WHERE db = ? AND name = ? AND partition > ? ORDER BY partition LIMIT ?"""
+
+COLUMNS: Final = (
+    "revision",
+    "swept_us",
+    "partition",
+    "fingerprint",
+    "files",
+    "bytes",
+    "small",
+    "newest_ms",
+    "folder_ms",
+)
+"""Of PAGE: as of which revision the facts are, when all was swept, and a FileFacts."""
 
 
 def write(db: sqlite3.Connection, rows: Iterable[SweepRow]) -> None:
@@ -86,19 +100,17 @@ def load(db: sqlite3.Connection) -> Iterator[SweepRow]:
 
 def read(
     db: sqlite3.Connection, table: TableId, incarnation: int, *, after: str | None, count: int
-) -> tuple[int, int, list[FileFacts]]:
-    """Return a revision, when all was swept, and ``count`` facts behind ``after``, by partition.
+) -> list[tuple[Cell, ...]]:
+    """Return ``count`` facts behind ``after``, by partition, in the order of COLUMNS.
 
-    All 0 if no sweep saw this ``incarnation`` of ``table``. ``after`` None: from the first.
+    Nothing if no sweep saw this ``incarnation`` of ``table``. ``after`` None: from the first.
     """
     sweep = db.execute(SWEEP, table).fetchone()
     if sweep is None or sweep[0] != incarnation:
-        return 0, 0, []
+        return []
     if after is None:
-        rows = db.execute(PAGE.replace("> ?", ">= ?"), (*table, "", count))
-    else:
-        rows = db.execute(PAGE, (*table, after, count))
-    return sweep[1], sweep[2], list(map(_unpacked, rows))
+        return db.execute(PAGE.replace("> ?", ">= ?"), (*sweep[1:], *table, "", count)).fetchall()
+    return db.execute(PAGE, (*sweep[1:], *table, after, count)).fetchall()
 
 
 def totals(
@@ -115,16 +127,3 @@ def totals(
 def _packed(one: FileFacts) -> tuple[str, int, int, int, int, int, int]:
     numbers = one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms
     return (one.partition, *numbers)
-
-
-def _unpacked(row: Sequence[Any]) -> FileFacts:
-    partition, fingerprint, files, size, small, newest_ms, folder_ms = row
-    return FileFacts(
-        partition=partition,
-        fingerprint=fingerprint,
-        files=files,
-        bytes=size,
-        small=small,
-        newest_ms=newest_ms,
-        folder_ms=folder_ms,
-    )

@@ -20,7 +20,7 @@ from typing import Any, Final
 from ...topics.errors import HistoryGone
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import PREFIX, TOMBSTONE, Entry
-from ...topics.wire.messages import Cell, FileFacts
+from ...topics.wire.messages import Cell
 from ..model.versions import Transaction
 from . import file_facts
 
@@ -195,7 +195,7 @@ class HistoryReader:
 
     def files(
         self, table: TableId, incarnation: int, *, after: str | None, count: int
-    ) -> tuple[int, int, list[FileFacts]]:
+    ) -> list[tuple[Cell, ...]]:
         """Return what is known of the files of ``table``, as ``file_facts.read``."""
         return file_facts.read(self._db, table, incarnation, after=after, count=count)
 

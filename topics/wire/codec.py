@@ -552,7 +552,7 @@ def _many(item: Codec) -> Codec:
     def read(value: Any, where: str) -> tuple[Any, ...]:
         if type(value) is not tuple or len(value) > LIST_MAX:
             raise WireError(f"{where}: list of at most {LIST_MAX} expected")
-        return tuple(read_one(one, where) for one in value)
+        return tuple([read_one(one, where) for one in value])  # no generator: rows are many
 
     return Codec(read, lambda values: [write_one(one) for one in values])
 

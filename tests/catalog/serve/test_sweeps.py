@@ -1,6 +1,7 @@
 """Sweeps: a change of files counts once, whoever sees it and however often it is sent."""
 
 from contextlib import closing
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -87,14 +88,15 @@ def test_store_has_the_facts_of_the_incarnation_by_pages(tmp_path: Path) -> None
         store.commit((), last_event_id=7, window=b"", sweeps=(row, later))
         assert list(store.load_sweeps()) == [SweepRow(table=TABLE, incarnation=3, revision=2)]
         with closing(HistoryReader(store.path)) as reader:
-            assert reader.files(TABLE, 3, after=None, count=3) == (2, 0, list(some[:3]))
-            assert reader.files(TABLE, 3, after="ds=2", count=3) == (2, 0, [some[3]])
-            assert reader.files(TABLE, 4, after=None, count=3) == (0, 0, [])
+            rows = [(2, 0, *astuple(one)) for one in some[:4]]
+            assert reader.files(TABLE, 3, after=None, count=3) == rows[:3]
+            assert reader.files(TABLE, 3, after="ds=2", count=3) == rows[3:]
+            assert reader.files(TABLE, 4, after=None, count=3) == []
     with opened(tmp_path, new_id=2) as store:
         anew = SweepRow(table=TABLE, incarnation=4, revision=1, anew=True, facts=some[:1])
         store.commit((), last_event_id=7, window=b"", sweeps=(anew,))
         with closing(HistoryReader(store.path)) as reader:
-            assert reader.files(TABLE, 4, after=None, count=9) == (1, 0, [some[0]])
+            assert reader.files(TABLE, 4, after=None, count=9) == [(1, 0, *astuple(some[0]))]
 
 
 def test_store_has_how_far_a_table_is_swept_and_the_sums_of_its_facts(tmp_path: Path) -> None:
