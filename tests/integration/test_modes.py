@@ -132,7 +132,7 @@ def test_what_was_withheld_is_answered_from_memory_again(
         assert seen(catalog, "modes.tmp_u") == (1, 1)
 
 
-@pytest.mark.parametrize("levels", ["full", "auto"])
+@pytest.mark.parametrize("levels", ["full", pytest.param("auto", marks=pytest.mark.nightly)])
 def test_changes_of_what_is_withheld_are_watched(
     client: HMSClient, daemons: Daemons, levels: str
 ) -> None:

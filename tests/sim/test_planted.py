@@ -47,7 +47,8 @@ def _seed_fails(seed: int) -> bool:
 
 def _marks(fault: Fault) -> list[pytest.MarkDecorator]:
     """Mark what takes seconds, and faults that only seeds find."""
-    return [] if fault.scenario and not fault.thorough else [pytest.mark.thorough]
+    quick = fault.scenario and not fault.thorough
+    return [] if quick else [pytest.mark.thorough, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize(

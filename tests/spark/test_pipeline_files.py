@@ -167,7 +167,7 @@ def test_table_of_a_source_is_listed_where_spark_reads_it(
     sweeper.sql(f"DROP TABLE {DB}.flat", f"DROP TABLE {DB}.daily")
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_was_not(
     drivers: Drivers, hive: EmbeddedMetastore, sweeper: Application, tmp_path: Path, *, full: bool
 ) -> None:

@@ -36,6 +36,7 @@ from topicast.tests.waiting import until
 from topicast.topics.errors import WireError
 
 POLL_S = 0.2
+WRITES = 8  # of each writer
 OLD_S = WINDOW_S + SETTLE_EVERY_S
 
 
@@ -321,7 +322,7 @@ def test_nothing_is_lost_while_real_writers_share_ids(
 
     def write(number: int) -> None:
         with HMSClient(host=host, port=int(port)) as writes:
-            for step in range(15):
+            for step in range(WRITES):
                 name = f"w{number}_{step}"
                 table = make_table(real_place.db, name, location=f"{real_place.location}/{name}")
                 with suppress(MetaException):  # as where it has waited too long for a lock
@@ -342,5 +343,5 @@ def test_nothing_is_lost_while_real_writers_share_ids(
     until(is_over, timeout_s=60, what="a quiet window")
     reads.close()
     made = real_place.writes.get_all_tables(real_place.db)
-    assert len(made) > 8 * 15 // 2
+    assert len(made) > 8 * WRITES // 2
     assert sorted(seen) == sorted(made)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
@@ -58,6 +59,7 @@ def test_restarted_metastore_is_the_same_and_one_with_more_events_is_another(
     core.metastore.close()
 
 
+@pytest.mark.nightly  # the test before has another metastore at the same address
 def test_second_address_with_another_metastore_is_noticed_and_so_is_the_way_back(
     tmp_path: Path,
 ) -> None:
