@@ -67,6 +67,8 @@ LOST = f"""SELECT key, until
 REPLACED = """SELECT until, at_us, source, key, version, schema_version, data_version, size, value,
                      kind
               FROM images WHERE topic = ? AND until > ? AND until <= ? ORDER BY until, key"""
+IMAGE = """SELECT at_us, source, key, version, schema_version, data_version, size, value, kind
+           FROM images WHERE id = ?"""
 SIZES = """SELECT until, count(*) FROM images
            WHERE topic = ? AND until > ? GROUP BY until ORDER BY until"""
 SIZES_BY_KEY = "SELECT key, size FROM entries WHERE topic = ? ORDER BY key"
@@ -267,8 +269,8 @@ class HistoryReader:
 
     def replacements(
         self, topic: int, group: bytes, *, count: int, after: int = 0
-    ) -> list[Replacement]:
-        """Return the replacements in a group by its newest versions, those of a version by key.
+    ) -> Iterator[Replacement]:
+        """Yield the replacements in a group by its newest versions, those of a version by key.
 
         Those of versions up to ``after`` are left out.
 
@@ -280,24 +282,22 @@ class HistoryReader:
         query = f"SELECT until {of_group} AND until > ? ORDER BY until DESC LIMIT 1 OFFSET ?"
         bounds = (topic, group, last, after, count - 1)
         (oldest,) = self._db.execute(query, bounds).fetchone() or (after + 1,)
-        query = f"""SELECT until, at_us, source, key, version, schema_version, data_version, size,
-                           value, kind
-                    {of_group} AND until >= ? ORDER BY until DESC, key"""
-        rows = self._db.execute(query, (topic, group, last, oldest)).fetchall()
+        query = f"SELECT id, until {of_group} AND until >= ? ORDER BY until DESC, key"
         later: dict[bytes, Entry | None] = {}  # what is known of the entries that came after
-        found: list[Replacement] = []
-        for until, at_us, source, *row in rows:
-            if found and found[-1].version != until and any(one.lost for one in found):
-                break
+        lost_at = 0
+        for number, until in self._db.execute(query, (topic, group, last, oldest)).fetchall():
+            if lost_at and until < lost_at:
+                return
+            at_us, source, *row = self._db.execute(IMAGE, (number,)).fetchone()
             image = Entry(*row)
             lost = image.kind == PREFIX
+            lost_at = until if lost else lost_at
             before = None if image.kind in (TOMBSTONE, PREFIX) else image
             if image.key not in later and not lost:
                 later[image.key] = self.present(topic, image.key)
             now = None if lost else later[image.key]
-            found.append(Replacement(image.key, until, at_us, source, before, now, lost=lost))
+            yield Replacement(image.key, until, at_us, source, before, now, lost=lost)
             later[image.key] = before
-        return found
 
     def steps(self, topic: int, *, after: int, until: int) -> Iterator[list[Replacement]]:
         """Yield what each transaction in ``(after, until]`` did to each group that it touched.

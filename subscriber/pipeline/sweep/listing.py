@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -33,8 +34,7 @@ _ENTRY: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A file or a folder in a folder; ``path`` is absolute, as Hadoop writes it."""
 
     path: str
@@ -171,13 +171,18 @@ class Lister:
                 return ("", "")
         return self._systems[store]
 
+    def _local(self, folder: str) -> str:
+        """Return the path of a folder on a local disk; empty for one that is elsewhere."""
+        path = _SLASHES.sub("/", folder.removeprefix("file:"))
+        return path if path.startswith("/") and self._system(folder)[1] in LOCAL else ""
+
     def _local_folders(self, folder: str) -> Folder | None:
         """Return the folders in one on a local disk; None: Hadoop is to be asked for them."""
-        path = _SLASHES.sub("/", folder.removeprefix("file:"))
-        if not path.startswith("/") or self._system(folder)[1] not in LOCAL:
+        path = self._local(folder)
+        if not path:
             return None
         try:
-            found = tuple(_local(path))
+            found = tuple(_folders_in(path))
         except OSError:
             return None  # Hadoop says what is wrong with it
         self._take_turn(1)
@@ -237,6 +242,8 @@ class Lister:
     def _modified_ms(self, folder: str) -> int:
         path = self._path(folder)
         try:
+            if local := self._local(folder):
+                return _modified_ms(Path(local).stat())
             system = path.getFileSystem(self._conf)
             if system.getScheme() not in TIMED:
                 return 0
@@ -261,14 +268,18 @@ def _store(folder: str) -> str:
     return f"{scheme}://{host}" if colon else ""
 
 
-def _local(path: str) -> Iterator[Entry]:
+def _folders_in(path: str) -> Iterator[Entry]:
     """Yield the folders in ``path``; what is no text in a name becomes a question mark."""
     with os.scandir(path) as entries:
         for one in entries:
             if one.is_dir():
                 name = one.path.encode("utf-8", "replace").decode()
-                modified_ms = one.stat().st_mtime_ns // 1_000_000
+                modified_ms = _modified_ms(one.stat())
                 yield Entry(f"file:{name}", is_folder=True, size=0, modified_ms=modified_ms)
+
+
+def _modified_ms(status: os.stat_result) -> int:
+    return status.st_mtime_ns // 1_000_000
 
 
 def _parent(folder: str) -> str:

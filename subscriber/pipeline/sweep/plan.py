@@ -8,7 +8,7 @@ A point is the number that the next line of catalogd's log had when a run began:
 has from there on is not in the facts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -85,19 +85,26 @@ class Plan:
         lines = self.changed.setdefault(table, {})
         lines[partition] = max(number, lines.get(partition, 0))
 
-    def is_due(self, table: str, partition: str, before: Mapping[str, FileFacts]) -> bool:
-        """Return whether ``partition`` is to be listed, whatever the time of its folder.
+    def due(
+        self, table: str, partitions: Iterable[str], before: Mapping[str, FileFacts]
+    ) -> Iterator[str]:
+        """Yield which of ``partitions`` are to be listed, whatever the times of their folders.
 
         ``before``: what is known of the files of the table.
         """
-        known = before.get(partition)
-        if self.lists_all or known is None or known.folder_ms == AGAIN_MS:
-            return True
-        since = self.swept(table).known_since(partition)
-        if not self.first <= since <= self.as_of:
-            return True  # not known, or the log does not reach back to it
-        lines = self.changed.get(table, {})
-        return max(lines.get(partition, 0), lines.get(ALL, 0)) >= since
+        swept, lines = self.swept(table), self.changed.get(table, {})
+        of_any = lines.get(ALL, 0)
+        for partition in partitions:
+            known = before.get(partition)
+            since = swept.known_since(partition)
+            if (
+                self.lists_all
+                or known is None
+                or known.folder_ms == AGAIN_MS
+                or not self.first <= since <= self.as_of  # not known, or before the log begins
+                or max(lines.get(partition, 0), of_any) >= since
+            ):
+                yield partition
 
     def point_after(self, table: str, last: str) -> int:
         """Return as of which point the partitions up to ``last`` are known now.

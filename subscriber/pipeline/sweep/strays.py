@@ -38,20 +38,16 @@ def strays(
         named: list[tuple[str, str]] = []
         for at in range(0, len(above), batch_max):
             batch = above[at : at + batch_max]
-            listed = lister.folders([path for path, _ in batch])
-            below = [
-                one
-                for (_, name), folder in zip(batch, listed, strict=True)
-                for one in _in(folder, name)
-            ]
+            below = list(_below(batch, lister.folders([path for path, _ in batch])))
             found: list[tuple[str, str]] = [(one.path, "") for one, name in below if not name]
-            some = [(one, name) for one, name in below if name]
-            if level == len(columns):
-                written = [(one, _partition_of(name, columns, known)) for one, name in some]
+            if level < len(columns):
+                named += [(one.path, name) for one, name in below if name]
+            else:
+                written = [
+                    (one, _partition_of(name, columns, known)) for one, name in below if name
+                ]
                 found += [(one.path, name) for one, name in written if name not in known]
                 times |= {name: one.modified_ms for one, name in written if name in known}
-            else:
-                named += [(one.path, name) for one, name in some]
             yield found
         above = named
 
@@ -97,14 +93,12 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdigit()
 
 
-def _in(folder: Folder, name: str) -> Iterator[tuple[Entry, str]]:
-    """Yield the folders in ``folder``, each with the name of the partition that it would be."""
-    for one in folder.entries:
-        if not one.hidden:
-            yield one, _below(name, one)
-
-
-def _below(name: str, folder: Entry) -> str:
-    if "=" not in folder.name:
-        return ""
-    return f"{name}/{folder.name}" if name else folder.name
+def _below(
+    batch: Sequence[tuple[str, str]], listed: Sequence[Folder]
+) -> Iterator[tuple[Entry, str]]:
+    """Yield the folders in those of ``batch``, each with the name of the partition it would be."""
+    for (_, name), folder in zip(batch, listed, strict=True):
+        above = f"{name}/" if name else ""
+        for one in folder.entries:
+            if not one.hidden:
+                yield one, above + one.name if "=" in one.name else ""

@@ -170,8 +170,7 @@ class Sweeper:
             known, target = KnownInOrder(self._known, name), Target(name, table, plan)
             for batch, last in self._batches(partitions):
                 before = known.up_to(last)
-                due = sum(self._is_due(target, one, before) for one in batch)
-                self._report.requests_predicted += due
+                self._report.requests_predicted += len(self._due_anyhow(target, batch, before))
 
     def steps(self, names: Sequence[str], plan: Plan) -> Iterator[None]:
         """Sweep the tables ``names``, a batch of partitions or folders for each step.
@@ -356,17 +355,21 @@ class Sweeper:
             if full or batch.size >= RANGE_MAX or batch.until is None:
                 return batch
 
-    def _is_due(self, target: Target, one: str, before: Mapping[str, FileFacts]) -> bool:
-        """Return whether a partition is listed whatever the folders above it show."""
-        if target.plan is None or target.plan.is_due(target.name, one, before):
-            return True
-        return not target.table.partition_keys and self._lister.is_timed(target.table.data_location)
+    def _due_anyhow(
+        self, target: Target, batch: Sequence[str], before: Mapping[str, FileFacts]
+    ) -> set[str]:
+        """Return which of ``batch`` are listed whatever the folders above them show."""
+        table, plan = target.table, target.plan
+        of_folder = not table.partition_keys and self._lister.is_timed(table.data_location)
+        if plan is None or of_folder:
+            return set(batch)
+        return set(plan.due(target.name, batch, before))
 
     def _due(
         self, target: Target, batch: Sequence[str], *, before: Mapping[str, FileFacts]
     ) -> list[str]:
         """Return which of ``batch`` are to be listed; count those that were so before a LIST."""
-        due = {one for one in batch if self._is_due(target, one, before)}
+        due = self._due_anyhow(target, batch, before)
         self._report.requests_predicted += len(due)
         unseen = []
         for one in batch:

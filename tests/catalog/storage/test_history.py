@@ -106,9 +106,9 @@ def test_replacements_tell_what_each_transaction_did_newest_first(tmp_path: Path
         write(store, orders(1), (value(GROUPS[0], 2),), (prefix_tombstone(GROUPS[0], 3),))
         write(store, (value(GROUPS[0], 4),), (value(GROUPS[1], 5),))
         with closing(HistoryReader(tmp_path / FILE_NAME)) as reader:
-            found = reader.replacements(0, GROUPS[0], count=100)
-            newest = reader.replacements(0, GROUPS[0], count=1)
-            cut = reader.replacements(0, GROUPS[0], count=2)
+            found = list(reader.replacements(0, GROUPS[0], count=100))
+            newest = list(reader.replacements(0, GROUPS[0], count=1))
+            cut = list(reader.replacements(0, GROUPS[0], count=2))
     table, block = orders(1)
     second, fourth = value(GROUPS[0], 2), value(GROUPS[0], 4)
     assert [(one.version, one.key, one.before, one.after) for one in found] == [
@@ -155,7 +155,7 @@ def test_large_drop_is_not_kept_and_marked(tmp_path: Path) -> None:
             read_at(tmp_path, 1)
         assert read_at(tmp_path, 2) == {}
         with closing(HistoryReader(tmp_path / FILE_NAME)) as reader:
-            found = reader.replacements(0, GROUPS[0], count=100)
+            found = list(reader.replacements(0, GROUPS[0], count=100))
     assert [(one.version, one.lost) for one in found] == [(3, False), (3, False), (2, True)]
 
 

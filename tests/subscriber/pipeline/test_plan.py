@@ -31,7 +31,7 @@ def known(*names: str, folder_ms: int = 7) -> dict[str, FileFacts]:
 
 def due(plan: Plan, *names: str, folder_ms: int = 7) -> list[str]:
     before = known("a", "b", "c", "d", folder_ms=folder_ms)
-    return [name for name in names if plan.is_due(TABLE, name, before)]
+    return list(plan.due(TABLE, names, before))
 
 
 def plan(**swept: object) -> Plan:
