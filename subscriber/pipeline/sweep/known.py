@@ -1,13 +1,16 @@
 """Known: what catalogd knows of the files of tables, and the sending of what a sweep has found."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, fields
 from operator import itemgetter
+from threading import Lock
 from typing import Any, Final, TypeVar
 
-from ....topics.errors import HistoryGone, NotReady
+from ....topics.errors import HistoryGone, NotReady, UsageError
 from ....topics.keys.credential import Credential
 from ....topics.keys.folder import DRIVER, find_credential
 from ....topics.link import Link
@@ -32,26 +35,29 @@ from .plan import ALL, Plan, SweptTable, note_history
 LOADED, UNLOADED, CREATED = "loaded", "unloaded", "created"  # changes in catalogd's log
 UNSEEN: Final = (LOADED, "dropped")  # by files that are there
 LOAD: Final = "load"  # a source of them: catalogd itself
-NEWEST_MAX: Final = 20  # changes of a table that are read at first: the last one is wanted
-ALL_MAX: Final = 1000  # and then: catalogd returns no more
+NEWEST_MAX: Final = (2, 20, 1000)  # changes that are read to find the last; catalogd has no more
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS: Final = tuple(one.name for one in fields(FileFacts))
 FACTS_MAX: Final = 1000  # in one message
+PAGES_AHEAD: Final = 3  # of facts, 1 MB each, that are read before they are wanted
 
 M = TypeVar("M")
+T = TypeVar("T")
 
 
 class Catalogd:
     """Requests to the catalogd behind the first hub that answers; after silence to where it is now.
 
-    It connects with its first request. For one thread; ``close`` it.
+    It connects with its first request. Threads may share it, and wait for each other; ``close`` it.
     """
 
     def __init__(self, hubs: Sequence[Address], credential: Credential) -> None:
         self._hubs = hubs
         self._credential = credential
+        self._lock = Lock()
         self._connection = ExitStack()
         self._conversation: Conversation | None = None  # None: not connected
+        self._is_closed = False
 
     def ask(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
         """As ``Conversation.ask``; raises LinkError too if no hub or no catalogd answers."""
@@ -61,13 +67,20 @@ class Catalogd:
         """As ``Conversation.inspect``; raises as ``ask``."""
         return self._answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
 
-    def close(self) -> None:
-        """Disconnect; the next request connects again."""
-        self._conversation = None
-        self._connection.close()
+    def connect(self) -> None:
+        """Connect before the first request; raises as ``greet``."""
+        with self._lock:
+            self._connected()
 
-    def connect(self) -> Conversation:
-        """Return the connection, which is made if there is none; raises as ``greet``."""
+    def close(self) -> None:
+        """Disconnect; later requests end in UsageError."""
+        with self._lock:
+            self._is_closed = True
+            self._disconnect()
+
+    def _connected(self) -> Conversation:
+        if self._is_closed:
+            raise UsageError("the connection to catalogd is closed: make another one")
         if self._conversation is not None:
             return self._conversation
         with ExitStack() as connecting:
@@ -80,12 +93,17 @@ class Catalogd:
         self._conversation = found
         return found
 
+    def _disconnect(self) -> None:
+        self._conversation = None
+        self._connection.close()
+
     def _answer(self, call: Callable[[Conversation], M]) -> M:
-        try:
-            return call(self.connect())
-        except NotReady:
-            self.close()
-            raise
+        with self._lock:
+            try:
+                return call(self._connected())
+            except NotReady:
+                self._disconnect()
+                raise
 
 
 @dataclass(slots=True)
@@ -113,27 +131,31 @@ class _Noticed:
 class Known:
     """A conversation with catalogd about files. Requests are repeated while it is away."""
 
-    def __init__(self, catalogd: Catalogd) -> None:
+    def __init__(self, catalogd: Catalogd, reads: Executor) -> None:
+        """``reads``: one thread, which reads ahead."""
         self._catalogd = catalogd
+        self._reads = reads
         self._noticed: dict[str, _Noticed] = {}  # by table
         self.was_repeated = False  # whether what was sent last may have been kept before
 
-    def facts(self, table: str, *, behind: str | None = None) -> Iterator[tuple[int, FileFacts]]:
+    def facts(
+        self, table: str, *, behind: str | None = None, ahead: int = 0
+    ) -> Iterator[tuple[int, FileFacts]]:
         """Yield what is known of the files of ``table``, by partition, each with its revision.
 
-        ``behind``: the partition behind which it begins; None: with the first.
+        ``behind``: the partition behind which it begins; None: with the first. ``ahead``: how many
+        pages of it are read before they are wanted.
 
         Raises:
             LinkError: catalogd does not answer.
         """
-        for page in file_pages(self._catalogd, table, behind=behind):
+        pages = file_pages(self._catalogd, table, behind=behind)
+        for page in _read_ahead(pages, self._reads, count=ahead) if ahead else pages:
             revision = page.columns.index("revision")
             facts: Any = itemgetter(*map(page.columns.index, FACTS))
             for row in page.rows:
-                yield (
-                    int(row[revision] or 0),
-                    FileFacts(**dict(zip(FACTS, facts(row), strict=True))),
-                )
+                one = FileFacts(**dict(zip(FACTS, facts(row), strict=True)))
+                yield int(row[revision] or 0), one
 
     def next_line(self) -> tuple[int, int]:
         """Return the numbers of the first line of the log of changes, and of the next one."""
@@ -191,7 +213,7 @@ class Known:
         ``loads``: count what catalogd has loaded, too: what is newer was not there then.
         """
         noticed = self._noticed.setdefault(table, _Noticed())
-        for count in (NEWEST_MAX, ALL_MAX):
+        for count in NEWEST_MAX:
             rows = self._history(table, after=noticed.version, count=count)
             others = [row for row in rows if row["version"] not in noticed.own]
             changes = [row for row in others if row["change"] not in LOADS]
@@ -266,9 +288,12 @@ class Known:
 class KnownInOrder:
     """What is known of the files of one table, read along with its sorted partitions."""
 
-    def __init__(self, known: Known, table: str, *, behind: str | None = None) -> None:
-        """``behind``: the partition behind which it begins; None: with the first."""
+    def __init__(
+        self, known: Known, table: str, *, behind: str | None = None, pages_ahead: int = 0
+    ) -> None:
+        """``behind``, ``pages_ahead``: as of ``Known.facts``."""
         self._known, self._table = known, table
+        self._pages_ahead = pages_ahead
         self._rows: Iterator[tuple[int, FileFacts]]  # behind those that were returned
         self._ahead: tuple[int, FileFacts] | None  # the first of them
         self._behind = behind  # where the range begins
@@ -297,7 +322,7 @@ class KnownInOrder:
         self._read()
 
     def _read(self) -> None:
-        self._rows = self._known.facts(self._table, behind=self._next)
+        self._rows = self._known.facts(self._table, behind=self._next, ahead=self._pages_ahead)
         self._ahead = next(self._rows, None)
         if self._ahead is not None:
             self.revision = self._ahead[0]
@@ -315,7 +340,19 @@ def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterato
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
     with closing(Catalogd(hubs, credential)) as catalogd:
         catalogd.connect()  # what is wrong is known at once
-        yield Known(catalogd)
+        reads = ThreadPoolExecutor(1, thread_name_prefix="topicast-facts")
+        try:
+            yield Known(catalogd, reads)
+        finally:
+            reads.shutdown(wait=False, cancel_futures=True)
+
+
+def _read_ahead(pages: Iterator[T], reads: Executor, *, count: int) -> Iterator[T]:
+    """Yield ``pages``; ``reads``, one thread, has the next ``count`` of them meanwhile."""
+    waiting = deque(reads.submit(next, pages, None) for _ in range(count))
+    while (page := waiting.popleft().result()) is not None:
+        waiting.append(reads.submit(next, pages, None))
+        yield page
 
 
 def _records(table: Inspected) -> list[dict[str, Any]]:

@@ -50,9 +50,7 @@ class Entry(NamedTuple):
     @property
     def hidden(self) -> bool:
         """Whether Spark reads nothing of it."""
-        name = self.name
-        is_partition = name.startswith("_") and "=" in name
-        return name.endswith("._COPYING_") or (name[:1] in ("_", ".") and not is_partition)
+        return is_hidden(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +238,10 @@ class Lister:
         ]
 
     def _modified_ms(self, folder: str) -> int:
-        path = self._path(folder)
         try:
             if local := self._local(folder):
                 return _modified_ms(Path(local).stat())
+            path = self._path(folder)
             system = path.getFileSystem(self._conf)
             if system.getScheme() not in TIMED:
                 return 0
@@ -259,6 +257,12 @@ class Lister:
             self._next_at = at + requests * self._pause_s
         if at > now:
             time.sleep(at - now)
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether Spark reads nothing of a file or folder of this name."""
+    is_partition = name.startswith("_") and "=" in name
+    return name.endswith("._COPYING_") or (name[:1] in ("_", ".") and not is_partition)
 
 
 def _store(folder: str) -> str:

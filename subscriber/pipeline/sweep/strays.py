@@ -6,7 +6,7 @@ from typing import Final
 from ....topics.errors import UsageError
 from ....topics.objects.names import partition_keys, partition_name, partition_values
 from ....topics.objects.tables import Column
-from .listing import Entry, Folder, Lister
+from .listing import Entry, Folder, Lister, is_hidden
 
 WHOLE_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint")
 
@@ -100,5 +100,6 @@ def _below(
     for (_, name), folder in zip(batch, listed, strict=True):
         above = f"{name}/" if name else ""
         for one in folder.entries:
-            if not one.hidden:
-                yield one, above + one.name if "=" in one.name else ""
+            last = one.name
+            if not is_hidden(last):
+                yield one, above + last if "=" in last else ""

@@ -26,7 +26,7 @@ from ..twin.jvm import answered
 from ..twin.plan import FOLDER as RUN_FOLDER
 from ..twin.plan import SOURCE
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
-from .known import Known, KnownInOrder
+from .known import PAGES_AHEAD, Known, KnownInOrder
 from .listing import MISSING, Folder, Lister
 from .plan import AGAIN_MS, Plan
 from .report import FilesReport
@@ -256,6 +256,7 @@ class Sweeper:
 
     def _table(self, target: Target) -> Iterator[None]:
         name, table = target.name, target.table
+        known = KnownInOrder(self._known, name, pages_ahead=PAGES_AHEAD)
         partitions = self._names(name, table)
         self._count_planned(table, partitions)
         for _ in self._strays(target, partitions):
@@ -263,7 +264,7 @@ class Sweeper:
             yield
         if not self._lister.is_timed(table.data_location):
             target.seen.by_partition.clear()
-        known, at, last = KnownInOrder(self._known, name), 0, False
+        at, last = 0, False
         while not last:
             batch, listed = self._batch(target, partitions, at, known=known)
             at, last = at + batch.size, batch.until is None
