@@ -32,7 +32,7 @@ from topicast.subscriber.pipeline.sweep.known import known_at
 def known_facts(address, table):
     "How many partitions an interrupted run has got to, and what is known of all."
     with known_at(address) as known:
-        facts = [one for _, one in known.facts(table)]
+        facts = [one for _, page in known.facts(table) for one in page]
         state = known.swept().get(table)
         reached = [one.partition for one in facts if state and one.partition <= state.open_until]
         return len(reached), [(one.partition, one.fingerprint, one.files) for one in facts]

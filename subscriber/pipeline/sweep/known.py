@@ -1,12 +1,13 @@
 """Known: what catalogd knows of the files of tables, and the sending of what a sweep has found."""
 
 import os
+from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, fields
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -140,22 +141,17 @@ class Known:
 
     def facts(
         self, table: str, *, behind: str | None = None, ahead: int = 0
-    ) -> Iterator[tuple[int, FileFacts]]:
-        """Yield what is known of the files of ``table``, by partition, each with its revision.
+    ) -> Iterator[tuple[int, list[FileFacts]]]:
+        """Yield pages of what is known of the files of ``table``, by partition, and its revision.
 
         ``behind``: the partition behind which it begins; None: with the first. ``ahead``: how many
-        pages of it are read before they are wanted.
+        pages are read before they are wanted.
 
         Raises:
             LinkError: catalogd does not answer.
         """
-        pages = file_pages(self._catalogd, table, behind=behind)
-        for page in _read_ahead(pages, self._reads, count=ahead) if ahead else pages:
-            revision = page.columns.index("revision")
-            facts: Any = itemgetter(*map(page.columns.index, FACTS))
-            for row in page.rows:
-                one = FileFacts(**dict(zip(FACTS, facts(row), strict=True)))
-                yield int(row[revision] or 0), one
+        pages = map(_facts_of, file_pages(self._catalogd, table, behind=behind))
+        return _read_ahead(pages, self._reads, count=ahead) if ahead else pages
 
     def next_line(self) -> tuple[int, int]:
         """Return the numbers of the first line of the log of changes, and of the next one."""
@@ -294,8 +290,9 @@ class KnownInOrder:
         """``behind``, ``pages_ahead``: as of ``Known.facts``."""
         self._known, self._table = known, table
         self._pages_ahead = pages_ahead
-        self._rows: Iterator[tuple[int, FileFacts]]  # behind those that were returned
-        self._ahead: tuple[int, FileFacts] | None  # the first of them
+        self._pages: Iterator[tuple[int, list[FileFacts]]]
+        self._page: list[FileFacts]  # the one that is being read
+        self._at = 0  # how many of it were returned
         self._behind = behind  # where the range begins
         self._next = behind  # up to where it is read
         self.revision = 0
@@ -309,11 +306,16 @@ class KnownInOrder:
     def up_to(self, last: str | None) -> dict[str, FileFacts]:
         """Return the next facts of the range, those up to ``last``; None: up to the table's end."""
         self._next = last
-        found = {}
-        while self._ahead is not None and (last is None or self._ahead[1].partition <= last):
-            one = self._ahead[1]
-            found[one.partition] = one
-            self._ahead = next(self._rows, None)
+        found: dict[str, FileFacts] = {}
+        while self._page:
+            size = len(self._page)
+            end = size if last is None else bisect(self._page, last, key=attrgetter("partition"))
+            found |= {one.partition: one for one in self._page[self._at : end]}
+            self._at = end
+            if end < size:
+                break
+            _, self._page = next(self._pages, (0, []))
+            self._at = 0
         return found
 
     def go_back(self, revision: int) -> None:
@@ -322,10 +324,11 @@ class KnownInOrder:
         self._read()
 
     def _read(self) -> None:
-        self._rows = self._known.facts(self._table, behind=self._next, ahead=self._pages_ahead)
-        self._ahead = next(self._rows, None)
-        if self._ahead is not None:
-            self.revision = self._ahead[0]
+        """Read on behind what is read; as of which revision, the first page says."""
+        self._pages = self._known.facts(self._table, behind=self._next, ahead=self._pages_ahead)
+        revision, self._page = next(self._pages, (0, []))
+        self._at = 0
+        self.revision = revision or self.revision
 
 
 @contextmanager
@@ -353,6 +356,13 @@ def _read_ahead(pages: Iterator[T], reads: Executor, *, count: int) -> Iterator[
     while (page := waiting.popleft().result()) is not None:
         waiting.append(reads.submit(next, pages, None))
         yield page
+
+
+def _facts_of(page: Inspected) -> tuple[int, list[FileFacts]]:
+    """Return the facts of a page of at least one, and their revision."""
+    cells: Any = itemgetter(*map(page.columns.index, FACTS))
+    found = [FileFacts(**dict(zip(FACTS, cells(row), strict=True))) for row in page.rows]
+    return int(page.rows[0][page.columns.index("revision")] or 0), found
 
 
 def _records(table: Inspected) -> list[dict[str, Any]]:

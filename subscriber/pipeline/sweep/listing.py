@@ -77,9 +77,10 @@ class Lister:
         self._string_of: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._conf: Any = context.hadoopConfiguration()
         self._gateway: Any = spark.sparkContext._gateway
+        self._threads_max = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="topicast-list")
         self._pause_s = 1.0 / requests_per_s if requests_per_s else 0.0
-        self._batch_max = BATCH_MAX if not self._pause_s else 1
+        self._batch_max = 1 if self._pause_s else BATCH_MAX
         self._lock = threading.Lock()
         self._next_at = 0.0  # when the next request may leave
         self._systems: dict[str, tuple[str, str]] = {}  # scheme and class, as _store names them
@@ -90,7 +91,8 @@ class Lister:
 
     def entries(self, folders: Sequence[str]) -> list[Folder]:
         """Return what is in each of ``folders``, in their order."""
-        size = self._batch_max
+        each = -(-len(folders) // self._threads_max)
+        size = max(1, min(each, self._batch_max))
         batches = [folders[at : at + size] for at in range(0, len(folders), size)]
         return [one for found in self._threads.map(self._list, batches) for one in found]
 
