@@ -239,7 +239,7 @@ watching.start()
 
 
 LOSSY = """
-from topicast.subscriber.pipeline.sweep.known import Catalogd
+from topicast.subscriber.client.conversation import Conversation
 from topicast.topics.errors import NotReady
 from topicast.topics.wire.messages import Swept
 
@@ -248,21 +248,20 @@ def lossy(asked, lost):
         answer = asked(self, make, kind, timeout_s=timeout_s)
         if kind is Swept and not lost:
             lost.append(answer)
-            self.close()
             raise NotReady("the answer was lost")
         return answer
     return ask
 
-asked = Catalogd.ask
+asked = Conversation.ask
 """
 
 
 def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> None:
     stock = location(sweeper, "stock")
     put_by_hand(location(sweeper, "sales") / "ds=1", stock, "lossy.parquet")
-    sweeper.do(LOSSY + "Catalogd.ask = lossy(asked, lost := [])")
+    sweeper.do(LOSSY + "Conversation.ask = lossy(asked, lost := [])")
     assert changed(sweeper, pattern=f"{DB}.stock") == [f"{DB}.stock"]
-    assert sweeper.do("Catalogd.ask = asked\n[one.kept for one in lost]") == [True]
+    assert sweeper.do("Conversation.ask = asked\n[one.kept for one in lost]") == [True]
     assert changed(sweeper, pattern=f"{DB}.stock") == []
 
 
@@ -272,9 +271,9 @@ def test_changes_behind_one_whose_answer_was_lost_are_named_too(sweeper: Applica
     sales = location(sweeper, "sales")
     for day in ("ds=1", "ds=2"):
         put_by_hand(sales / "ds=1", sales / day, "lossy.parquet")
-    sweeper.do(LOSSY + "Catalogd.ask = lossy(asked, lost := [])")
+    sweeper.do(LOSSY + "Conversation.ask = lossy(asked, lost := [])")
     found = changed(sweeper, pattern=f"{DB}.sales", max_requests_per_second=1)
-    assert sweeper.do("Catalogd.ask = asked\n[one.kept for one in lost]") == [True]
+    assert sweeper.do("Conversation.ask = asked\n[one.kept for one in lost]") == [True]
     assert found == [f"{DB}.sales/ds=1", f"{DB}.sales/ds=2"]
 
 
