@@ -372,8 +372,7 @@ class Fetcher:
             return ()
         if refused.code == Refusal.LARGE and not pull.in_pieces:
             pull.in_pieces = True
-            self._requests.back_off(refused.request, until=now)
-            return self.due(now)
+            return self._reopen(refused.request, now=now)
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
@@ -441,10 +440,16 @@ class Fetcher:
         return request
 
     def _continue(self, part: Pulled, *, now: float) -> Effects:
-        """Ask for the next page, under an id of its own: this one's parts may still come twice."""
-        pull = self._requests.close(part.request)
+        """Ask for the next page."""
+        pull = self._requests.get(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
+        return self._reopen(part.request, now=now)
+
+    def _reopen(self, request: int, *, now: float) -> Effects:
+        """Send the pull under another id: what answers a repetition of this one may still come."""
+        pull = self._requests.close(request)
+        assert pull is not None
         self._running[pull.wanted] = self._requests.open(pull, now=now)
         return self.due(now)
 

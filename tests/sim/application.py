@@ -17,6 +17,7 @@ from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
 from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
 from topicast.topics.topic import FULL, MINIMAL, table_topic
+from topicast.topics.wire.refusal import Refusal
 
 PATIENCE_S = 3.0
 
@@ -133,7 +134,7 @@ class Application:
         if sight is not True or self.sight is not True:
             self._unseen(asked, outcome, sight)
             return True
-        if isinstance(outcome, NotVisible):
+        if isinstance(outcome, NotVisible) or Refusal.LARGE in str(outcome):
             raise Violation(f"{asked}: {outcome}")
         if not isinstance(outcome, Done | NoSuchObject):
             self.counts["reads that failed"] += 1

@@ -328,10 +328,14 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -
     assert small.outcome is large.outcome is not None
 
 
+def refusal_as_large(pull: Pull) -> Refused:
+    """Return how catalogd refuses ``pull`` for a value of too many bytes."""
+    return Refused(request=pull.request, code="LARGE", message="in pieces", retry_ms=0)
+
+
 def refused_as_large(machine: Fetcher, pull: Pull) -> Pull:
-    """Refuse ``pull`` as catalogd does for a value of too many bytes; return what is sent then."""
-    refused = Refused(request=pull.request, code="LARGE", message="in pieces", retry_ms=0)
-    (again,) = sent(machine.on_refused(refused, now=0.0))
+    """Refuse ``pull``; return what is sent then."""
+    (again,) = sent(machine.on_refused(refusal_as_large(pull), now=0.0))
     machine.check()
     return again
 
@@ -352,8 +356,8 @@ def test_large_value_is_put_together_from_its_pieces(service: Published) -> None
     machine, pull = begun(waiting)
     assert not pull.in_pieces, "a catalogd of an older release knows no such selector"
     again = refused_as_large(machine, pull)
-    assert again == replace(pull, selector=SELECT_TABLE | IN_PIECES)
-    first, second, third = pieces(service.pulled(pull), bytes(PIECE), bytes(PIECE), bytes(FIVE))
+    assert again == replace(pull, request=again.request, selector=SELECT_TABLE | IN_PIECES)
+    first, second, third = pieces(service.pulled(again), bytes(PIECE), bytes(PIECE), bytes(FIVE))
     assert machine.part(first, now=0.0)[0] is None
     machine.part(first, now=0.0)  # it begins anew
     for part in (second, third):
@@ -362,11 +366,24 @@ def test_large_value_is_put_together_from_its_pieces(service: Published) -> None
     assert (entry.size, entry.value) == (VALUE_BYTES_MAX + 5, bytes(VALUE_BYTES_MAX + 5))
 
 
+def test_refusal_of_a_repetition_does_not_end_the_pull_that_takes_pieces(
+    service: Published,
+) -> None:
+    """P-PULL-18: catalogd loads the table for longer than a reader waits, then refuses both."""
+    waiting = fetch()
+    machine, pull = begun(waiting)
+    assert sent(machine.due(RETRY_S)) == [pull]
+    again = refused_as_large(machine, pull)
+    assert machine.on_refused(refusal_as_large(pull), now=RETRY_S) == ()
+    answer(machine, again, service.pulled(again))
+    assert isinstance(waiting.outcome, TableSnapshot)
+
+
 def test_pull_that_begins_anew_still_takes_pieces(service: Published) -> None:
     machine, pull = begun(fetch())
     reply = service.pulled(pull)
-    refused_as_large(machine, pull)
-    machine.again(reply, now=0.0)
+    refused = refused_as_large(machine, pull)
+    machine.again(replace(reply, request=refused.request), now=0.0)
     assert [one.in_pieces for one in sent(machine.due(1.0))] == [True]
 
 
@@ -435,11 +452,10 @@ def test_pieces_count_against_what_a_caller_wants(service: Published) -> None:
 def test_catalogd_that_refuses_pieces_too_is_an_error(service: Published) -> None:
     waiting = fetch()
     machine, pull = begun(waiting)
-    refused_as_large(machine, pull)
-    again = Refused(request=pull.request, code="LARGE", message="too large", retry_ms=0)
-    machine.on_refused(again, now=0.0)
+    again = refused_as_large(machine, pull)
+    machine.on_refused(refusal_as_large(again), now=0.0)
     assert isinstance(waiting.outcome, LinkError)
-    assert "too large" in str(waiting.outcome)
+    assert "LARGE" in str(waiting.outcome)
 
 
 def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Published) -> None:
