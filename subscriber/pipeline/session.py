@@ -1,7 +1,9 @@
 """Session: the Spark session of a pipeline that a command starts, attached as drivers are."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Final
@@ -54,8 +56,12 @@ def open_session(
         builder = builder.master(master)
     if packages:
         builder = builder.config("spark.jars.packages", packages)
-    spark = builder.getOrCreate()
+    received: list[int] = []
+    with _held_back(received):
+        spark = builder.getOrCreate()
     try:
+        for number in received:
+            signal.raise_signal(number)
         if metastore:
             _check_metastore(spark)
         handle = attach(spark, statestores)
@@ -65,6 +71,29 @@ def open_session(
             handle.detach()
     finally:
         spark.stop()
+
+
+@contextmanager
+def _held_back(received: list[int]) -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM in ``received`` until the block has ended.
+
+    An interrupted start of PySpark deletes the file that its JVM is about to write: the JVM meets
+    an error, does not see that Python has ended, and stays for good.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread alone
+        return
+
+    def keep(number: int, _frame: object) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is keep:  # PySpark has a handler of its own by now
+                signal.signal(number, handler)
 
 
 def choose_python(environ: MutableMapping[str, str], *, master: str | None) -> None:

@@ -15,6 +15,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.demo import PORTS
 from topicast.cli.quickstart.ports import LOOPBACK
 from topicast.tests.integration.marked import END_S, marked
+from topicast.tests.spark.applications import quick_environment
 from topicast.tests.waiting import until
 
 QUICKSTART: Final = [sys.executable, "-m", "topicast.cli.main", "quickstart"]
@@ -72,6 +73,26 @@ def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> No
         assert running.process.wait(END_S) == 130
         assert running.living() == []
     assert "every process has ended" in running.printed()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["topicast.cli.quickstart.apps.writer", "."], 0),
+        (["topicast.cli.main", "pipeline", "audit", "--statestores=tcp://127.0.0.1:1"], 130),
+    ],
+    ids=["writer", "pipeline"],
+)
+def test_application_that_is_ended_while_its_jvm_starts_leaves_none(
+    tmp_path: Path, words: list[str], code: int
+) -> None:
+    command = [sys.executable, "-m", *words]
+    environment = {**os.environ, **quick_environment()}
+    with marked(command, tmp_path / "output", cwd=tmp_path, environment=environment) as running:
+        until(lambda: any("/bin/java -cp" in one for one in running.living()), what="the JVM")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(END_S) == code, running.printed()
+        until(lambda: running.living() == [], timeout_s=END_S, what="the end of the JVM")
 
 
 @pytest.mark.parametrize(

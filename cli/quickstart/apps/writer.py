@@ -8,6 +8,7 @@ import json
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
 
@@ -21,22 +22,35 @@ from . import orders_job
 
 
 def main(folder: Path) -> None:
-    """Start Spark, wait for the metastore's address, then run each step that is read."""
+    """Start Spark, wait for the metastore's address, then run each step that is read.
+
+    Spark starts in a thread of its own, which SIGTERM does not interrupt: a JVM whose start is
+    interrupted stays for good, as PySpark deletes the file that it is about to write.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    context = SparkContext(conf=SparkConf().setAll(list(spark_settings(folder).items())))
-    try:
-        uri = sys.stdin.readline().strip()
-        context._jsc.hadoopConfiguration().set("hive.metastore.uris", uri)
-        spark = SparkSession(context)
-        spark.sql(CLEAN_UP)
-        _say(ready=True)
-        for line in takewhile(lambda text: text.strip() != JOB, sys.stdin):
-            number = int(line)
-            spark.sql(STEPS[number].statement)
-            _say(step=number, committed_us=time.time_ns() // 1000)
-        orders_job.main(PLAIN, sys.stdin)
-    finally:
-        context.stop()
+    with ThreadPoolExecutor(1) as background:
+        starting = background.submit(_start_spark, folder)
+        try:
+            _write(starting.result())
+        finally:
+            starting.result().stop()
+
+
+def _start_spark(folder: Path) -> SparkContext:
+    return SparkContext(conf=SparkConf().setAll(list(spark_settings(folder).items())))
+
+
+def _write(context: SparkContext) -> None:
+    uri = sys.stdin.readline().strip()
+    context._jsc.hadoopConfiguration().set("hive.metastore.uris", uri)
+    spark = SparkSession(context)
+    spark.sql(CLEAN_UP)
+    _say(ready=True)
+    for line in takewhile(lambda text: text.strip() != JOB, sys.stdin):
+        number = int(line)
+        spark.sql(STEPS[number].statement)
+        _say(step=number, committed_us=time.time_ns() // 1000)
+    orders_job.main(PLAIN, sys.stdin)
 
 
 def _say(**fact: object) -> None:
