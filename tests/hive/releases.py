@@ -226,6 +226,11 @@ class ReleasedMetastore:
 
 RealMetastore = EmbeddedMetastore | ReleasedMetastore
 
+# Hive 2.3 drops a table's partitions by the names that it lists, until it lists none. A rename at
+# the same time can leave one whose name it does not find: it tries for ten minutes, with locks.
+CALL_TIMEOUT: Final = "hive.metastore.client.socket.timeout"
+CALL_S_MAX: Final = "20s"
+
 
 def home() -> Path | None:
     """Return the folder of the release that the environment names; None: it is 2.3."""
@@ -239,5 +244,7 @@ def real_metastore(
     """Return a metastore of the release that is tested, to be started by ``with``."""
     found = home()
     if found is None:
-        return EmbeddedMetastore(folder, port=port, durable=durable, events=events)
+        return EmbeddedMetastore(
+            folder, port=port, durable=durable, events=events, settings={CALL_TIMEOUT: CALL_S_MAX}
+        )
     return ReleasedMetastore(found, folder, port=port, events=events)

@@ -9,11 +9,13 @@ from typing import Any, Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.operator import Operator
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
 
 INSERTED: Final = [[1, "a"], [2, "a"]]
 OVERWRITTEN: Final = [[2, "a"]]
@@ -32,6 +34,12 @@ class Scene(Pair):
         """Make tables that the reader holds."""
         self.create(db, tables)
         self.is_settled(db, dict.fromkeys(tables, BEFORE))
+
+    def intents(self) -> object:
+        """Return how many writes catalogd knows to have begun, and not of their end."""
+        hubs = parse_addresses(self.daemons.hub_address)
+        with Operator(hubs, timeout_s=WAIT_S) as visit:
+            return dict(visit.catalog("status").rows)["intents"]
 
     def insert(self, table: str, *, by: str = "spark") -> None:
         self.writer.do(f"_ = {by}.sql(\"INSERT INTO {table} VALUES (2, 'a')\")")
@@ -98,6 +106,7 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
     midway.tell(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
     for folder in folders:
         until(lambda of=folder: not [*of.glob("ds=a/part-*")], timeout_s=WAIT_S, what=str(folder))  # type: ignore[misc]  # of this turn
+    until(lambda: scene.intents() == len(folders), timeout_s=WAIT_S, what="their intents")
     midway.kill()
     unsaid.do("handle.detach()")
     unsaid.do(DIES)
