@@ -25,8 +25,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
-# Each group of files shares two drivers; a file is of the first group that it begins with.
-SPARK = ("tests/spark/test_refresh", "tests/spark/")
+SPARK = "tests/spark/"
+SPARK_GROUPS = {  # of its files, by how their names begin; each group shares two drivers
+    "refreshes": ("test_refresh",),
+    "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pipeline"),
+    "others": ("test_",),
+}
+OWN_DRIVERS = (f"{SPARK}test_key_content.py", f"{SPARK}test_run.py")  # are in no group
 NAMED = (
     "tests/lakes",
     "tests/kerberos",
@@ -106,7 +111,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[object]:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Deal out whole files, in the order of the collection; those of Spark as its two groups."""
+    """Deal out whole files, in the order of the collection; those of Spark as its groups."""
     from xdist.scheduler import LoadScopeScheduling
 
     if config.getoption("dist") != "load":  # another way was asked for
@@ -115,7 +120,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return next((group for group in SPARK if file.startswith(group)), file)
+            if not file.startswith(SPARK) or file in OWN_DRIVERS:
+                return file
+            name = file.removeprefix(SPARK)
+            return next(group for group, names in SPARK_GROUPS.items() if name.startswith(names))
 
     config.option.loadscopereorder = False
     return Files(config, log)

@@ -29,6 +29,7 @@ from topicast.tests.cli.homes import ROOT, Home
 from topicast.tests.cli.processes import command, statestored, topicast
 from topicast.tests.hive.releases import RealMetastore, real_metastore
 from topicast.tests.keys import user_keys
+from topicast.tests.spark.applications import quick_environment
 
 END_S_MAX = 200  # Spark may start beside other Sparks
 CLOSED = "127.0.0.1:1"
@@ -371,6 +372,7 @@ def spark(served: Served, application: Path, *settings: str, **environment: str)
         f"--statestores={served.statestores}",
         *("--", sys.executable, application),
         PYSPARK_SUBMIT_ARGS=f"--master local[1] --conf spark.ui.enabled=false {conf} pyspark-shell",
+        **quick_environment(),
         **environment,
     )
 
