@@ -41,7 +41,7 @@ test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a p
 	@$(BIN)/python -m pytest --numprocesses=5 $(ARGS)
 
 unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore, no Spark and no process; sets up without PySpark
-	@$(BIN)/python -m pytest --unit --numprocesses=2 $(ARGS)
+	@$(BIN)/python -m pytest --unit --numprocesses=4 $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge
 

@@ -57,8 +57,10 @@ REAL_FIXTURES = {"hive", "real_place", "home"}  # fixtures that start processes
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("units", settings.get_profile("shared"), max_examples=25)
-settings.load_profile("shared")
+for profile, usual in (("suite", 50), ("units", 25)):  # make nightly tries 1,000
+    examples = int(os.environ.get("EXAMPLES", usual))
+    settings.register_profile(profile, settings.get_profile("shared"), max_examples=examples)
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,6 +1,6 @@
 """Nightly: what takes too long for make test, one step after the other, and the record of it.
 
-    cells · a soak · 10,000 seeds · variants · formats · Kerberos · hosts · strangers · kills · …
+    cells · a soak · 10,000 seeds · examples · variants · formats · Kerberos · hosts · strangers · kills · …
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
 A step that fails does not stop the others. KEEP=1 writes what the steps came to into
@@ -31,6 +31,7 @@ STEPS: Final[Mapping[str, tuple[str, dict[str, str]]]] = {  # the command, and i
     "cells": ("make test ARGS=tests/spark", {"CELLS": "all"}),
     "soak": ("make soak", {"SOAK_S": "60"}),
     "sim": ("make sim", {}),
+    "examples": ("make unit", {"EXAMPLES": "1000"}),
     "variants": ("make test ARGS=--nightly", {}),  # all tests that are marked as nightly
     "sessions": (
         "make test ARGS='tests/spark/test_refresh.py --nightly -k come_and_go_for_long'",

@@ -27,7 +27,7 @@ from topicast.topics.keys.clients import ClientRole
 from topicast.topics.keys.folder import OPERATOR, default_folder
 from topicast.topics.link import new_pair
 
-STRANGERS_S: Final = float(os.environ.get("STRANGERS_S", "4"))
+STRANGERS_S: Final = float(os.environ.get("STRANGERS_S", "2"))
 GROWTH_BYTES_MAX: Final = 64 << 20
 LOG_LINES_MAX: Final = 8  # of a daemon, however long strangers come
 LOG_BYTES_MAX: Final = 4096

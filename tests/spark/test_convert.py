@@ -337,6 +337,7 @@ def test_what_cannot_be_a_pair_is_refused_and_changes_nothing(
     assert "twin" not in tables
 
 
+@pytest.mark.nightly  # the quickstart's chapter runs the same commands in make test
 def test_worked_example_of_the_documentation_does_what_it_says(
     drivers: Drivers, hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:

@@ -377,6 +377,7 @@ def spark(served: Served, application: Path, *settings: str, **environment: str)
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.real
 @pytest.mark.timeout(240)
 def test_driver_that_writes_to_another_metastore(served: Served, application: Path) -> None:

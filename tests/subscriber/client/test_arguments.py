@@ -97,9 +97,7 @@ PUBLIC = sorted(
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_nonsense_is_refused_and_a_table_is_answered(
     catalog: Subscriber, name: str, data: st.DataObject
@@ -119,7 +117,6 @@ def test_nonsense_is_refused_and_a_table_is_answered(
     serves(catalog)
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_nonsense_for_a_new_subscriber_is_refused(data: st.DataObject) -> None:
     with suppress(ConfigError):

@@ -176,6 +176,7 @@ def test_conditions_on_names_leave_the_rest_unread(shop: Served) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_large_tables_are_cut_for_several_tasks(tmp_path: Path) -> None:
     noise = random.Random(1)
     wide = {f"ds=w{day:04}": {"noise": noise.randbytes(8000).hex()} for day in range(1500)}

@@ -119,8 +119,8 @@ def test_an_empty_value_stays_empty_and_is_named_as_hive_names_it():
 
 @given(partitions())
 def test_any_partition_struct_is_read_or_refused(data):
-    reader, record = record_of(data)
     try:
+        reader, record = record_of(data)
         found = reader.read(record)
     except WireError:
         return
