@@ -1,6 +1,6 @@
 """Nightly: what takes too long for make test, one step after the other, and the record of it.
 
-    cells · a soak · 10,000 seeds · examples · variants · formats · Kerberos · hosts · strangers · kills · …
+    cells · a soak · 10,000 seeds · 1,000 examples · variants · formats · hosts · kills · …
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
 A step that fails does not stop the others. KEEP=1 writes what the steps came to into
