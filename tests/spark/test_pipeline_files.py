@@ -143,6 +143,23 @@ def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything
     sweeper.sql(f"DROP TABLE {DB}.many")
 
 
+def test_folder_beside_that_of_a_partition_and_of_the_same_value_hides_no_change(
+    sweeper: Application,
+) -> None:
+    sweeper.sql(
+        f"CREATE TABLE {DB}.twice (id INT) PARTITIONED BY (ds INT) STORED AS PARQUET",
+        f"INSERT INTO {DB}.twice SELECT id, id FROM range(10)",
+    )
+    twice, only = location(sweeper, "twice"), "sweep(pattern='swept.twice')"
+    for day in range(10):
+        (twice / f"ds=0{day}").mkdir()
+    until(lambda: sweeper.do(only)["listed"] == 0, timeout_s=60)
+    for day in range(10):
+        put_by_hand(twice / "ds=1", twice / f"ds={day}", "by-hand.parquet")
+    assert sorted(sweeper.do(only)["changed"]) == [f"{DB}.twice/ds={day}" for day in range(10)]
+    sweeper.sql(f"DROP TABLE {DB}.twice")
+
+
 def test_table_of_a_source_is_listed_where_spark_reads_it(
     sweeper: Application, tmp_path: Path
 ) -> None:

@@ -31,7 +31,8 @@ def strays(
         columns: The partition columns of the table.
         known: The names of its partitions.
         batch_max: How many folders are listed together.
-        times: Gets when the folder of each partition last got or lost an entry, in ms.
+        times: Gets when the folder of each partition last got or lost an entry, in ms; of several
+            that are named as one partition the newest, as ``n=7`` and ``n=007``.
     """
     above = [(location, "")]
     for level in range(1, len(columns) + 1):
@@ -47,14 +48,19 @@ def strays(
                     (one, _partition_of(name, columns, known)) for one, name in below if name
                 ]
                 found += [(one.path, name) for one, name in written if name not in known]
-                times |= {name: one.modified_ms for one, name in written if name in known}
+                _note_times(times, [(one, name) for one, name in written if name in known])
             yield found
         above = named
 
 
 def folders_above(partitions: Iterable[str]) -> int:
     """Return how many folders hold ``partitions`` of one table: its own, and those between."""
-    between = {name[:at] for name in partitions for at, char in enumerate(name) if char == "/"}
+    between: set[str] = set()
+    for name in partitions:
+        above = name.rpartition("/")[0]
+        while above and above not in between:  # those above one that was counted were, too
+            between.add(above)
+            above = above.rpartition("/")[0]
     return 1 + len(between)
 
 
@@ -87,6 +93,11 @@ def _partition_of(name: str, columns: Sequence[Column], known: Set[str]) -> str:
         for one, value in zip(columns, partition_values(name), strict=True)
     ]
     return partition_name([one.name for one in columns], values)
+
+
+def _note_times(times: dict[str, int], folders: Iterable[tuple[Entry, str]]) -> None:
+    for one, name in folders:
+        times[name] = max(one.modified_ms, times.get(name, 0))
 
 
 def _is_number(text: str) -> bool:
