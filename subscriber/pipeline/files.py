@@ -77,7 +77,7 @@ def files(
     Cost: one LIST for each folder above partitions, and for each partition that catalogd's log of
     changes names since the last run, whose folder has another time, or of which nothing is known
     yet. Held are one batch of partitions with their files, the names and times of the partitions of
-    one table, and the names of what has changed since the last run.
+    one table, what is known of 10,000 of them, and the names of what the log has since then.
     """
     if small_mb < 0:
         raise UsageError(f"small_mb {small_mb}: 0 or more")

@@ -143,6 +143,36 @@ def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything
     sweeper.sql(f"DROP TABLE {DB}.many")
 
 
+def test_what_is_known_of_many_partitions_that_are_gone_is_read_and_discarded_in_batches(
+    drivers: Drivers, sweeper: Application
+) -> None:
+    """One message names 65,536 of them at most."""
+    sweeper.sql(
+        f"CREATE TABLE {DB}.shrunk (id INT) PARTITIONED BY (ds INT) STORED AS PARQUET",
+        f"INSERT INTO {DB}.shrunk SELECT id, id FROM range(40)",
+    )
+    assert sweeper.do("sweep(pattern='swept.shrunk')")["listed"] == 40
+    gone = ", ".join(f"PARTITION (ds={day})" for day in range(13, 40))
+    sweeper.sql(f"ALTER TABLE {DB}.shrunk DROP {gone}")
+    sweeper.do(
+        """
+from topicast.subscriber.pipeline.sweep.known import Known
+send, sizes = Known.send, []
+def counted(self, table, revision, facts, *, removed, **more):
+    sizes.append(len(removed))
+    return send(self, table, revision, facts, removed=removed, **more)
+Known.send = counted
+"""
+    )
+    found = sweeper.do("sweep(pattern='swept.shrunk', max_requests_per_second=4)")
+    sizes = sweeper.do("Known.send = send\nsizes")
+    assert (found["partitions"], found["files"], found["changed"]) == (13, 13, [])
+    assert (sum(sizes), max(sizes) <= 8) == (27, True), sizes  # batches of 4, and a full one more
+    facts = sweeper.do(f"known_facts({drivers.daemons.hub_address!r}, '{DB}.shrunk')[1]")
+    assert len(facts) == 13
+    sweeper.sql(f"DROP TABLE {DB}.shrunk")
+
+
 def test_folder_beside_that_of_a_partition_and_of_the_same_value_hides_no_change(
     sweeper: Application,
 ) -> None:

@@ -303,19 +303,35 @@ class KnownInOrder:
         """Let the next range begin behind the last one that was read."""
         self._behind = self._next
 
-    def up_to(self, last: str | None) -> dict[str, FileFacts]:
-        """Return the next facts of the range, those up to ``last``; None: up to the table's end."""
-        self._next = last
+    def up_to(self, last: str | None, *, facts_max: int) -> tuple[dict[str, FileFacts], str | None]:
+        """Return the next facts of the range, and up to which partition these are.
+
+        They end with ``last``, None: with the table; or before it, because ``facts_max`` are found.
+        """
         found: dict[str, FileFacts] = {}
-        while self._page:
+        while self._page and len(found) < facts_max:
             size = len(self._page)
             end = size if last is None else bisect(self._page, last, key=attrgetter("partition"))
+            end = min(end, self._at + facts_max - len(found))
             found |= {one.partition: one for one in self._page[self._at : end]}
             self._at = end
             if end < size:
                 break
             _, self._page = next(self._pages, (0, []))
             self._at = 0
+        self._next = next(reversed(found)) if len(found) >= facts_max else last
+        return found, self._next
+
+    def of(self, partitions: Sequence[str], *, facts_max: int) -> dict[str, FileFacts]:
+        """Return what is known of the next, sorted ``partitions``; ``facts_max`` are read together.
+
+        What is known of others between them is left out.
+        """
+        wanted, found = set(partitions), dict[str, FileFacts]()
+        reached: str | None = None
+        while partitions and reached != partitions[-1]:
+            facts, reached = self.up_to(partitions[-1], facts_max=facts_max)
+            found |= {one: facts[one] for one in wanted & facts.keys()}
         return found
 
     def go_back(self, revision: int) -> None:

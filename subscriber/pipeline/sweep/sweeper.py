@@ -9,6 +9,7 @@ batch, and a run after it finds what is known, and reports no change twice.
 
 import contextlib
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -168,8 +169,9 @@ class Sweeper:
             self._report.tables += 1
             self._count_planned(table, partitions)
             known, target = KnownInOrder(self._known, name), Target(name, table, plan)
-            for batch, last in self._batches(partitions):
-                before = known.up_to(last)
+            for at in range(0, len(partitions), self._batch_max):
+                batch = partitions[at : at + self._batch_max]
+                before = known.of(batch, facts_max=self._batch_max)
                 self._report.requests_predicted += len(self._due_anyhow(target, batch, before))
 
     def steps(self, names: Sequence[str], plan: Plan) -> Iterator[None]:
@@ -247,12 +249,6 @@ class Sweeper:
 
     def _names(self, name: str, table: Table) -> list[str]:
         return sorted(self._catalog.partition_names(name)) if table.partition_keys else [""]
-
-    def _batches(self, partitions: Sequence[str]) -> Iterator[tuple[Sequence[str], str | None]]:
-        """Yield batches, one at least; each with its last partition, None for the last batch."""
-        for at in range(0, max(len(partitions), 1), self._batch_max):
-            batch = partitions[at : at + self._batch_max]
-            yield batch, batch[-1] if at + self._batch_max < len(partitions) else None
 
     def _table(self, target: Target) -> Iterator[None]:
         name, table = target.name, target.table
@@ -338,16 +334,17 @@ class Sweeper:
         """
         known.begin()
         if target.plan is None:
-            facts = known.up_to(partitions[-1])
-            before = {one: facts[one] for one in partitions if one in facts}
+            before = known.of(partitions, facts_max=self._batch_max)
             return Batch(list(partitions), before, until=partitions[-1])
         batch, left = Batch(), len(partitions) - at
         while True:
             begin = at + batch.size
-            some = partitions[begin : begin + self._batch_max]
+            some = partitions[begin : begin + self._batch_max - len(batch.due)]
+            last = some[-1] if batch.size + len(some) < left else None
+            facts, batch.until = known.up_to(last, facts_max=self._batch_max)
+            if batch.until is not None:  # before the last, if many partitions are gone
+                some = some[: bisect(some, batch.until)]
             batch.size += len(some)
-            batch.until = some[-1] if batch.size < left else None
-            facts = known.up_to(batch.until)
             due = self._due(target, some, before=facts)
             batch.others |= {one: facts.pop(one) for one in set(some).difference(due)}
             batch.due += due

@@ -36,7 +36,7 @@ from topicast.subscriber.datasource.renewal import (
     this_application,
 )
 from topicast.subscriber.datasource.views import VIEWS
-from topicast.subscriber.pipeline.sweep.known import FACTS_MAX, known_at
+from topicast.subscriber.pipeline.sweep.known import FACTS_MAX, KnownInOrder, known_at
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
@@ -139,6 +139,31 @@ def test_files_are_what_sweeps_have_found_of_selected_tables(shop: Served) -> No
         ("sales", "ds=0000", 0, 7, 1, None),
         ("sales", "ds=0001", 1, 7, 1, 1000),
     ]
+
+
+def test_facts_are_read_along_with_partitions_and_no_more_together_than_is_allowed(
+    shop: Served,
+) -> None:
+    names = [f"ds={number:04}" for number in range(900)]
+    facts = [
+        FileFacts(partition=name, fingerprint=1, files=1, bytes=7, small=1, newest_ms=1)
+        for name in names
+    ]
+    with known_at(shop.address) as known:
+        known.send("shop.sales", 0, facts, changed={}, removed=())
+        order, found = KnownInOrder(known, "shop.sales", pages_ahead=1), list[str]()
+        first, reached = order.up_to(names[9], facts_max=100)
+        assert (list(first), reached) == (names[:10], names[9])
+        order.begin()
+        while reached is not None:
+            some, reached = order.up_to(None, facts_max=100)
+            assert len(some) <= 100
+            found += some
+        assert found == names[10:]
+        order.go_back(7)
+        assert order.revision == 1  # of what is read again
+        wanted = [names[10], f"{names[10]}x", names[-1]]
+        assert list(order.of(wanted, facts_max=100)) == [names[10], names[-1]]
 
 
 def test_sweep_goes_on_with_a_catalogd_that_has_moved(shop: Served) -> None:
