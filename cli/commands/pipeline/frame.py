@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from ....topics.backports import Self
-from ....topics.errors import ConfigError
+from ....topics.errors import ConfigError, TopicastError
 from ...exit_codes import DONE, FAILED, INTERRUPTED
 from ...extras import require
 from ...flags import OUTPUT, options, statestores_option
@@ -93,10 +93,12 @@ def run_pipeline(
             done = work(spark, line.show)
     except KeyboardInterrupt:
         complain(f"interrupted{line.reached}: what is done stays; run it again for the rest")
+        _keep(report, line.unfinished("interrupted"))
         return INTERRUPTED
-    if report is not None:
-        text = json.dumps(done.as_dict(), ensure_ascii=False, indent=2)
-        report.write_text(f"{text}\n", encoding="utf-8")
+    except TopicastError as error:
+        _keep(report, line.unfinished(str(error)))
+        raise
+    _keep(report, done.as_dict())
     Output(frame.output).document(done.as_dict(), text=done.summary())
     for problem in done.problems[:PROBLEMS_SHOWN_MAX]:
         complain(problem)
@@ -120,6 +122,10 @@ class ProgressLine:
     def reached(self) -> str:
         """Where the run was when it ended, in words; empty if it had not begun."""
         return "" if self._last is None else f" at {self._last}"
+
+    def unfinished(self, why: str) -> dict[str, Any]:
+        """Return the report of a run that ended before its end: why, and where it was."""
+        return {"unfinished": why, "at": None if self._last is None else asdict(self._last)}
 
     def show(self, progress: "Progress") -> None:
         """Show where the run is, unless that was shown a moment ago."""
@@ -158,6 +164,12 @@ def _properties(given: tuple[str, ...]) -> Mapping[str, str]:
             raise ConfigError("conf", one, "KEY=VALUE, as spark-submit has it")
         found[key] = value
     return found
+
+
+def _keep(report: Path | None, facts: Mapping[str, Any]) -> None:
+    if report is not None:
+        text = json.dumps(facts, ensure_ascii=False, indent=2)
+        report.write_text(f"{text}\n", encoding="utf-8")
 
 
 def _writable(path: Path) -> Path:

@@ -22,7 +22,7 @@ from topicast.cli.commands.pipeline.frame import (
 from topicast.cli.flags import command
 from topicast.cli.output import run
 from topicast.subscriber.pipeline.progress import Progress
-from topicast.topics.errors import ConfigError
+from topicast.topics.errors import ConfigError, LinkError
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def test_what_failed_is_printed_and_the_exit_code_is_1(capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_job_stops_spark_and_ends_with_130(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sessions = Sessions()
+    sessions, report = Sessions(), tmp_path / "report.json"
 
     def be_interrupted(_spark: Any, show: Any) -> Counted:
         show(Progress(step="count", done=7, left=3))
@@ -108,9 +108,22 @@ def test_interrupted_job_stops_spark_and_ends_with_130(
         signal.pause()
         return Counted(10)
 
-    assert run_pipeline("count", be_interrupted, frame(), sessions=sessions) == 130
+    given = frame(report=str(report))
+    assert run_pipeline("count", be_interrupted, given, sessions=sessions) == 130
     assert sessions.stopped
     assert "interrupted at count: 7 done, 3 left" in capsys.readouterr().err
+    at = {"step": "count", "done": 7, "left": 3, "failing": 0, "detail": ""}
+    assert json.loads(report.read_text()) == {"unfinished": "interrupted", "at": at}
+
+
+def test_report_of_a_job_that_ended_with_an_error_says_so(tmp_path: Path) -> None:
+    def fail(_spark: Any, _show: Any) -> Counted:
+        raise LinkError("no hub answers")
+
+    report = tmp_path / "report.json"
+    with pytest.raises(LinkError):
+        run_pipeline("count", fail, frame(report=str(report)), sessions=Sessions())
+    assert json.loads(report.read_text()) == {"unfinished": "no hub answers", "at": None}
 
 
 @pytest.mark.parametrize(
