@@ -16,6 +16,7 @@ gives up. A server that rotates its keys has one of several: each is tried in tu
 import math
 import os
 import select
+import selectors
 import socket
 import sys
 import time
@@ -140,15 +141,20 @@ class Link:
         self._pid = os.getpid()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
         self._context.set(zmq.MAX_SOCKETS, SOCKETS_MAX)
-        self._poller = zmq.Poller()
+        self._selector = selectors.DefaultSelector()
+        self._unread: dict[zmq.Socket[bytes], None] = {}
+        """Sockets and monitors that may have something though their descriptor is not readable.
+
+        ZeroMQ takes its signal back in whatever is called on a socket. So one is read after each
+        other call, until nothing is found."""
         self._ports: dict[str, _Port] = {}
-        self._by_socket: dict[object, _Port] = {}
+        self._by_socket: dict[zmq.Socket[bytes], _Port] = {}
         self._monitors: dict[object, zmq.Socket[bytes]] = {}  # by the socket that they are of
         self._monitored: dict[object, str] = {}  # by monitor: the name of its socket
         self._waker, self._woken = socket.socketpair()
         self._waker.settimeout(0)
         self._woken.settimeout(0)
-        self._poller.register(self._woken, zmq.POLLIN)
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._rests = select.poll()
         self._rests.register(self._woken, select.POLLIN)
 
@@ -179,6 +185,7 @@ class Link:
         until it is unsubscribed, or the connection ends.
         """
         port = self._port(name, Role.PUBLISHER)
+        self._unread[port.socket] = None
         port.socket.setsockopt(zmq.XPUB_MANUAL, 1)
         port.prefixes_for = prefixes_for
 
@@ -263,6 +270,7 @@ class Link:
         port = self._port(name, Role.SUBSCRIBER)
         if prefix not in port.prefixes:
             port.prefixes.add(prefix)
+            self._unread[port.socket] = None
             port.socket.send(b"\1" + prefix, zmq.NOBLOCK)
 
     def unsubscribe(self, name: str, prefix: bytes) -> None:
@@ -270,6 +278,7 @@ class Link:
         port = self._port(name, Role.SUBSCRIBER)
         if prefix in port.prefixes:
             port.prefixes.remove(prefix)
+            self._unread[port.socket] = None
             port.socket.send(b"\0" + prefix, zmq.NOBLOCK)
 
     def poll(self, timeout_s: float) -> list[Received]:
@@ -282,18 +291,22 @@ class Link:
         self._check_usable()
         if self._again:
             timeout_s = min(timeout_s, self._connect_again(time.monotonic()))
-        timeout_ms = math.ceil(min(max(timeout_s, 0.0), POLL_S_MAX) * 1000)
+        until = time.monotonic() + min(max(timeout_s, 0.0), POLL_S_MAX)
         received: list[Received] = []
-        for ready, _ in self._poller.poll(timeout_ms):
-            port = self._by_socket.get(ready)
-            if port is not None:
-                self._drain(port, received)
-            elif isinstance(ready, zmq.Socket):
-                self._read_monitor(ready)
-            else:
+        unread = tuple(self._unread)
+        is_done = self._read(unread, received)
+        once = frozenset(unread if is_done else ())  # they have had their turn
+        while True:
+            left_s = 0.0 if is_done else max(until - time.monotonic(), 0.0)
+            is_done |= not left_s
+            ready = [key.fileobj for key, _ in self._selector.select(left_s)]
+            if self._woken in ready:
                 self._discard_wakes()
-        self.counts.received += len(received)
-        return received
+                is_done = True
+            found = self._read((one for one in ready if one not in once), received)
+            if found or is_done:  # else it was a signal about what was sent
+                self.counts.received += len(received)
+                return received
 
     def rest(self, timeout_s: float) -> None:
         """Let frames gather for so long, or until ``wake`` is called; the next ``poll`` has them.
@@ -346,6 +359,7 @@ class Link:
             self._release(port, goodbye_s=GOODBYE_S if port.role is Role.DEALER else 0.0)
         if self._gate is not None:
             self._gate.close()
+        self._selector.close()
         self._waker.close()
         self._woken.close()
         self._context.term()
@@ -386,6 +400,7 @@ class Link:
 
     def _rebind(self, port: _Port) -> None:
         """Let the socket of ``port`` have the link's keys: ZeroMQ takes them as it is bound."""
+        self._unread[port.socket] = None
         port.socket.unbind(port.endpoint)
         port.socket.curve_secretkey = self._pair.secret.encode("ascii")
         until = time.monotonic() + REBIND_S
@@ -435,18 +450,20 @@ class Link:
     def _adopt(self, port: _Port, events: int) -> None:
         self._ports[port.name] = port
         self._by_socket[port.socket] = port
-        self._poller.register(port.socket, zmq.POLLIN)
         monitor = self._monitors[port.socket] = port.socket.get_monitor_socket(events)
         self._monitored[monitor] = port.name
-        self._poller.register(monitor, zmq.POLLIN)
+        for source in (port.socket, monitor):
+            self._selector.register(source, selectors.EVENT_READ)
+            self._unread[source] = None
 
     def _release(self, port: _Port, *, goodbye_s: float = 0.0) -> None:
         """Close the socket of ``port`` and its monitor; what it sent has ``goodbye_s`` to leave."""
         del self._by_socket[port.socket]
-        self._poller.unregister(port.socket)
         monitor = self._monitors.pop(port.socket)
         del self._monitored[monitor]
-        self._poller.unregister(monitor)
+        for source in (port.socket, monitor):
+            self._selector.unregister(source)
+            self._unread.pop(source, None)
         port.socket.disable_monitor()
         monitor.close(linger=0)
         port.socket.close(linger=int(goodbye_s * 1000))
@@ -476,6 +493,7 @@ class Link:
             raise UsageError(f"{port.name}: {text}")
         if port.addressed is not bool(peer):
             raise UsageError(f"{port.name}: a peer is named to a ROUTER, and to no other")
+        self._unread[port.socket] = None
         try:
             if peer:
                 port.socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
@@ -491,21 +509,35 @@ class Link:
         self.counts.sent += 1
         return True
 
-    def _drain(self, port: _Port, into: list[Received]) -> None:
+    def _read(self, sources: Iterable[object], into: list[Received]) -> bool:
+        """Read what ``sources`` have, some of it; return whether there was anything."""
+        found = False
+        for source in sources:
+            if not isinstance(source, zmq.Socket):
+                continue  # the waker
+            port = self._by_socket.get(source)
+            found |= self._drain(port, into) if port is not None else self._read_monitor(source)
+        return found
+
+    def _drain(self, port: _Port, into: list[Received]) -> bool:
+        self._unread[port.socket] = None
+        self._connections.begin_batch()
         size = 0
-        for _ in range(BATCH_MAX // 2 if port.addressed else BATCH_MAX):
+        for number in range(BATCH_MAX // 2 if port.addressed else BATCH_MAX):
             if size >= BATCH_BYTES_MAX:
-                return
+                break
             try:
                 message = self._take(port)
             except zmq.Again:
                 port.unaligned = False
-                return
+                del self._unread[port.socket]
+                return number > 0
             except zmq.ZMQError as exc:
                 raise refusal(port.name, exc) from exc
             if message is not None:
                 into.append(message)
                 size += len(message.frame)
+        return True
 
     def _take(self, port: _Port) -> Received | None:
         """Read one message; None if it has another shape than its role's, or is of no client."""
@@ -564,14 +596,17 @@ class Link:
             port.socket.setsockopt(zmq.SUBSCRIBE if begins else zmq.UNSUBSCRIBE, one)
         return Received(port.name, NO_PEER, content, public if begins else "")
 
-    def _read_monitor(self, monitor: zmq.Socket[bytes]) -> None:
+    def _read_monitor(self, monitor: zmq.Socket[bytes]) -> bool:
+        self._unread[monitor] = None
         port = self._ports[self._monitored[monitor]]
-        for _ in range(BATCH_MAX):
+        for number in range(BATCH_MAX):
             try:
                 what, _ = monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                del self._unread[monitor]
+                return number > 0
             self._on_handshake(port, int.from_bytes(what[:2], sys.byteorder))
+        return True
 
     def _on_handshake(self, port: _Port, event: int) -> None:
         if not port.servers:

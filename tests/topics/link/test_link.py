@@ -68,6 +68,25 @@ def test_host_may_be_a_name_or_of_ipv6(hub, reader, frames, host):
     assert frames(hub, 1)[0].frame == b"hello"
 
 
+def test_frames_that_arrived_before_a_link_sent_something_are_read_at_once(
+    hub, reader, make_link, frames
+):
+    """ZeroMQ takes the signal of what has arrived back while it sends."""
+    other = make_link()
+    address = hub.bind_router("router", ANY)
+    for link in (reader, other):
+        link.connect_dealer("control", address, PAIR.public)
+        link.send("control", b"hello")
+    peers = [one.peer for one in frames(hub, 2)]
+    for _ in range(20):
+        for peer in peers:
+            hub.send("router", b"news", peer)
+        frames(other, 1)
+        other.poll(0.005)  # ZeroMQ looks for signals while it sends, once a millisecond
+        reader.send("control", b"more")
+        assert reader.poll(0.0), "what has arrived waits for the next frame"
+
+
 def test_frame_sent_before_the_hub_is_there_arrives_when_it_comes(hub, reader, frames):
     address = f"tcp://127.0.0.1:{steady_port()}"
     reader.connect_dealer("control", address, PAIR.public)
