@@ -452,6 +452,7 @@ class Codec(NamedTuple):
 
     read: Callable[[Any, str], Any]
     write: Callable[[Any], Any]
+    bounds: tuple[int, int] | None = None  # of an integer that is written as it is
 
 
 def _fields_of(cls: type) -> dict[str, Codec]:
@@ -476,7 +477,7 @@ def _by_topic(cls: type) -> Codec:
             raise WireError(f"{where}: {cls.__name__} in {len(names)} columns expected")
         steps, *values = columns
         topics = accumulate(_read_column(_STEP, steps, where, count=count), initial=-1)
-        whole = [tuple(topic.read(one, where) for one in islice(topics, 1, None))]
+        whole = [_read_column(topic, tuple(islice(topics, 1, None)), where, count=count)]
         for codec, column in zip(others, values, strict=True):
             whole.append(_read_column(codec, column, where, count=count))
         return tuple(cls(**dict(zip(names, row, strict=True))) for row in zip(*whole, strict=True))
@@ -485,7 +486,8 @@ def _by_topic(cls: type) -> Codec:
         topics = [-1, *(record.topic for record in records)]
         columns: list[list[Any]] = [[one - last for last, one in pairwise(topics)]]
         for name, codec in zip(names[1:], others, strict=True):
-            columns.append([codec.write(getattr(one, name)) for one in records])
+            values = [getattr(one, name) for one in records]
+            columns.append(values if codec.bounds else [codec.write(one) for one in values])
         return [len(records), *(_column(column) for column in columns)]
 
     return Codec(read, write)
@@ -516,7 +518,7 @@ def _integer(low: int, high: int) -> Codec:
             raise WireError(f"{where}: integer from {low} to {high} expected")
         return value
 
-    return Codec(read, _same)
+    return Codec(read, _same, (low, high))
 
 
 def _text(value: Any, where: str) -> str:
@@ -547,7 +549,7 @@ def _blob(low: int, high: int) -> Codec:
 
 
 def _many(item: Codec) -> Codec:
-    read_one, write_one = item
+    read_one, write_one = item.read, item.write
 
     def read(value: Any, where: str) -> tuple[Any, ...]:
         if type(value) is not tuple or len(value) > LIST_MAX:
@@ -593,6 +595,10 @@ def _read_column(codec: Codec, column: Any, where: str, *, count: int) -> tuple[
         return (codec.read(column, where),) * count if count else ()
     if len(column) != count:
         raise WireError(f"{where}: columns of {count} values expected")
+    if codec.bounds is not None and set(map(type, column)) == {int}:  # hundreds: all at once
+        low, high = codec.bounds
+        if low <= min(column) and max(column) <= high:
+            return column
     return tuple(codec.read(one, where) for one in column)
 
 
