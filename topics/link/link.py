@@ -387,7 +387,6 @@ class Link:
         made = self._open(name, role, endpoint)
         if self._gate is None:
             self._gate = Gate(self._context, self._admission)
-        self._gate.open(name)
         serve(made, name, self._pair)
         try:
             made.bind(endpoint)
