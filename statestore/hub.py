@@ -76,6 +76,8 @@ HEARTBEAT_MS: Final = 250
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 SIZES_EVERY: Final = 20  # heartbeats
+# A Hello each 0.5 s and more waits in ZeroMQ until a hub is back, which then reads all at once.
+WELCOME_AGAIN_S: Final = 0.4  # until another Hello of a reader on the same connection is answered
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
 FULL_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
 NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
@@ -385,11 +387,16 @@ class Hub:
             text = f"{len(self._membership)} members are here, and no more may come"
             return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
         self.counts.hellos += 1
+        channel = Channel(hello.channel)
+        welcomed_at = member.welcomed_at.get(channel, -inf)
+        if member.role == Role.READER and self._now < welcomed_at + WELCOME_AGAIN_S:
+            return ()
+        member.welcomed_at[channel] = self._now
         answers: tuple[Effect, ...] = (Send(peer, self._welcome(hello, client.policy)),)
-        if hello.channel == Channel.CONTROL:
+        if channel is Channel.CONTROL:
             member.takes_keys = bool(hello.features & NEXT_KEYS)
             answers += self._keys_for(member)
-        if member.role != Role.PUBLISHER or hello.channel != Channel.CONTROL:
+        if member.role != Role.PUBLISHER or channel is not Channel.CONTROL:
             if member is self._publisher and known is None:
                 self.ingest.lose_streams(now=self._now)  # they ran on the connection before
             return answers

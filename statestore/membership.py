@@ -35,6 +35,8 @@ class Member:
     state: LivenessState = LIVE
     peers: dict[Channel, bytes] = field(default_factory=dict)  # its connection of each channel
     joined: dict[int, Position] = field(default_factory=dict)  # by topic, as it last reported
+    welcomed_at: dict[Channel, float] = field(default_factory=dict)
+    """When each of ``peers`` was last sent a Welcome."""
     have: Have | None = None  # of a publisher: the last Have that it was sent
     takes_keys: bool = False  # whether it knows ServerKeys
     lag_versions: int = 0
@@ -229,6 +231,7 @@ class Membership:
         if peer in self._connections:
             member, channel = self._connections.pop(peer)
             del member.peers[channel]
+            member.welcomed_at.pop(channel, None)
 
     def _count(self, member: Member, positions: Iterable[Position], change: int) -> None:
         policy = member.client.policy

@@ -168,8 +168,9 @@ class Statestored:
             if leads and frame[4:5] == _DELTA:
                 ready += hub.put(peer, frame, now=clock())
             else:
-                self._link.send_all(DATA, ready)
-                ready = []
+                if ready:
+                    self._link.send_all(DATA, ready)
+                    ready = []
                 self._perform(self._handle(name, peer, frame, client=client))
             if clock() >= until:
                 break

@@ -176,7 +176,9 @@ class Subscriptions:
         self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
         self._status = NO_STATUS
         effects += self.replicas.lose_streams(now=now)
-        return effects if self.planned is None else effects + self._join_all(now)
+        if self.planned is None or not welcome.num_topics:
+            return effects  # a hub without topics refuses a Join: the first heartbeat orders it
+        return effects + self._join_all(now)
 
     def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
         """Compare with the positions of hub and catalogd; what is missing is requested."""

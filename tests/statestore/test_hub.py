@@ -102,6 +102,18 @@ def test_hello_is_answered_on_both_connections() -> None:
     assert (welcome.heartbeat_ms, welcome.lost_ms) == (250, 8000)
 
 
+def test_hello_of_a_reader_that_waited_behind_another_one_is_not_answered_again() -> None:
+    """P-LIVE-9."""
+    driver, _ = seeded()
+    driver.greet()
+    assert driver.greet() == []
+    driver.tick(0.5)
+    assert [type(one) for one in driver.greet()] == [Welcome, Welcome]
+    again = hello("reader", READER, CONTROL_CHANNEL)
+    assert [type(one) for one in driver.receive(b"reconnected", again)] == [Welcome]
+    assert [type(one) for one in driver.receive(READER_CONTROL, again)] == [Welcome]
+
+
 def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
     """P-VER-1."""
     greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=(0, 9))
