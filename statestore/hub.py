@@ -9,6 +9,7 @@ Rules: docs/protocol.md.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 from typing import Final
 
@@ -19,7 +20,7 @@ from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import SUSPECT_S
 from ..topics.policy import Policy
 from ..topics.slices import in_slices
-from ..topics.topic import FULL, MINIMAL, NUM_TOPICS_MAX, is_topic
+from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
 from ..topics.wire.codec import encode
 from ..topics.wire.header import (
     BARRIER_PREFIX,
@@ -643,13 +644,23 @@ class Subscriptions:
         if prefixed.startswith(BARRIER_PREFIX) and len(prefixed) == _BARRIER_BYTES:
             self._counts.barriers += begins
             return prefixed if begins else None
-        topic = int.from_bytes(prefixed[1:3], "big")
-        known = is_topic(topic, NUM_TOPICS_MAX)
-        if known and prefixed == prefix(topic, MINIMAL):
+        topic, level = _account(prefixed)
+        if level == MINIMAL:
             (self._minimal.add if begins else self._minimal.discard)(topic)
-        elif prefixed != HEARTBEAT_PREFIX and not (known and prefixed == prefix(topic, FULL)):
+        elif level != FULL and prefixed != HEARTBEAT_PREFIX:
             self._counts.subscriptions_odd += 1
         return None
+
+
+@lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)
+def _account(prefixed: bytes) -> tuple[int, int]:
+    """Return the topic and level whose prefix this is; level NONE if it is none.
+
+    Each driver subscribes to the same hundreds.
+    """
+    topic = int.from_bytes(prefixed[1:3], "big")
+    known = (level for level in (MINIMAL, FULL) if prefixed == prefix(topic, level))
+    return topic, next(known, NONE) if is_topic(topic, NUM_TOPICS_MAX) else NONE
 
 
 class HeartbeatTimer:

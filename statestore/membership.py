@@ -122,15 +122,18 @@ class Membership:
 
     def join(self, member: Member, positions: Iterable[Position]) -> None:
         """Let ``member`` follow each topic at the level of its position, instead of before."""
+        new: list[Position] = []
         for position in positions:
-            topic, level = position.topic, position.level
-            if level != NONE and member.follows(topic, level):
+            topic, level, before = position.topic, position.level, member.joined.get(position.topic)
+            if before is not None and before.level == level:
                 member.joined[topic] = position  # as a rule: nothing is counted anew
                 continue
-            self.drop(member, (topic,))
+            if before is not None:
+                self.drop(member, (topic,))
             if level != NONE:
                 member.joined[topic] = position
-                self._count(member, (position,), 1)
+                new.append(position)
+        self._count(member, new, 1)
 
     def drop(self, member: Member, topics: Iterable[int]) -> None:
         """Let ``member`` follow ``topics`` no longer."""
