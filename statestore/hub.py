@@ -228,6 +228,10 @@ class Hub:
         counts.broadcasts += len(frames)
         return frames
 
+    def ignores(self, frame: bytes, policy: Policy | None) -> bool:
+        """Return whether a Subscription would change nothing: one to a topic at full."""
+        return policy is None and frame[:1] == b"\1" and _account(frame[1:])[1] == FULL
+
     def prefixes_for(self, public: str, asked: bytes) -> tuple[bytes, ...]:
         """Return the prefixes of what the owner of the key ``public`` is sent for one it asked."""
         return self._policies.prefixes_for(self._clients.with_key(public), asked)

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.statestore.hub import Subscriptions
+from topicast.statestore.hub import Subscription, Subscriptions
 from topicast.statestore.status import Counts
+from topicast.tests.statestore.hub_driver import seeded
+from topicast.topics.policy import Policy
 from topicast.topics.topic import (
     BARRIER,
     CONTROL,
@@ -119,3 +121,27 @@ def test_whatever_strangers_subscribe_to_is_held_for_existing_topics_only(
         assert barrier is None or frame == BEGINS + barrier
     assert not any(map(subscriptions.has_minimal, range(NUM_TOPICS_MAX, NAMESPACE)))
     assert not any(map(subscriptions.has_minimal, range(NAMESPACE + 1, 1 << 16)))
+
+
+@pytest.mark.parametrize(
+    ("frame", "ignored"),
+    [
+        (b"\1" + prefix(1, FULL), True),
+        (b"\1" + prefix(NAMESPACE, FULL), True),
+        (b"\0" + prefix(1, FULL), False),
+        (b"\1" + prefix(1, MINIMAL), False),
+        (b"\1" + prefix(NUM_TOPICS_MAX, FULL), False),
+        (b"\1" + prefix(1, FULL) + b"x", False),
+        (b"\1" + HEARTBEAT_PREFIX, False),
+        (b"\1" + barrier_prefix(bytes(16)), False),
+        (b"\1", False),
+    ],
+)
+def test_only_a_subscription_at_full_is_ignored(frame: bytes, ignored: bool) -> None:
+    driver, _ = seeded()
+    assert driver.hub.ignores(frame, None) is ignored
+    assert not driver.hub.ignores(frame, Policy(("sales",)))
+    before = driver.status
+    if ignored:
+        assert driver.handle(Subscription(frame)) == []
+        assert driver.status == before
