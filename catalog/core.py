@@ -620,7 +620,7 @@ class Catalog:
         self.lifecycle = Lifecycle.SERVING
 
     def _note_blindness(self, now: float, now_us: int) -> None:
-        """Tell readers why changes do not arrive; take it back when what changed has been read."""
+        """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
         blind, noted = self.blind, self.namespace.metastore_problem()
         if not noted or noted.startswith(REFUSED):  # what changed meanwhile becomes events
             self.namespace.set_metastore_problem(blind, at_us=now_us)

@@ -173,7 +173,7 @@ class Hub:
         )
         self._refusal_limiter = RefusalLimiter()
         self._clients = Clients()  # who is admitted
-        self._own_keys: PublicKeys = ("",)  # the hub's, as members are told
+        self._own_keys: PublicKeys = ("",)  # the hub's, as sent to its members
         self._client_list: bytes | None = None  # the last one that was obeyed
         self._publisher: Member | None = None  # the one that announced its start last
         self._deferred: tuple[Effect, ...] = ()  # what puts decided; the turn's end returns it
@@ -242,7 +242,7 @@ class Hub:
         self._sender.remove_peer(peer)
 
     def have_keys(self, own: PublicKeys) -> tuple[Effect, ...]:
-        """Take the hub's own public keys, the current and the next; tell every member."""
+        """Take the hub's own public keys, the current and the next; notify every member."""
         self._own_keys = own
         return self._send_keys()
 
@@ -441,8 +441,8 @@ class Hub:
             return ()
         keys = self._server_keys()
         self.admit(clients)
-        told = () if self._server_keys() == keys else self._send_keys()
-        return (Admit(clients), *told)
+        notices = () if self._server_keys() == keys else self._send_keys()
+        return (Admit(clients), *notices)
 
     def _on_published(
         self, member: Member, peer: bytes, message: Heartbeat | Chunk

@@ -162,7 +162,7 @@ class Watches:
         return bool(self._watches)
 
     def lose(self) -> None:
-        """Tell the consumers of all that changes were lost."""
+        """Notify the consumers of all watches that changes were lost."""
         for held in self._watches:
             watch = held()
             if watch is not None:

@@ -279,7 +279,7 @@ class Planner:
         return MINIMAL if wanted and MINIMAL in self._offered else NONE
 
     def _order(self, candidates: Iterable[_Candidate]) -> list[_Candidate]:
-        """Return the candidates that change, in order; raises beyond RAISES_MAX are put off.
+        """Return the candidates that change, in order; raises beyond RAISES_MAX are deferred.
 
         The chosen topics and those followed fit together, so the lowered ones make enough room.
         """

@@ -189,7 +189,7 @@ class HubSession:
 
     def on_unknown(self, *, now: float) -> tuple[Effect, ...]:
         """The hub does not know the connection: greet it again, once per pause."""
-        self._hub = 0  # what it was told before may be lost
+        self._hub = 0  # what was sent to it before may be lost
         return () if self.greeting else self._greet(now)
 
     def join(

@@ -206,7 +206,7 @@ class Lister:
             system = paths[0].getFileSystem(self._conf)
             statuses = system.listStatus(array)
             qualified = [system.makeQualified(path).toString() for path in paths]
-        except Exception as error:  # noqa: BLE001 - whatever a file system says is told
+        except Exception as error:  # noqa: BLE001 - whatever a file system raises is reported
             if len(folders) == 1:
                 yield Folder(folders[0], problem=_problem(error))
                 return
