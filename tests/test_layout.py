@@ -77,3 +77,30 @@ def test_nothing_but_waiting_sleeps() -> None:
             if called.split(".")[-1] == "sleep":
                 wrong.append(f"{_name(path)}: line {node.lineno}")
     assert wrong == [], "wait with until (tests/waiting.py)"
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("_")
+
+
+def _defined(path: Path) -> set[str]:
+    """Return the private names that a file defines: functions, and fields of ``self``."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    fields = (n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
+    names |= {node.attr for node in fields if ast.unparse(node.value) == "self"}
+    return set(filter(_private, names)) - {"_fields", "_replace"}  # of named tuples
+
+
+def test_tests_use_no_private_name_of_ours() -> None:
+    ours, wrong = set().union(*map(_defined, MODULES)), []
+    for path in TESTS:
+        foreign = ours - _defined(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in {"self", "cls"}:
+                names = [node.attr]
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("topicast."):
+                names = [alias.name for alias in node.names]
+            wrong += [f"{_name(path)}: line {node.lineno}: {n}" for n in names if n in foreign]
+    assert wrong == [], "use a public seam"

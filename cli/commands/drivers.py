@@ -80,7 +80,7 @@ def drivers(
     found, failures = at_each(addresses, _drivers)
     complain_of(failures)
     note_policy(OWN_ONLY)
-    records = [one for one in _each_once(found) if app is None or _matches(one, app)]
+    records = [one for one in each_once(found) if app is None or _matches(one, app)]
     columns = (*JSON_COLUMNS, *KNOWN) if output == "json" else TABLE_COLUMNS
     Output(output).rows(columns, [[one.get(name) for name in columns] for one in records])
     return code_of(failures)
@@ -105,11 +105,11 @@ def _drivers(visit: Operator) -> list[Record]:
         if isinstance(answer, Inspected):
             records.append(known | facts_of(answer))
         elif answer is None:
-            records.append(_unreachable(reader) | known)
+            records.append(unreachable(reader) | known)
     return records
 
 
-def _unreachable(reader: Record) -> Record:
+def unreachable(reader: Record) -> Record:
     """Return the record of a reader that does not answer, from its name, as drivers are named."""
     application_id, _, where = reader["name"].rpartition("@")
     why = "it is stopped, or too busy" if reader["state"] != "LOST" else "its hub receives nothing"
@@ -121,7 +121,7 @@ def _unreachable(reader: Record) -> Record:
     }
 
 
-def _each_once(found: Iterable[list[Record]]) -> list[Record]:
+def each_once(found: Iterable[list[Record]]) -> list[Record]:
     """Return each driver once: where it answers, if it moved from one hub to another."""
     records: dict[str, Record] = {}
     for record in (one for records_of_hub in found for one in records_of_hub):

@@ -46,7 +46,7 @@ def topics(why: str | None, statestores: str, output: str) -> int:
         return DONE
     found, failures = at_each(addresses, readers_of)
     complain_of(failures)
-    reader = _meant([one for readers in found for one in readers], why)
+    reader = meant([one for readers in found for one in readers], why)
     with Operator(parse_addresses(reader["statestored"])) as visit:
         _print_reasons(visit, reader, output)
     return code_of(failures)
@@ -128,7 +128,7 @@ def _alike(records: Iterable[Record]) -> list[list[Cell]]:
     return [[*facts, len(topics), _ranges(topics)] for facts, topics in found]
 
 
-def _meant(readers: list[Record], named: str) -> Record:
+def meant(readers: list[Record], named: str) -> Record:
     """Return the reader with this name, or with a registration that begins so.
 
     Raises:

@@ -233,6 +233,11 @@ class Core:
         """
         self._policy = self.view.policy = policy
 
+    @property
+    def open_pulls(self) -> int:
+        """The number of pulls that have been sent and not answered."""
+        return self._catalog.fetcher.fence.pulls
+
     def check(self) -> None:
         """Assert every invariant."""
         self._subscriptions.check()

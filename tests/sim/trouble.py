@@ -190,4 +190,4 @@ def _joins(member: Core) -> bool:
 
 
 def _pulls(member: Core) -> bool:
-    return member._catalog.fetcher.fence.pulls > 0
+    return member.open_pulls > 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.commands.drivers import _each_once, _unreachable
+from topicast.cli.commands.drivers import each_once, unreachable
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
@@ -124,16 +124,16 @@ def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscr
 
 def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
     reader = {"name": "app-1@node1:7", "state": "LIVE", "lag_s": 3.0}
-    silent = _unreachable(reader) | {"registration": "0a"}
+    silent = unreachable(reader) | {"registration": "0a"}
     assert (silent["application_id"], silent["host"]) == ("app-1", "node1")
     assert (silent["state"], silent["problem"]) == (
         "unreachable",
         "it is stopped, or too busy; 3.0 s",
     )
-    lost = _unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
+    lost = unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
     assert (lost["application_id"], lost["host"]) == ("node1:7", None)
     assert "receives nothing" in lost["problem"]
     received = {"registration": "0a", "state": "on"}
     other = {"registration": "0b", "state": "off"}
-    assert _each_once([[silent, other], [received]]) == [received, other]
-    assert _each_once([[received], [silent]]) == [received]
+    assert each_once([[silent, other], [received]]) == [received, other]
+    assert each_once([[received], [silent]]) == [received]

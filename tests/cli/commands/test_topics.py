@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from topicast.cli.commands.topics import _meant
+from topicast.cli.commands.topics import meant
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
@@ -110,9 +110,9 @@ def test_subscriber_that_moved_to_another_hub_is_shown_once(reported: str) -> No
     assert {row["statestored"] for row in rows} == {reported}
     lost = {"name": "a", "registration": "0a", "state": "LOST", "lag_s": 9.0}
     moved = {**lost, "state": "LIVE", "lag_s": 0.1}
-    assert _meant([lost, moved], "a") == moved
+    assert meant([lost, moved], "a") == moved
     with pytest.raises(LinkError, match=r"a has sent nothing for 9.0 s"):
-        _meant([lost], "a")
+        meant([lost], "a")
 
 
 def test_subscribers_by_level_with_their_topics(reported: str) -> None:
