@@ -115,7 +115,7 @@ class Follower:
         self._progressed = True  # whether the last request brought anything
         self._requested_at = 0.0  # seconds: of the last request
         self._request_at = 0.0  # seconds: when BEHIND, the time of the next one
-        self._silence_s = SILENCE_S  # after which the open stream is given up
+        self._silence_s = SILENCE_S  # after which the open stream has timed out
         self._queue: deque[Delta] = deque()  # deltas that came while BEHIND, in order
         self._queue_bytes = 0  # their rows
 
@@ -199,7 +199,7 @@ class Follower:
 
     def _on_chunk(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
         if not self.stream or chunk.stream != self.stream:
-            return ()  # of a stream that was given up
+            return ()  # of a stream that has timed out
         if chunk.sequence < self._sequence:
             return ()  # doubled
         if not self._continues(chunk):

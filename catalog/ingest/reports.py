@@ -320,5 +320,5 @@ def _fault(one: Write, policy: Policy | None) -> str:
         return ""
     return (
         f"{NOT_VISIBLE}: {one.object} is not visible to this driver's key, which sees {policy}: "
-        "others are not told of its write; use a key that sees it"
+        "its write is not reported to others; use a key that sees it"
     )

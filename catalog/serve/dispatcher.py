@@ -183,7 +183,7 @@ class Dispatcher:
         self._replies = replies
         self._histories: list[HistoryOrder] = []  # what is to be read from the store
         self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
-        """Peers whose key sees everything, the last that was heard of last; others read plain
+        """Peers whose key sees everything, in the order of their last messages; others read plain
         refusals."""
 
     @property

@@ -269,7 +269,7 @@ class EngineLoop:
             self._restart(error)
 
     def _restart(self, error: Exception) -> None:
-        """Begin anew on new sockets, and tell so to callers and watches; or give up.
+        """Begin anew on new sockets, and notify callers and watches; end after too many errors.
 
         The caller whose call failed is answered last, so that its next one is not aborted, too.
         """
@@ -294,7 +294,7 @@ class EngineLoop:
             f"the subscriber has failed {RESTARTS_MAX} times within {RESTARTS_S:.0f} s, the "
             f"last time with {failed}: the log has the traceback; make another subscriber"
         )
-        log.error("engine given up: failures=%d within_s=%d", RESTARTS_MAX, RESTARTS_S)
+        log.error("engine ended: failures=%d within_s=%d", RESTARTS_MAX, RESTARTS_S)
         self._stopping = True
 
     def _begin_anew(self, reason: str) -> None:

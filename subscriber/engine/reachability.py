@@ -2,7 +2,7 @@
 
     opened ──handshake──▶ reached ──lost──▶ not reached ──UNREACHED_S──▶ a problem, with its remedy
 
-A hub says where its data is, catalogd where it is itself: both may be told wrong, or be behind a
+A hub says where its data is, catalogd where it is itself: both may be wrong, or lie behind a
 firewall. With several hubs the subscriber leaves one sooner than a connection into a black hole
 fails, so an address counts as not reached from one attempt to the next.
 """

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
+from zlib import crc32
 
 from ...topics.replica_set import Account, patience_s
 from ...topics.requests import Requests
@@ -51,7 +52,7 @@ HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
 UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
 BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost, or the hub is busy
 BARRIER_AGAIN_S_MAX: Final = 8.0
-BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, is given up
+BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, times out
 CHANNELS: Final = ((Channel.CONTROL, CONTROL_CHANNEL), (Channel.BULK, BULK_CHANNEL))
 
 
@@ -145,6 +146,11 @@ class HubSession:
     @property
     def _silence_s(self) -> float:
         return HEARTBEATS_MISSED * self._heartbeat_s
+
+    @property
+    def jitter(self) -> float:
+        """A share of 1, another one for each reader."""
+        return crc32(self._registration) / (1 << 32)
 
     def fenced(self, account: Account) -> bool:
         """Tell whether deltas of a topic at a level are sure to come on this connection."""
@@ -282,7 +288,7 @@ class HubSession:
 
     def _greet(self, now: float) -> tuple[Effect, ...]:
         self.state, self._greeted_at = SessionState.GREETING, now
-        self._hello_at = now + self._hello_pause_s * (1 + self._registration[0] / 256)
+        self._hello_at = now + self._hello_pause_s * (1 + self.jitter)
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
         return tuple(
             Send(

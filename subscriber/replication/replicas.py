@@ -404,10 +404,13 @@ class TopicReplicas:
                 effects += self._feed(account, refused, now=now)
         return effects + self._processed(refused.request, REFUSAL_COST)
 
+    def agrees(self, heartbeat: Heartbeat) -> bool:
+        """Return whether all topics are known to be as the heartbeat has them."""
+        return (heartbeat.epoch, heartbeat.versions) == self._agreed
+
     def on_heartbeat(self, heartbeat: Heartbeat, order: Iterable[int], *, now: float) -> Effects:
         """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
-        agreed = heartbeat.epoch, heartbeat.versions
-        if agreed == self._agreed:  # as a rule: an idle subscriber does little else
+        if self.agrees(heartbeat):  # as a rule: an idle subscriber does little else
             self._agreed_at = now
             return ()
         self._end_agreement()
@@ -431,7 +434,7 @@ class TopicReplicas:
             all_current = False
             effects += self._compare(replica, PeerAt(epoch, version), now=now)
         if all_current:
-            self._agreed, self._agreed_at = agreed, now
+            self._agreed, self._agreed_at = (heartbeat.epoch, heartbeat.versions), now
         return effects
 
     def tick(self, *, now: float) -> Effects:

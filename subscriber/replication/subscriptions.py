@@ -2,9 +2,12 @@
 
 welcomed ──first fit heartbeat──▶ joins everything, follows what fits the budget
 welcomed again ──▶ joins what is followed, from its positions: no resync
+  its connection has stayed, and nothing is behind ──▶ joins within REJOIN_S: the subscriptions are
+  there, and a hub that starts again has all its readers back at once
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError
@@ -42,6 +45,7 @@ from .replicas import TopicReplicas
 
 ALIVE_S: Final = 0.9  # the heartbeat after it is answered with a sign of life: each fourth
 ALIVE_S_MAX: Final = 1.25  # between two, without a heartbeat; the hub suspects a reader after 2 s
+REJOIN_S: Final = 2.0  # over which readers that have nothing to ask a restarted hub for join it
 LAG_US: Final = 1_000_000  # a shorter lag is none: it is that of heartbeats
 NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one error
@@ -76,6 +80,7 @@ class Subscriptions:
         self._automatic = automatic
         self._raising: dict[int, tuple[int, ...]] = {}  # to full, with which others or none of them
         self._failures: dict[int, TopicastError] = {}  # why a join has failed, by topic
+        self._join_at = 0.0  # seconds: when everything is joined; inf: a heartbeat decides
         self._requested = False  # everything was joined on this registration,
         self._registered = False  # and answered: the hub is notified of every change,
         self._subscribed = False  # and was since the last answer
@@ -173,11 +178,13 @@ class Subscriptions:
         effects = opened
         self.catalog_address = welcome.catalog_address or self.catalog_address
         self._requested = self._registered = False
+        stays = self.planned is not None and not opened
+        self._join_at = inf if stays else now
         self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
         self._status = NO_STATUS
         effects += self.replicas.lose_streams(now=now)
-        if self.planned is None or not welcome.num_topics:
-            return effects  # a hub without topics refuses a Join: the first heartbeat orders it
+        if self.planned is None or stays or not welcome.num_topics:
+            return effects  # a heartbeat says when; a hub without topics refuses a Join
         return effects + self._join_all(now)
 
     def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
@@ -191,7 +198,10 @@ class Subscriptions:
         self.catalog_alive_at = now - heartbeat.age_ms / 1000
         if len(heartbeat.versions) - 1 != self.num_topics:
             effects += self._renumber(len(heartbeat.versions) - 1)
-        if not self._requested:
+        if self._join_at == inf:
+            is_behind = self._raising or not self.replicas.agrees(heartbeat)
+            self._join_at = now if is_behind else now + REJOIN_S * self._session.jitter
+        if not self._requested and now >= self._join_at:
             effects += self._join_all(now)
         order = topic_ids(self.num_topics)
         self.sizes.update(zip(order, heartbeat.sizes, strict=False))

@@ -86,7 +86,7 @@ class Handshake(Enum):
     UNREACHED = "not reached: no connection could be made, or the last one was lost"
     DONE = "done"
     REFUSED = "refused: the other end does not admit our key"
-    FAILED = "failed: the other end has another key than we were told, or no keys"
+    FAILED = "failed: the other end has another key than the one known here, or no keys"
 
 
 @dataclass(slots=True)

@@ -263,7 +263,7 @@ def test_work_that_is_due_is_done_within_a_few_polls_of_a_flood() -> None:
     now = 0.0
     with running(clock=lambda: now) as (loop, link):
         dues, late = 0, 0
-        for _ in range(200):
+        for _ in range(400):
             due = loop.core.deadline <= now
             link.turn(GARBAGE)
             done = loop.core.deadline > now
