@@ -159,8 +159,7 @@ def plan_run(
     plan.tables = {name: swept[name] for name in wanted if name in swept}
     plan.lists_all = full and not any(one.whole for one in plan.tables.values())
     plan.is_marked = plan.lists_all
-    if not plan.lists_all:
-        known.note_changes(plan)
+    known.note_changes(plan)
     return plan, wanted
 
 

@@ -40,17 +40,24 @@ def is_first_change(found: FileFacts, *, noticed_ms: int | None) -> bool:
 
 
 def is_unexplained(
-    before: FileFacts, found: FileFacts, *, folder_ms: int, noticed_ms: int | None
+    before: FileFacts,
+    found: FileFacts,
+    *,
+    folder_ms: int,
+    noticed_ms: int | None,
+    swept_ms: int = 0,
 ) -> bool:
     """Return whether files have changed since readers were last notified of a change.
 
     ``folder_ms``: when the folder last got or lost a file; 0: its file system does not say. Then it
     is not known when a file was removed, and a change that has left no newer file counts.
+    ``swept_ms``: a time before ``before`` was listed; 0: none is known. All that differs came after
+    a notification that is not later. Object stores keep whole seconds, which do not tell that.
     """
     if before.fingerprint == found.fingerprint:
         return False
     newest_ms = max(found.newest_ms, folder_ms)
-    if noticed_ms is None or newest_ms > noticed_ms:
+    if noticed_ms is None or noticed_ms <= swept_ms or newest_ms > noticed_ms:
         return True
     return not folder_ms and found.newest_ms <= before.newest_ms
 

@@ -172,17 +172,22 @@ class Known:
         return found
 
     def note_changes(self, plan: Plan) -> None:
-        """Note in ``plan`` what the log has of its tables since they were swept.
+        """Note in ``plan`` what the log has of its tables since they were swept, and when that was.
 
         The log names the partitions of reported writes; what a change of the catalog has made of
         the partitions of a table, the history has.
         """
         asked: dict[tuple[str, int], dict[int, int]] = {}
         """By table and topic: the line of each version that the history is to be asked about."""
-        for line in log_lines(self._catalogd, LogRange(plan.reads_from() - 1, plan.as_of - 1)):
+        begin, points = plan.reads_from(), plan.points()
+        for line in log_lines(self._catalogd, LogRange(max(begin - 2, 0), plan.as_of - 1)):
             name, _, partition = str(line["object"]).partition("/")
             number, change = int(line["number"] or 0), line["change"]
-            if name not in plan.tables or line["who"] is not None or change in UNSEEN:
+            if number + 1 in points:
+                plan.times_ms[number + 1] = int(line["time_us"] or 0) // 1000
+            if plan.lists_all or number < begin or name not in plan.tables:
+                continue
+            if line["who"] is not None or change in UNSEEN:
                 continue
             if partition or change == CREATED or (change == UNLOADED and line["source"] != LOAD):
                 plan.note(name, partition, number)

@@ -58,6 +58,8 @@ class Plan:
     tables: dict[str, SweptTable] = field(default_factory=dict)
     changed: dict[str, dict[str, int]] = field(default_factory=dict)
     """By table and partition, or ALL: the last line of the log that says so."""
+    times_ms: dict[int, int] = field(default_factory=dict)
+    """When the line before a point was written, by the number of the point."""
     lists_all: bool = False
     is_marked: bool = False
     """All tables are marked at catalogd as to be listed: what is interrupted is continued."""
@@ -71,14 +73,17 @@ class Plan:
         return self.is_marked or self.swept(table).whole
 
     def reads_from(self) -> int:
-        """Return the number of the first line of the log that is to be read."""
-        points = [
-            point
-            for one in self.tables.values()
-            for point in (one.as_of, one.open_as_of)
-            if self.first <= point <= self.as_of
-        ]
-        return min(points, default=self.as_of)
+        """Return the number of the first line of the log that may name a change."""
+        return min(self.points(), default=self.as_of)
+
+    def points(self) -> frozenset[int]:
+        """Return where the runs before this one began, as far as the log reaches."""
+        runs = (point for one in self.tables.values() for point in (one.as_of, one.open_as_of))
+        return frozenset(point for point in runs if self._in_log(point))
+
+    def swept_ms(self, table: str, partition: str) -> int:
+        """Return a time before ``partition`` was listed last; 0: it is not known."""
+        return self.times_ms.get(self.swept(table).known_since(partition), 0)
 
     def note(self, table: str, partition: str, number: int) -> None:
         """Note that the line ``number`` of the log names ``partition`` of ``table``, or ALL."""
@@ -101,10 +106,13 @@ class Plan:
                 self.lists_all
                 or known is None
                 or known.folder_ms == AGAIN_MS
-                or not self.first <= since <= self.as_of  # not known, or before the log begins
+                or not self._in_log(since)  # not known, or before the log begins
                 or max(lines.get(partition, 0), of_any) >= since
             ):
                 yield partition
+
+    def _in_log(self, point: int) -> bool:
+        return self.first <= point <= self.as_of
 
     def point_after(self, table: str, last: str) -> int:
         """Return as of which point the partitions up to ``last`` are known now.

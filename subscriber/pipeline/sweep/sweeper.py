@@ -313,7 +313,12 @@ class Sweeper:
             listed = self._listed(target, batch.due)
             try:
                 known.revision = self._compare(
-                    name, listed, before=batch.before, revision=known.revision, point=point
+                    name,
+                    listed,
+                    before=batch.before,
+                    revision=known.revision,
+                    plan=plan,
+                    point=point,
                 )
                 break
             except _Overtaken as overtaken:
@@ -402,6 +407,7 @@ class Sweeper:
         *,
         before: Mapping[str, FileFacts],
         revision: int,
+        plan: Plan | None,
         point: Point,
     ) -> int:
         """Report what of ``listed`` differs from ``before``; return the revision after it."""
@@ -419,7 +425,7 @@ class Sweeper:
         if not differing and not removed and not point.as_of:
             return revision
         folders = {one: listed[one].folder.path for one in differing}
-        changed = self._changed(name, differing, before=before, folders=folders)
+        changed = self._changed(name, differing, before=before, folders=folders, plan=plan)
         facts = list(differing.values())
         swept = self._known.send(
             name,
@@ -461,6 +467,7 @@ class Sweeper:
         *,
         before: Mapping[str, FileFacts],
         folders: Mapping[str, str],
+        plan: Plan | None,
     ) -> dict[str, bool]:
         """Return what has changed without that readers were notified; and if files may be gone."""
         changed: dict[str, bool] = {}
@@ -477,7 +484,10 @@ class Sweeper:
             times = self._lister.modified_ms([folders[one] for one in again])
             for one, folder_ms in zip(again, times, strict=True):
                 old, new_facts = before[one], found[one]
-                if is_unexplained(old, new_facts, folder_ms=folder_ms, noticed_ms=noticed_ms):
+                swept_ms = 0 if plan is None else plan.swept_ms(name, one)
+                if is_unexplained(
+                    old, new_facts, folder_ms=folder_ms, noticed_ms=noticed_ms, swept_ms=swept_ms
+                ):
                     changed[one] = lacks_files(old, new_facts)
         return changed
 

@@ -69,6 +69,14 @@ def test_change_is_explained_if_readers_were_notified_after_it() -> None:
     assert not is_unexplained(OLD, OLD, folder_ms=9000, noticed_ms=None)
 
 
+def test_change_behind_a_listing_that_came_after_the_notification_is_not_explained() -> None:
+    """Given a store that keeps whole seconds: the file seems to be there before readers noticed."""
+    added = facts(entry("a"), entry("b"), entry("c", at_ms=2000))
+    assert is_unexplained(OLD, added, folder_ms=0, noticed_ms=2400, swept_ms=2400)
+    assert not is_unexplained(OLD, added, folder_ms=0, noticed_ms=2400, swept_ms=2399)
+    assert not is_unexplained(OLD, OLD, folder_ms=0, noticed_ms=2400, swept_ms=2400)
+
+
 def test_removed_file_counts_by_the_time_of_its_folder_and_always_where_that_is_not_known() -> None:
     removed = facts(entry("a"))
     assert is_unexplained(OLD, removed, folder_ms=3000, noticed_ms=2999)

@@ -77,6 +77,16 @@ def test_log_is_read_from_the_oldest_point_that_it_reaches_back_to() -> None:
     assert Plan(as_of=1, first=1).reads_from() == 1
 
 
+def test_partition_was_listed_after_the_line_before_the_point_as_of_which_it_is_known() -> None:
+    run = plan(as_of=30, open_as_of=40, open_until="b")
+    assert run.points() == {30, 40}
+    run.times_ms = {30: 3000, 40: 4000}
+    assert [run.swept_ms(TABLE, name) for name in ("a", "b", "c")] == [4000, 4000, 3000]
+    assert run.swept_ms("d.never", "a") == 0
+    assert plan(as_of=5).points() == frozenset()
+    assert plan(as_of=5).swept_ms(TABLE, "a") == 0
+
+
 def test_history_names_partitions_and_properties_of_a_table_are_no_files() -> None:
     run = plan(as_of=30)
     rows = [
