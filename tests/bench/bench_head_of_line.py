@@ -244,7 +244,7 @@ def stack(folder: Path) -> Iterator[tuple[HMSClient, str]]:
         with Subscriber(address, budget=BUDGET, timeout_s=TIMEOUT_S) as catalog:
             catalog.sync(TIMEOUT_S)
             assert len(catalog.partitions(f"{DB}.{LARGE}")) == 1
-        add_partitions(hive, LARGE, held=1, partitions=PARTITIONS)  # by SQL: no event tells of it
+        add_partitions(hive, LARGE, held=1, partitions=PARTITIONS)  # by SQL: no event reports it
         yield client, address
 
 

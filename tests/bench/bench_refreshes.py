@@ -97,7 +97,7 @@ def share_of_changes(driver: Application, catalogd: BenchCatalogd, lake: Lake) -
         for _ in range(ROUNDS)
     ]
     idle, busy = min(rounds, key=lambda pair: sum(pair[1][:2]))
-    say_share("share", "one that hears nothing", idle, busy, at_most=SHARE_MAX)
+    say_share("share", "one that receives nothing", idle, busy, at_most=SHARE_MAX)
 
 
 def share_of_sessions(driver: Application, catalogd: BenchCatalogd, lake: Lake) -> None:

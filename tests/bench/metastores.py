@@ -64,7 +64,7 @@ def create_large(
 def add_partitions(
     hive: EmbeddedMetastore, table: str, *, held: int, partitions: int, first_id: int = FIRST_ID
 ) -> None:
-    """Add partitions to a ``table`` of ``create_large``, which has ``held``; no event tells it."""
+    """Add partitions to a ``table`` of ``create_large``, which has ``held``, without an event."""
     while held < partitions:
         for statement in _round(table, held, end=min(2 * held, partitions), first_id=first_id):
             hive.sql(statement)

@@ -108,7 +108,7 @@ def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
     def started(**flags: str) -> tuple[str, str, int]:
         daemon, _ = build(replace(config, **flags), name=NAME, keys=user_keys(CATALOGD))
         try:
-            daemon.run_once()  # commits what it was told at its start
+            daemon.run_once()  # commits the facts of its start
             return daemon.status.mode, daemon.status.overrides, daemon.status.offers
         finally:
             daemon.close()

@@ -50,7 +50,7 @@ SETTLED = WindowState(last_id=41, settled=41)
 
 
 class Shell:
-    """A catalogd that takes its turns when it is told, in virtual time; its readers rest."""
+    """A catalogd that takes its turns when a test says so, in virtual time; its readers rest."""
 
     def __init__(self, folder: Path, place: WindowState | None, *hubs: str) -> None:
         self.now = 100.0
@@ -105,7 +105,7 @@ class Shell:
             self.catalogd.close()
 
     def turn(self, *facts: Fact, passed_s: float = 0.0) -> None:
-        """Let time pass, tell the core ``facts``, then take a turn."""
+        """Let time pass, hand the core ``facts``, then take a turn."""
         self.now += passed_s
         for fact in facts:
             self.core.handle(fact, now=self.now, now_us=self.now_us())
@@ -133,7 +133,7 @@ def test_restart_knows_its_watermark_before_anything_changes(
 def test_hubs_are_told_nothing_before_the_names_are_known(
     shell: Callable[..., Shell], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a store that holds nothing yet, a hub that heard of it would pass for empty."""
+    """Given a store that holds nothing yet, a hub that knew of it would pass for empty."""
     caplog.set_level(logging.INFO)
     found = shell("tcp://127.0.0.1:1", place=None)
     found.turn(passed_s=1.0)
@@ -191,8 +191,8 @@ def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell])
 def test_hub_hears_that_catalogd_leaves(shell: Callable[..., Shell]) -> None:
     with greeted(shell) as (found, hub, _):
         found.close()
-        heard = lambda: [decode(one.frame) for one in hub.poll(0.01)]  # noqa: E731
-        until(lambda: any(isinstance(one, Bye) for one in heard()), timeout_s=WAIT_S)
+        messages = lambda: [decode(one.frame) for one in hub.poll(0.01)]  # noqa: E731
+        until(lambda: any(isinstance(one, Bye) for one in messages()), timeout_s=WAIT_S)
 
 
 def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell]) -> None:
@@ -340,7 +340,7 @@ def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
     found.turn(Identified(poll=1, connection=1, uuid="", current_id=41))
     found.turn(Identified(poll=2, connection=1, uuid="", current_id=41))
     assert found.published.position[0] == 5, "a check of the connection is no poll"
-    found.turn(NamesRead(databases={}))  # no event told that the metastore is the same
+    found.turn(NamesRead(databases={}))  # no event said that the metastore is the same
     found.turn(Polled(poll=3, connection=1, current_id=41, events=()))
     assert found.published.position[0] == found.store.epoch == NOW_US * 2 + 1
     assert {topic.epoch for topic in found.published.topics.values()} == {found.store.epoch}

@@ -360,7 +360,7 @@ def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core
 
 
 def test_metastore_that_is_replaced_before_the_first_poll_is_another(core: Alone) -> None:
-    """Given names of the first metastore and no event of it, then nothing tells them apart."""
+    """Given names of the first metastore and no event of it, then nothing distinguishes them."""
     found = Alone()
     found.create_database("d")
     found.create("d", "t", "ds")

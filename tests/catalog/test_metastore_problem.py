@@ -1,4 +1,4 @@
-"""A metastore whose changes never arrive is a problem that everybody is told, never a view."""
+"""A metastore whose changes never arrive is a problem that everybody can see, never a view."""
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
@@ -32,18 +32,18 @@ def core() -> Alone:
     return loaded()
 
 
-def told(core: Alone) -> str:
+def problem_of(core: Alone) -> str:
     return core.catalog.namespace.metastore_problem()
 
 
 def test_sync_without_a_listener_is_refused_with_the_setting_that_is_missing(core: Alone) -> None:
     """P-SYNC-3, P-PROBLEM-1."""
-    assert told(core) == core.catalog.status().problem == ""
+    assert problem_of(core) == core.catalog.status().problem == ""
     core.metastore.records = False
     core.create("d", "u")
     answer = core.answer_to(Sync(request=9), Refused, turns=4)
     assert (answer.code, answer.retry_ms, answer.message) == ("NO_EVENTS", 0, NO_LISTENER)
-    assert told(core) == core.catalog.status().problem == NO_LISTENER
+    assert problem_of(core) == core.catalog.status().problem == NO_LISTENER
     core.answer_to(Sync(request=10), Refused, turns=4)
 
 
@@ -68,7 +68,7 @@ def test_changes_without_events_are_read_before_the_problem_is_over(
     core.metastore.records = True
     core.wait(CHECK_S + 1)
     assert core.tables() == ["t", "u"]
-    assert told(core) == core.catalog.status().problem == ""
+    assert problem_of(core) == core.catalog.status().problem == ""
     core.answer_to(Sync(request=9), Synced, turns=4)
 
 
@@ -80,14 +80,14 @@ def test_problem_stays_and_syncs_wait_until_what_changed_has_been_read(core: Alo
     core.metastore.records = True
     core.catalogd.hold(Read)
     core.wait(CHECK_S + 1)
-    assert told(core) == core.catalog.status().problem == NO_LISTENER
+    assert problem_of(core) == core.catalog.status().problem == NO_LISTENER
     core.ask(Sync(request=9))
     core.turn(6)
     assert core.replies() == []
     core.catalogd.resume()
     core.turn(12)
     core.reply(Synced)
-    assert (told(core), core.tables()) == ("", ["t", "u"])
+    assert (problem_of(core), core.tables()) == ("", ["t", "u"])
 
 
 def test_listener_that_was_missing_is_not_forgotten_over_refusals(core: Alone) -> None:
@@ -99,10 +99,10 @@ def test_listener_that_was_missing_is_not_forgotten_over_refusals(core: Alone) -
     core.metastore.records = True
     core.metastore.failures += [SourceRefused("not allowed")] * CALLS
     core.wait(REFUSED_S + 6)
-    assert told(core) == NO_LISTENER
+    assert problem_of(core) == NO_LISTENER
     core.metastore.failures.clear()
     core.wait(CHECK_S + 1)
-    assert (told(core), core.tables()) == ("", ["t", "u"])
+    assert (problem_of(core), core.tables()) == ("", ["t", "u"])
 
 
 def test_metastore_that_does_not_say_whether_it_records_is_a_warning_until_an_event_comes(
@@ -111,7 +111,7 @@ def test_metastore_that_does_not_say_whether_it_records_is_a_warning_until_an_ev
     core.metastore.records = None
     core.metastore.connections += 1
     core.wait(CHECK_S + 1)
-    assert (told(core), core.catalog.status().warning) == ("", UNPROVEN)
+    assert (problem_of(core), core.catalog.status().warning) == ("", UNPROVEN)
     core.answer_to(Sync(request=9), Synced, turns=8)
     core.create("d", "u")
     core.wait(1)
@@ -125,12 +125,12 @@ def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> 
     core.wait(REFUSED_S + 6)
     answer = core.reply(Refused)
     assert (answer.code, answer.message) == ("NO_EVENTS", f"{REFUSED}not allowed")
-    assert told(core) == core.catalog.status().problem == answer.message
+    assert problem_of(core) == core.catalog.status().problem == answer.message
     core.create("d", "u")
     core.metastore.failures.clear()
     reads = len(core.reads)
     core.wait(6)
-    assert told(core) == ""
+    assert problem_of(core) == ""
     assert core.tables() == ["t", "u"]
     assert len(core.reads) - reads <= 3, "the new table, not everything"
 
@@ -138,7 +138,7 @@ def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> 
 def test_events_that_are_off_are_told_and_no_fault() -> None:
     core = loaded(polling_interval_s=0.0)
     status = core.catalog.status()
-    assert (status.problem, status.warning, told(core)) == ("", EVENTS_OFF, EVENTS_OFF)
+    assert (status.problem, status.warning, problem_of(core)) == ("", EVENTS_OFF, EVENTS_OFF)
 
 
 # -- names that change without an event
@@ -154,10 +154,10 @@ def test_names_that_change_without_an_event_are_read_and_said_though_the_listene
     core.create("e", "v")
     core.wait(NAMES_S + 1)
     assert (core.tables(), core.tables("e")) == (["u"], ["v"])
-    assert told(core) == "", "an event that tells it may still come"
+    assert problem_of(core) == "", "an event of it may still come"
     core.answer_to(Sync(request=8), Synced, turns=4)
     core.wait(WINDOW_S + 1)
-    problem = told(core)
+    problem = problem_of(core)
     assert problem.startswith("database e is there, and no event reported it: ")
     assert LISTENER_SETTING in problem
     assert core.catalog.status().problem == problem
@@ -181,7 +181,9 @@ def test_partitions_that_change_without_an_event_are_read_and_said_one_table_aft
     core.wait(NAMES_S)
     assert core.partitions("d", "u") == ["ds=2", "ds=3"]
     core.wait(WINDOW_S + 2)
-    assert told(core).startswith("partition ds=1 of table d.u is gone, and no event reported it: ")
+    assert problem_of(core).startswith(
+        "partition ds=1 of table d.u is gone, and no event reported it: "
+    )
 
 
 @pytest.mark.parametrize("change", ["add", "drop", "table"])
@@ -199,7 +201,7 @@ def test_partition_whose_event_is_late_is_read_and_nothing_is_said(
     core.catalogd.resume()
     core.wait(3 * WINDOW_S)
     expected = {"table": [], "drop": ["ds=2"], "add": ["ds=1", "ds=2", "ds=3"]}
-    assert (core.partitions(), told(core)) == (expected[change], "")
+    assert (core.partitions(), problem_of(core)) == (expected[change], "")
 
 
 def test_large_table_is_not_compared() -> None:
@@ -221,7 +223,7 @@ def test_name_whose_event_is_late_is_read_and_nothing_is_said(core: Alone, late_
     assert core.tables() in (["t"], ["t", "u"])
     core.catalogd.resume()
     core.wait(3 * WINDOW_S)
-    assert (core.tables(), told(core)) == (["u"], "")
+    assert (core.tables(), problem_of(core)) == (["u"], "")
 
 
 def test_name_that_is_listed_and_cannot_be_read_is_no_change() -> None:
@@ -235,11 +237,11 @@ def test_name_that_is_listed_and_cannot_be_read_is_no_change() -> None:
     core.create_database("d")
     core.create("d", "t")
     core.wait(2 * NAMES_S + 3 * WINDOW_S)
-    assert (core.tables(), told(core)) == (["t"], "")
+    assert (core.tables(), problem_of(core)) == (["t"], "")
 
 
 def test_lost_events_are_no_missing_listener(core: Alone) -> None:
-    """Given a listing before the gap is noticed: what differs was told by events that are lost."""
+    """Given a listing before the gap is noticed: what differs was in events that are lost."""
     core.catalogd.hold(Poll)
     core.create("d", "u")
     core.wait(NAMES_S + 1)
@@ -247,7 +249,7 @@ def test_lost_events_are_no_missing_listener(core: Alone) -> None:
     core.metastore.clean_log(core.metastore.current_event_id())
     core.catalogd.resume()
     core.wait(3 * WINDOW_S)
-    assert (core.tables(), told(core), core.catalog.counts.gaps) == (["t", "u", "v"], "", 1)
+    assert (core.tables(), problem_of(core), core.catalog.counts.gaps) == (["t", "u", "v"], "", 1)
 
 
 @pytest.mark.parametrize("connects", [False, True])
@@ -258,21 +260,21 @@ def test_missed_changes_are_forgotten_once_events_come_and_everything_was_read(
     core.metastore.logs = False
     core.create("d", "u")
     core.wait(NAMES_S + WINDOW_S + 1)
-    assert told(core)
+    assert problem_of(core)
     table = core.metastore.get_table("d", "t")
     table.owner = "somebody"
     core.metastore.alter_table("d", "t", table)
     core.metastore.logs = True
     core.create("d", "v")
     core.wait(2)
-    assert told(core), "one of several servers may record its changes"
+    assert problem_of(core), "one of several servers may record its changes"
     if connects:
         core.metastore.connections += 1
     else:
         core.wait(OVER_S)
     core.create("d", "w")
     core.wait(6)
-    assert (told(core), core.tables()) == ("", ["t", "u", "v", "w"])
+    assert (problem_of(core), core.tables()) == ("", ["t", "u", "v", "w"])
     held = core.catalog.tables.value(("d", "t"))
     assert held is not None
     assert from_thrift(Table, held.thrift).owner == "somebody"

@@ -1,4 +1,4 @@
-"""The status: what is told of catalogd, to pages, metrics and operators alike."""
+"""The status: what catalogd reports, to pages, metrics and operators alike."""
 
 from dataclasses import asdict, fields, replace
 
@@ -43,9 +43,9 @@ def test_topics_are_told_one_by_one(status: Status) -> None:
     columns, rows = found.columns, found.rows
     assert columns == tuple(field.name for field in fields(TopicStatus))
     assert [row[0] for row in rows] == [0, 1, 2, 3, NAMESPACE]
-    told = [dict(zip(columns, row, strict=True)) for row in rows]
-    assert sum(one["entries"] for one in told) == status.entries
-    assert sum(one["held_bytes"] for one in told) == status.held_bytes
+    reported = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert sum(one["entries"] for one in reported) == status.entries
+    assert sum(one["held_bytes"] for one in reported) == status.held_bytes
 
 
 def test_status_made_in_slices_agrees_with_itself_while_tables_come() -> None:

@@ -142,7 +142,7 @@ class CatalogProcess:
         if self.catalog is not None:
             self.published.complete = self.catalog.serving
             for number in range(len(self.publishers)):
-                self.tell(number, publisher.Tick())
+                self.feed(number, publisher.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
 
     def turn(self, facts: Iterable[object]) -> None:
@@ -279,7 +279,7 @@ class CatalogProcess:
                 fact = publisher.Committed(
                     one.topic, one.to_version, self.world.frames.write(delta)
                 )
-                self.tell(number, fact)
+                self.feed(number, fact)
 
     def mint(self, at_least: int) -> None:
         world = self.world
@@ -296,9 +296,9 @@ class CatalogProcess:
         )
         self.published.starts = self.store.starts
         for number in range(len(self.publishers)):
-            self.tell(number, publisher.Minted())
+            self.feed(number, publisher.Minted())
 
-    def tell(self, number: int, fact: publisher.Fact) -> None:
+    def feed(self, number: int, fact: publisher.Fact) -> None:
         world = self.world
         to_hub = self.publishers[number]
         for effect in to_hub.handle(fact, now=world.now, now_us=world.now_us):
@@ -325,7 +325,7 @@ class CatalogProcess:
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, number, channel, life, line, _ = place.decode().split("/")
         if self.alive and int(life) == self.life and int(line) == self.lines[int(number)]:
-            self.tell(int(number), publisher.Received(int(channel), self.world.frames.read(frame)))
+            self.feed(int(number), publisher.Received(int(channel), self.world.frames.read(frame)))
 
     def take_request(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):

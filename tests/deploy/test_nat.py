@@ -92,5 +92,5 @@ def test_applications_behind_a_nat_are_right_and_right_again_after_a_cut(
     reads(reader, [[4], [5]])
     writer.sql("INSERT OVERWRITE far.orders VALUES (6)")
     reads(reader, [[6]])
-    until(lambda: reader.do(AGE) < CUT_S, what="a reader that hears its hub")
+    until(lambda: reader.do(AGE) < CUT_S, what="a reader that receives its hub")
     assert [one.do("handle.status().errors") for one in drivers.values()] == [0, 0]

@@ -1,4 +1,4 @@
-"""A metastore that records no events: nobody is told that all is well, until it does."""
+"""A metastore that records no events: nobody reads that all is well, until it does."""
 
 from contextlib import ExitStack
 from pathlib import Path

@@ -106,7 +106,7 @@ class Raw:
             self.link.connect_dealer(channel.name, address, found.hub_key(address))
             self.send(channel.name, hello(channel))
         self.welcome = self.wait(Welcome)
-        until(lambda: self.hear() and self.catalog_address, what="catalogd's address")
+        until(lambda: self.receive() and self.catalog_address, what="catalogd's address")
         self.link.connect_dealer("service", self.catalog_address, found.catalogd)
         server = found.hub_key(address)
         self.link.connect_subscriber("data", self.welcome.data_address, server)
@@ -122,7 +122,7 @@ class Raw:
     def send(self, name: str, message: Message) -> None:
         assert self.link.send(name, encode(message))
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         frames = [one.frame for one in self.link.poll(0.05)]
         self.frames += frames
         self.seen += [decode(without_policy(frame)) for frame in frames]
@@ -133,7 +133,7 @@ class Raw:
         met = len(self.seen) if request == 0 and self.seen else 0
 
         def found() -> list[Message]:
-            self.hear()
+            self.receive()
             return [
                 one
                 for one in self.seen[met:]
@@ -173,7 +173,7 @@ class Raw:
         self.send("BULK", CatchUp(stream=90 + level, credit=32 << 20, wanted=wanted))
 
         def is_done() -> bool:
-            self.hear()
+            self.receive()
             chunks = [one for one in self.seen if isinstance(one, Chunk) and one.level == level]
             return {one.topic for one in chunks if one.last} == set(TOPICS)
 
@@ -242,8 +242,8 @@ def test_no_frame_of_a_restricted_reader_has_anything_of_another_database(
     daemons: Daemons, client: HMSClient, key_file: Path
 ) -> None:
     """P-POLICY-2. The same requests of an unrestricted reader bring what is looked for."""
-    whole = heard(daemons, client, None)
-    restricted = heard(daemons, client, key_file)
+    whole = received_by(daemons, client, None)
+    restricted = received_by(daemons, client, key_file)
     assert foreign(whole.entries())
     assert any(MARKER in frame for frame in whole.frames)
     assert foreign(restricted.entries()) == set()
@@ -254,7 +254,7 @@ def test_no_frame_of_a_restricted_reader_has_anything_of_another_database(
         assert any(key.startswith(b"own_") for key in own), kind
 
 
-def heard(daemons: Daemons, client: HMSClient, key_file: Path | None) -> Raw:
+def received_by(daemons: Daemons, client: HMSClient, key_file: Path | None) -> Raw:
     """Return a reader that has asked for everything, while everything was changed."""
     with Subscriber(daemons.hub_address, timeout_s=SYNC_S) as catalog:
         catalog.sync()
@@ -267,7 +267,7 @@ def heard(daemons: Daemons, client: HMSClient, key_file: Path | None) -> Raw:
         for rev in (1, 2):
             revise(client, (OWN, HIDDEN, MARKED), rev + len(str(key_file)))
             catalog.sync()
-        until(lambda: raw.hear() and is_told(raw), what="deltas")
+        until(lambda: raw.receive() and has_deltas(raw), what="deltas")
         raw.link.close()
         return raw
 
@@ -280,7 +280,7 @@ def is_admitted(daemons: Daemons, key: Path | None) -> bool:
         return False
 
 
-def is_told(raw: Raw) -> bool:
+def has_deltas(raw: Raw) -> bool:
     """Return whether a delta about the own table has arrived."""
     return any(
         entry.key.startswith(b"own_")

@@ -44,7 +44,7 @@ def main(setup: str) -> None:
     for line in sys.stdin:
         try:
             answer = {"value": eval(line, names)}
-        except Exception as error:  # noqa: BLE001 - the test is told
+        except Exception as error:  # noqa: BLE001 - the test receives it
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer, default=str), flush=True)
 

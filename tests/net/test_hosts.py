@@ -145,7 +145,7 @@ def test_hub_that_moves_under_its_name_is_found(site: Site) -> None:
 
 
 def test_port_that_a_firewall_closes_is_named(site: Site) -> None:
-    """Given a driver that hears its hub, when catalogd's port is closed to it alone."""
+    """Given a driver that receives its hub, when catalogd's port is closed to it alone."""
     site.order("close 26000")
     try:
         said = until(site.problem, what="the problem")

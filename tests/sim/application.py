@@ -44,7 +44,7 @@ class Application:
     def act(self, *, calm: bool) -> None:
         """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
         rng = self.world.rng
-        self.counts["changes heard"] += self.world.mirrors[self.process.number].listen()
+        self.counts["changes received"] += self.world.mirrors[self.process.number].listen()
         if self.asked is not None or (self.talks is not None and not self.talks.over):
             return
         if calm:

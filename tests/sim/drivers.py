@@ -33,7 +33,7 @@ class DriverProcess:
         self.start()
 
     def start(self) -> None:
-        """Begin as a driver that nobody has heard of."""
+        """Begin as a driver that nobody knows."""
         self.life += 1
         self.alive = True
         self.registration = registration(self.life)
@@ -43,7 +43,7 @@ class DriverProcess:
         self._tick(self.life)
 
     def crash(self) -> None:
-        """Die, whatever is not told."""
+        """Die, whatever is not reported."""
         self.alive = False
         self.world.note("driver dies")
         self.died(self.registration)
@@ -88,7 +88,7 @@ class DriverProcess:
             self.world.carry(way, place, frame, lambda got, p=place: catalogd.take_request(p, got))
 
     def _act(self, life: int) -> None:
-        """Write something now and then: told before and after, or afterwards alone."""
+        """Write something now and then: reported before and after, or afterwards alone."""
         world = self.world
         if not world.faults or not self.alive or life != self.life:
             return

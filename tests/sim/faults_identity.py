@@ -1,4 +1,4 @@
-"""Faults in the rules that tell one metastore from another, and from an older copy of itself."""
+"""Faults in the rules that distinguish a metastore from another one and from its older copies."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,12 +49,12 @@ def compare_names(
 FAULTS = (
     Fault("another metastore is another epoch", "metastore_with_equal_ids", (TakesAnyMetastore,)),
     Fault(
-        "tables tell of a metastore whose log was cleaned",
+        "tables distinguish a metastore whose log was cleaned",
         "metastore_with_a_cleaned_log",
         (ComparesNoTables,),
     ),
     Fault(
-        "names alone do not tell that a metastore is the same",
+        "names alone do not prove that a metastore is the same",
         "metastore_with_equal_names",
         ((compare_tables, compare_names),),
     ),

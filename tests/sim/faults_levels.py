@@ -267,12 +267,16 @@ FAULTS = (
         BY_SEED,
         (OpensMinimalAtOnce,),
     ),
-    # what those who watch are told
-    Fault("a lost stub is told by the catch-up", "heard_of_after_a_gap", (SilentAboutCatchUps,)),
-    Fault("a gap is told as a change of every table", "heard_of_after_a_gap", (SilentAboutGaps,)),
+    # what watchers are notified of
     Fault(
-        "what a hub caught up is told as news",
-        "heard_of_from_a_hub_that_was_behind",
+        "a lost stub is reported by the catch-up", "notified_after_a_gap", (SilentAboutCatchUps,)
+    ),
+    Fault(
+        "a gap is reported as a change of every table", "notified_after_a_gap", (SilentAboutGaps,)
+    ),
+    Fault(
+        "what a hub caught up is reported as news",
+        "notified_by_a_hub_that_was_behind",
         ((brought, _brought_by_a_load),),
     ),
     # modes

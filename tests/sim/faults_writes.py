@@ -127,16 +127,16 @@ class EndsWithItsBeginning(Outbox):
 FAULTS = (
     Fault("a write is acknowledged once it is committed", BY_SEED, (RepliesBeforeItCommits,)),
     Fault("intents outlast a restart", BY_SEED, (ForgetsIntents,), likely_seed=280),
-    Fault("a write that is told again has no second effect", BY_SEED, (AppliesTwice,)),
-    Fault("what was told outlasts a restart", BY_SEED, (ForgetsWhatIsDone,), likely_seed=57),
-    Fault("what waits to be told outlasts a new connection", BY_SEED, (DiscardsWhatWaits,)),
+    Fault("a write that is reported again has no second effect", BY_SEED, (AppliesTwice,)),
+    Fault("what was reported outlasts a restart", BY_SEED, (ForgetsWhatIsDone,), likely_seed=57),
+    Fault("what waits to be reported outlasts a new connection", BY_SEED, (DiscardsWhatWaits,)),
     Fault(
         "an intent of a lost driver is taken for written",
         BY_SEED,
         (TakesLapsedForAbandoned,),
         likely_seed=73,
     ),
-    Fault("the end of a write is told after its beginning", BY_SEED, (EndsWithItsBeginning,)),
+    Fault("the end of a write is reported after its beginning", BY_SEED, (EndsWithItsBeginning,)),
     Fault("a write that failed may have changed anything", BY_SEED, (TakesFailedForAbandoned,)),
     Fault("data version does not go back", BY_SEED, (TakesDataBack,)),
 )

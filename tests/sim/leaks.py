@@ -77,7 +77,7 @@ class Leaks:
             size = topic.held_bytes_of(lambda group: _may_be_seen(group, policy))
             if state.full_bytes > size:
                 text = f"{state.full_bytes} bytes of topic {state.topic}, of {size} that it sees"
-                raise Violation(f"{self._reader.name} is told of {text}")
+                raise Violation(f"{self._reader.name} is notified of {text}")
 
 
 def change_now_and_then(world: "World", reader: ReaderProcess, rng: Random) -> None:

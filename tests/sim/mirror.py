@@ -1,4 +1,4 @@
-"""A mirror: what somebody who watches may believe; he hears of all that is so no more."""
+"""A mirror: what a watcher may believe; it is notified of all that is so no more."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from topicast.topics.topic import table_topic
 class Mirror:
     """One subscriber's answers and changes, in the order in which they came.
 
-    A topic that is followed at no level tells nothing: what was answered before is not counted,
-    nor what was before the subscriber was ready.
+    A topic that is followed at no level notifies of nothing: what was answered before is not
+    counted, nor what was before the subscriber was ready.
     """
 
     watches: Watches = field(default_factory=Watches)
@@ -83,7 +83,7 @@ class Mirror:
         num_topics: int,
         sees: Callable[[str], bool | None],
     ) -> None:
-        """Everything has arrived: nobody may believe what is not so, unless he was told.
+        """Everything has arrived: no watcher may believe what is not so, unless it was notified.
 
         ``sees``: whether the subscriber may see a database.
         """
@@ -97,4 +97,4 @@ class Mirror:
             if same(asked, seen, history[asked.table][-1][1]) and not written:
                 continue
             if max(self._heard.get(name, 0), self._deaf.get(topic, 0)) < at:
-                raise Violation(f"{asked}: {seen} is so no more, and nobody was told")
+                raise Violation(f"{asked}: {seen} is so no more, and no watcher was notified")

@@ -176,16 +176,16 @@ class Run:
         self._record_writes()
 
     def _record_writes(self) -> None:
-        """Have everything that is told of writes looked at."""
+        """Have everything that is reported of writes looked at."""
         world, written = self.world, self.written
 
-        def answered(peer: bytes, told: Reported) -> None:
+        def answered(peer: bytes, report: Reported) -> None:
             kind, number, *_ = peer.split(b"/")
             life = int(number)
             if kind == b"w":
-                written.answered(registration(life), told)
+                written.answered(registration(life), report)
             else:
-                written.answered(world.readers[life].driver, told)
+                written.answered(world.readers[life].driver, report)
 
         world.catalogd.wrote, world.catalogd.reported = written.committed, answered
         for process in (world.driver, *world.readers):
@@ -226,7 +226,7 @@ class Run:
         catalog = self.world.catalogd.catalog
         rules = catalog.namespace.rules() if catalog is not None else ()
         unlike = [one.name for one in self.world.readers if one.member.view.rules() != rules]
-        return f"{unlike} have not heard {rules}" if unlike else ""
+        return f"{unlike} have not received {rules}" if unlike else ""
 
     def _unlike(self) -> str:
         """Say which hub does not hold what catalogd does."""

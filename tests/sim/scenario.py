@@ -120,7 +120,7 @@ class Script:
         """Say, whenever it is asked, whether it records events: a sync compares no names then."""
         self.world.metastore.says = True
 
-    def heard(self, _who: str) -> None:
+    def records(self, _who: str) -> None:
         """Record events again, and end the connections."""
         self.world.metastore.logs = True
         self.world.metastore.connections += 1
@@ -266,11 +266,11 @@ class Script:
         """Listen to changes, from now on."""
         self._thread(who).process.handle(Watching(on=True))
 
-    def hears(self, who: str) -> None:
+    def notified(self, who: str) -> None:
         """Say which changes wait."""
         watch = self.world.mirrors[self._thread(who).process.number].watch
         while (change := watch.next_within(0)) is not None:
-            self._say(f"{who} hears of {change.object}: {change.kind} ({change.origin})")
+            self._say(f"{who} is notified of {change.object}: {change.kind} ({change.origin})")
 
     def holds_bytes(self, who: str) -> None:
         """Say what is held, of how much, and what had to go."""

@@ -165,15 +165,15 @@ class Session:
     def _writing(self, subscriber: Subscriber) -> None:
         wanted, rng = what(self.process.world), self.process.world.rng
         if rng.random() < 0.3:
-            told = subscriber.report_write(
+            reported = subscriber.report_write(
                 wanted, overwritten=rng.random() < 0.3, wait_s=PATIENCE_S
             )
         else:
             writing = subscriber.write_intent(wanted, [rng.choice(PARTS)])
             self._pause()
             writing.end(failed=rng.random() < 0.2)
-            told = writing.wait(PATIENCE_S)
-        self.counts["writes waited for"] += told
+            reported = writing.wait(PATIENCE_S)
+        self.counts["writes waited for"] += reported
 
     def _pause(self) -> None:
         assert self.worker is not None

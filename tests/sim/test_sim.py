@@ -35,13 +35,13 @@ AMBUSHES = (
 ORDERS = ("mode obeyed", "drivers obeyed", "invalidate obeyed", "refresh obeyed", "orders refused")
 SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names", "parts")
 WRITES = (
-    *("kill_driver", "writes told", "writes acknowledged", "writes to nothing"),
+    *("kill_driver", "writes reported", "writes acknowledged", "writes to nothing"),
     *("writes waited for", "intents of the dead"),
 )
 POLICIES = ("policies changed", "policies noticed", "not visible", "frames of restricted readers")
 KINDS = (
     *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS, *WRITES, *POLICIES),
-    *("changes heard", "from memory", "thought better of", "doubled messages"),
+    *("changes received", "from memory", "thought better of", "doubled messages"),
     *("filters checked", "floors raised", "modes turned"),
 )
 

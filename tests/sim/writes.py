@@ -1,4 +1,4 @@
-"""What is held against reported writes: none is forgotten, none counts twice, all of them hear."""
+"""What is held against reported writes: none is lost or counted twice, all reach readers."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +30,8 @@ Number = tuple[bytes, int]  # of a write: its driver and number
 
 
 @dataclass(slots=True)
-class Told:
-    """A write as its driver knows it; ``since``: the moment at which it told of it last.
+class KnownWrite:
+    """A write as its driver knows it; ``since``: the moment at which it reported it last.
 
     ``due``: what others have to see, from the store number ``stores``.
     """
@@ -54,7 +54,7 @@ class Written:
     def __init__(self, world: "World", counts: Counter[str]) -> None:
         self._world = world
         self._counts = counts
-        self._told: dict[Number, Told] = {}
+        self._known: dict[Number, KnownWrite] = {}
         self._dead: dict[bytes, None] = {}
         self._effects: dict[Number, Place] = {}
         self._stores = 0
@@ -69,22 +69,22 @@ class Written:
     def noted(self, driver: bytes, write: Write) -> None:
         """A driver begins a write, or ends it."""
         key = (driver, write.number)
-        if key not in self._told:
-            self._told[key] = Told(table_of(write.object), "/" in write.object)
-        told = self._told[key]
-        told.state, told.since = write.state, self._world.metastore.moment
-        self._counts["writes told"] += write.state != INTENT
+        if key not in self._known:
+            self._known[key] = KnownWrite(table_of(write.object), "/" in write.object)
+        known = self._known[key]
+        known.state, known.since = write.state, self._world.metastore.moment
+        self._counts["writes reported"] += write.state != INTENT
 
     def died(self, driver: bytes) -> None:
         """A driver is no more: catalogd has to take for written what it has as open."""
         self._dead[driver] = None
         store = self._world.catalogd.store
         for key, row in store.writes.items():
-            told = self._told[key]
-            if key[0] == driver and row.open and told.state != ABANDONED and not told.path:
+            known = self._known[key]
+            if key[0] == driver and row.open and known.state != ABANDONED and not known.path:
                 self._counts["intents of the dead"] += 1
-                version = store.versions[table_topic(*told.table, NUM_TOPICS)]
-                told.due, told.stores = (store.epoch, version + 1), self._stores
+                version = store.versions[table_topic(*known.table, NUM_TOPICS)]
+                known.due, known.stores = (store.epoch, version + 1), self._stores
 
     def committed(self, rows: Iterable[WriteRow]) -> None:
         """Take what became durable: of one write, one effect."""
@@ -103,8 +103,8 @@ class Written:
             key = (driver, verdict.number)
             if verdict.problem:
                 self._missed(key, verdict.problem)
-            elif self._told[key].answered:
-                continue  # it is told late, and may be settled
+            elif self._known[key].answered:
+                continue  # it is reported late, and may be settled
             elif key not in store.writes and self._may_be_over(key, verdict):
                 continue
             elif key not in store.writes or verdict.version > store.versions[verdict.topic]:
@@ -114,38 +114,38 @@ class Written:
 
     def _may_be_over(self, key: Number, verdict: Verdict) -> bool:
         """Tell whether an intent that is acknowledged was ended by what came behind it."""
-        return not verdict.version and self._told[key].state != INTENT
+        return not verdict.version and self._known[key].state != INTENT
 
     def _ended(self, key: Number, version: int) -> None:
-        told = self._told[key]
-        if not version and told.state != ABANDONED:
+        known = self._known[key]
+        if not version and known.state != ABANDONED:
             raise Violation(f"write {key} is acknowledged, and has no effect")
-        told.answered, told.stores = True, self._stores
-        told.due = (self._world.catalogd.store.epoch, version) if version else None
+        known.answered, known.stores = True, self._stores
+        known.due = (self._world.catalogd.store.epoch, version) if version else None
         self._counts["writes acknowledged"] += 1
 
     def _missed(self, key: Number, problem: str) -> None:
-        """That there is no such table has to have been so, at some moment since it was told."""
-        told = self._told[key]
+        """That there is no such table has to have been so, at some moment since it was reported."""
+        known = self._known[key]
         if problem.startswith(NOT_VISIBLE):
-            self._not_visible(key, told)
+            self._not_visible(key, known)
             return
-        history = self._world.metastore.history[told.table]
+        history = self._world.metastore.history[known.table]
         ends = [moment for moment, _ in history[1:]] + [self._world.metastore.moment + 1]
         gone = any(
-            state is None and end > told.since
+            state is None and end > known.since
             for (_, state), end in zip(history, ends, strict=True)
         )
-        if not gone and not told.path:  # which may lead to where the table was before
-            raise Violation(f"write {key}: {problem}: {told.table} was there all the time")
-        told.answered, told.due = True, None
+        if not gone and not known.path:  # which may lead to where the table was before
+            raise Violation(f"write {key}: {problem}: {known.table} was there all the time")
+        known.answered, known.due = True, None
         self._counts["writes to nothing"] += 1
 
-    def _not_visible(self, key: Number, told: Told) -> None:
+    def _not_visible(self, key: Number, known: KnownWrite) -> None:
         """Only a driver that may not see a table is refused its write."""
         if not any(one.driver == key[0] and one.policy for one in self._world.readers):
-            raise Violation(f"write {key} to {told.table} is refused, and its driver sees it")
-        told.answered, told.due = True, None
+            raise Violation(f"write {key} to {known.table} is refused, and its driver sees it")
+        known.answered, known.due = True, None
         self._counts["writes not visible"] += 1
 
     # -- what has to be so in the end
@@ -153,12 +153,12 @@ class Written:
     def missing(self, seen: Sequence[dict[TableId, Place]]) -> str:
         """Say which write is not answered, or not ``seen`` by a reader: its data versions."""
         readers = self._world.readers
-        for key, told in self._told.items():
-            if not told.answered and told.state != INTENT and key[0] not in self._dead:
+        for key, known in self._known.items():
+            if not known.answered and known.state != INTENT and key[0] not in self._dead:
                 return f"write {key} is not answered"
-            due, table = told.due, told.table
+            due, table = known.due, known.table
             there = table in self._world.metastore.held
-            if due is None or told.stores != self._stores or not there:
+            if due is None or known.stores != self._stores or not there:
                 continue
             blind = [
                 number

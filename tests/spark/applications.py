@@ -1,4 +1,4 @@
-"""Spark applications as processes, on one metastore; each does what it is told, a line at a time.
+"""Spark applications as processes, on one metastore; each runs what it is sent, a line at a time.
 
 Application ──{"code": …}──▶ python applications.py ──{"value": …} or {"error": …}──▶
 """
@@ -65,7 +65,7 @@ def pipeline(*words: object, statestores: str, folder: Path) -> "subprocess.Comp
 
 
 class Failed(Exception):
-    """What an application was told raised an exception; says which."""
+    """What an application was sent raised an exception; says which."""
 
 
 class Application:
@@ -102,17 +102,17 @@ class Application:
 
     def do(self, code: str) -> Any:
         """Run statements; return the value of the last one, if it is an expression."""
-        self.tell(code)
-        return self.hear()
+        self.send(code)
+        return self.receive()
 
-    def tell(self, code: str) -> None:
+    def send(self, code: str) -> None:
         """Have statements run."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"code": code}) + "\n")
         self._process.stdin.flush()
 
-    def hear(self) -> Any:
-        """Return the value of the statements that it was told last."""
+    def receive(self) -> Any:
+        """Return the value of the statements that it was sent last."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, Path(self._log.name).read_text("utf-8")[-3000:]
@@ -226,11 +226,11 @@ def _await_end(sink: Any) -> Any:
 
 def _run(code: str, names: dict[str, Any]) -> Any:
     *body, last = ast.parse(code).body
-    exec(compile(ast.Module(body, []), "told", "exec"), names)  # our own test says what
+    exec(compile(ast.Module(body, []), "sent", "exec"), names)  # our own test says what
     if not isinstance(last, ast.Expr):
-        exec(compile(ast.Module([last], []), "told", "exec"), names)
+        exec(compile(ast.Module([last], []), "sent", "exec"), names)
         return None
-    return eval(compile(ast.Expression(last.value), "told", "eval"), names)
+    return eval(compile(ast.Expression(last.value), "sent", "eval"), names)
 
 
 def _main(conf: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 """Cells: what each way to read each table finds, in one session of a driver.
 
 It runs in an application. What is read together costs one query; where that fails, each is read
-alone, so that what fails is told from what does not.
+alone, so that what fails is distinguished from what does not.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Pair: two drivers of which one writes what the metastore is not told, and the other reads it."""
+"""Pair: two drivers of which one writes what leaves no event, and the other reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

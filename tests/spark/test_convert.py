@@ -268,7 +268,7 @@ def test_source_that_changes_its_columns_or_is_dropped_midway_leaves_no_half_don
 
 def test_second_run_is_refused_and_one_that_was_paused_changes_nothing(pair: Drivers) -> None:
     folder = create(pair, "paused", "(1, 1.5, 'x', 1)")
-    pair.writer.tell("run('paused', 'paused', at='ready', how=pause)")
+    pair.writer.send("run('paused', 'paused', at='ready', how=pause)")
     pid = pair.writer.pids[0]
     stat = Path(f"/proc/{pid}/stat")
     until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", timeout_s=60)
@@ -281,7 +281,7 @@ def test_second_run_is_refused_and_one_that_was_paused_changes_nothing(pair: Dri
     finally:
         os.kill(pid, signal.SIGCONT)
     with pytest.raises(Failed, match="LeaseHeld"):
-        pair.writer.hear()
+        pair.writer.receive()
     source, twin = both(pair.reader, "paused", "paused")
     assert twin == source == [[1, 1.5, "x", 1], [2, 2.0, "x", 1]]
 

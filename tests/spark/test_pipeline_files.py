@@ -227,7 +227,7 @@ def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_
     if full:
         assert sweeper.do("sweep(pattern='swept.large')")["listed"] == 60
     with applications(tmp_path, hive.uri, killed={}) as started:
-        started["killed"].tell(
+        started["killed"].send(
             "from topicast.subscriber.pipeline.files import files\n"
             f"files(spark, '{DB}.large', statestores={address!r}, full={full},"
             f" max_requests_per_second=10)"
@@ -336,7 +336,7 @@ def test_folders_of_a_local_disk_are_as_hadoop_has_them(
     sweeper.do(
         """
 from topicast.subscriber.pipeline.sweep.listing import Lister
-def told(found):
+def shown(found):
     return [
         sorted([at.path, at.modified_ms] for at in one.entries if at.is_folder) for one in found
     ]
@@ -345,8 +345,8 @@ lister = Lister(spark)
     )
     for scheme in ("", "file:", "file://"):
         for place in (f"{scheme}{tmp_path}", f"{scheme}{tmp_path}/"):
-            (here,) = sweeper.do(f"told(lister.folders([{place!r}]))")
-            assert [here] == sweeper.do(f"told(lister.entries([{place!r}]))"), place
+            (here,) = sweeper.do(f"shown(lister.folders([{place!r}]))")
+            assert [here] == sweeper.do(f"shown(lister.entries([{place!r}]))"), place
             assert len(here) == len(names) + 1
     wrong = [str(tmp_path / name) for name in ("gone", "file")]
     assert sweeper.do(f"[one.problem for one in lister.folders({wrong!r})]") == [

@@ -23,7 +23,7 @@ from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 from topicast.topics.wire.messages import Inspected
 
-# The writer is not attached: it tells by statistics of what leaves no event otherwise.
+# The writer is not attached: its statistics leave an event where there is none otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
 SYNC_S = 60
 SESSIONS_S: Final = float(os.environ.get("SESSIONS_S", "60"))
@@ -70,7 +70,7 @@ class Scene:
     def settle(self, db: str, kinds: Any, rows: Any = FIRST) -> None:
         """Let the reader cache the tables: what is loaded soon after a change is renewed once."""
         for _turn in range(2):
-            self.heard()
+            self.refreshed()
             assert self.tables(db, kinds) == dict.fromkeys(kinds, rows)
 
     def tables(self, db: str, kinds: Any) -> dict[str, Any]:
@@ -93,8 +93,8 @@ class Scene:
         finally:
             self.writer.sql(f"SET {STATISTICS}=true")
 
-    def heard(self) -> None:
-        """Wait until the reader has heard of all that was written, and refreshed it."""
+    def refreshed(self) -> None:
+        """Wait until the reader has refreshed all that was written."""
         self.reader.do(f"handle.sync({SYNC_S})")
 
     def status(self, field: str) -> Any:
@@ -104,7 +104,7 @@ class Scene:
         """Attach the reader anew."""
         self.reader.do("handle.detach()")
         self.reader.do(f"handle = attach(spark, {self.hub!r}, **{settings!r})")
-        self.heard()
+        self.refreshed()
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def untouched(scene: Scene) -> dict[str, Any]:
     scene.reader.do(f"field = {state}; field.setAccessible(True)")
     scene.reader.do("assert field.get(fresh._jsparkSession) is None")
     scene.reader.do(f"handle = attach(fresh, {scene.hub!r})")
-    scene.heard()
+    scene.refreshed()
     scene.reader.do("before = handle.status().sessions")
     found = {
         "state": scene.reader.do("field.get(fresh._jsparkSession) is not None"),
@@ -196,13 +196,13 @@ def test_attached_reader_sees_each_change(attached: Scene) -> None:
     scene = attached
     scene.create("fresh", KINDS)
     scene.insert("fresh", KINDS, "(2, 'a')")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("fresh", KINDS) == {kind: [*FIRST, [2, "a"]] for kind in KINDS}
     scene.insert("fresh", KINDS, "(30, 'a'), (40, 'a'), (50, 'a')", how="OVERWRITE")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("fresh", KINDS) == dict.fromkeys(KINDS, OVERWRITTEN)
     scene.alter("fresh", KINDS, "ADD COLUMNS (note STRING)")
-    scene.heard()
+    scene.refreshed()
     notes = {kind: f"spark.sql('SELECT id, note FROM fresh.{kind}')" for kind in KINDS}
     without = [[number, None] for number, _ in OVERWRITTEN]
     assert scene.reader.read(**notes) == dict.fromkeys(KINDS, without)
@@ -219,15 +219,15 @@ def test_partitions_come_without_a_refresh_and_are_right_when_they_come_again(
         scene.settle("days", days, [*FIRST, [2, "b"]])
         before = scene.status("refreshes")
         scene.insert("days", days, "(3, 'c')")
-        scene.heard()
+        scene.refreshed()
         assert scene.tables("days", days) == {kind: [*FIRST, [2, "b"], [3, "c"]] for kind in days}
         assert (scene.status("refreshes"), scene.status("changes_ignored") > 0) == (before, True)
         scene.alter("days", days, "PARTITION (ds = 'b') RENAME TO PARTITION (ds = 'd')")
-        scene.heard()
+        scene.refreshed()
         assert scene.tables("days", days) == {kind: [*FIRST, [2, "d"], [3, "c"]] for kind in days}
         scene.alter("days", days, "DROP PARTITION (ds = 'c')")
         scene.insert("days", days, "(4, 'c')")  # in the folder that the reader has listed
-        scene.heard()
+        scene.refreshed()
         assert scene.tables("days", days) == {kind: [*FIRST, [2, "d"], [4, "c"]] for kind in days}
 
 
@@ -238,13 +238,13 @@ def test_session_that_lists_partitions_itself_sees_those_that_come_and_go(attach
     scene.reader.do("spark_listing.conf.set('spark.sql.hive.manageFilesourcePartitions', False)")
     with scene.without_statistics():
         for _turn in range(2):
-            scene.heard()
+            scene.refreshed()
             assert scene.reader.read(it=query) == {"it": FIRST}
         scene.insert("listed", ["parquet_by_day"], "(2, 'b')")
-        scene.heard()
+        scene.refreshed()
         assert scene.reader.read(it=query) == {"it": [*FIRST, [2, "b"]]}
         scene.alter("listed", ["parquet_by_day"], "DROP PARTITION (ds = 'a')")
-        scene.heard()
+        scene.refreshed()
         assert scene.reader.read(it=query) == {"it": [[2, "b"]]}
     scene.reader.do("spark_listing = None")
 
@@ -256,10 +256,10 @@ def test_table_that_is_made_anew_or_renamed_is_read_as_it_is_now(attached: Scene
     scene.writer.side_by_side(
         *(f"CREATE TABLE anew.{kind} USING orc AS SELECT 'x' AS name" for kind in kinds)
     )
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("anew", kinds) == {key: [["x"]] for key in kinds}
     scene.writer.sql("ALTER TABLE anew.parquet RENAME TO anew.renamed")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("anew", ["renamed"]) == {"renamed": [["x"]]}
     assert scene.tables("anew", ["parquet"]) == {"parquet": "TABLE_OR_VIEW_NOT_FOUND"}
 
@@ -288,20 +288,20 @@ def test_views_and_sessions_are_fresh_and_dataframes_where_their_files_are_gone(
     everything = {**EXISTING, **ANEW}
     assert reader.read(**everything) == {key: [[1]] for key in everything}
     scene.insert("shared", ["parquet"], "(2, 'a')")
-    scene.heard()
+    scene.refreshed()
     assert reader.read(**ANEW) == {key: [[1], [2]] for key in ANEW}
     assert reader.read(**EXISTING) == {key: [[1]] for key in EXISTING}, "as plain Spark has it"
     for number in (3, 4, 5, 6, 7):
         rows = [[10 * number + row] for row in range(number)]
         values = ", ".join(f"({row[0]}, 'a')" for row in rows)
         scene.insert("shared", ["parquet"], values, how="OVERWRITE")
-        scene.heard()
+        scene.refreshed()
         read = EXISTING if number in {5, 6} else everything  # nobody reads it by name meanwhile
         assert reader.read(**read) == dict.fromkeys(read, rows)
     scene.attach(refresh_existing=True)
     reader.do("frame = spark.table('shared.parquet')")
     scene.insert("shared", ["parquet"], "(1, 'a')")
-    scene.heard()
+    scene.refreshed()
     assert [1] in reader.read(it="frame.select('id')")["it"]
     scene.attach()
 
@@ -331,7 +331,7 @@ def test_sessions_that_only_the_jvm_has_are_fresh(attached: Scene) -> None:
     assert reader.read(root=read["root"]) == {"root": [[1]]}
     for number in (2, 3):
         scene.insert("inside", ["parquet"], f"({number}, 'a')")
-        scene.heard()
+        scene.refreshed()
         rows = [[one] for one in range(1, number + 1)]
         assert reader.read(**read) == dict.fromkeys(read, rows)
     assert scene.status("errors") == 0
@@ -352,14 +352,14 @@ def analyse(count, table="gone.parquet"):
 def test_sessions_that_come_and_go_are_known_and_not_kept(attached: Scene) -> None:
     scene, reader = attached, attached.reader
     scene.create("gone", {"parquet": KINDS["parquet"]})
-    scene.heard()
+    scene.refreshed()
     reader.do(COME_AND_GO)
     reader.do("made, weak = analyse(50)")
-    scene.heard()
+    scene.refreshed()
     known = scene.status("sessions")  # those of other tests may end at any time
     assert known >= 50
     scene.insert("gone", ["parquet"], "(2, 'a')")
-    scene.heard()
+    scene.refreshed()
     reader.do("del made")
     gone = "gc.collect(), spark._jvm.System.gc(), [one.get() is None for one in weak]"
     until(lambda: all(reader.do(gone)[-1]), timeout_s=60, what="nobody holds them", interval_s=1)
@@ -385,14 +385,14 @@ def test_sessions_that_come_and_go_for_long_leave_nothing(attached: Scene) -> No
     """Ten at each change of the table, one of which reads it; memory does not grow."""
     scene, reader = attached, attached.reader
     scene.create("hour", {"parquet": KINDS["parquet"]})
-    scene.heard()
+    scene.refreshed()
     reader.do(COME_AND_GO)
     reader.do(HELD)
     samples: list[dict[str, int]] = []
     began = time.monotonic()
     for number in count(2):
         scene.writer.sql(f"INSERT OVERWRITE hour.parquet VALUES ({number}, 'a')")
-        scene.heard()
+        scene.refreshed()
         reader.do("made, weak = analyse(10, 'hour.parquet')")
         assert reader.do("made[-1].table('hour.parquet').head().getInt(0)") == number
         reader.do("del made, weak")
@@ -439,7 +439,7 @@ def test_each_stream_reads_what_is_new(attached: Scene, tmp_path: Path) -> None:
         assert reader.do("step(1)") == [1, 1]
         for number in (2, 3):
             scene.insert("streamed", ["parquet"], f"({number}, 'a')")
-            scene.heard()
+            scene.refreshed()
             assert reader.do(f"step({number})") == [number, number]
     finally:
         reader.do("for stream in streams: stream.stop()")
@@ -460,22 +460,22 @@ def test_relations_over_the_paths_of_a_table_are_refreshed_as_it_is(attached: Sc
     """At, in and above its location: a view as what is planned anew, the others as DataFrames."""
     scene, reader, kinds = attached, attached.reader, ("parquet", "parquet_by_day")
     scene.create("paths", {kind: KINDS[kind] for kind in kinds})
-    scene.heard()
+    scene.refreshed()
     reader.do(PATHS)
     read = {**OVER_PATHS, "view": PATH_VIEW}
     first = {"at": [[1]], "inside": [[1]], "above": [[1], [1]]}
     assert reader.read(**read) == {**first, "view": [[1]]}
     scene.insert("paths", kinds, "(2, 'a')")
-    scene.heard()
+    scene.refreshed()
     assert reader.read(**read) == {**first, "view": [[1], [2]]}
     scene.insert("paths", kinds, "(3, 'a')", how="OVERWRITE")
-    scene.heard()
+    scene.refreshed()
     gone = {"at": [[3]], "inside": [[3]], "above": [[3], [3]], "view": [[3]]}
     assert reader.read(**read) == gone
     for kind, number, rows in (("parquet", 4, [[3], [4]]), ("parquet_by_day", 5, [[4], [5]])):
         reader.do("above = spark.read.option('recursiveFileLookup', True).parquet(where)")
         scene.insert("paths", [kind], f"({number}, 'a')", how="OVERWRITE")
-        scene.heard()
+        scene.refreshed()
         assert reader.read(above=OVER_PATHS["above"]) == {"above": rows}, "one of its two is gone"
     reader.do("at = inside = above = None")
     reader.sql("DROP VIEW path_view")
@@ -492,7 +492,7 @@ def test_users_cached_data_stays_unless_asked_for(attached: Scene) -> None:
     cache = "spark.sql('CACHE TABLE kept.parquet'); _ = spark.table('kept.orc').cache().count()"
     reader.do(cache)
     scene.insert("kept", CACHED, "(2, 'a')")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("kept", CACHED) == dict.fromkeys(CACHED, FIRST)
     assert reader.do("spark.catalog.isCached('kept.parquet')") is True
     reader.sql("CLEAR CACHE")
@@ -503,7 +503,7 @@ def test_users_cached_data_stays_unless_asked_for(attached: Scene) -> None:
     for number in (3, 4):  # Spark's own REFRESH TABLE would do it once
         scene.insert("kept", CACHED, f"({number}, 'a')")
         rows = [*rows, [number, "a"]]
-        scene.heard()
+        scene.refreshed()
         assert scene.tables("kept", CACHED) == dict.fromkeys(CACHED, rows)
         assert reader.do("spark.catalog.isCached('kept.parquet')") is True
     assert scene.status("errors") == 0
@@ -516,14 +516,14 @@ def test_dry_run_counts_what_off_ignores_and_on_cures(attached: Scene) -> None:
     scene.settle("turned", ["parquet"])
     for control, would in (("off", 0), ("dry-run", 1)):
         scene.reader.do(f"handle.control({control!r})")
-        scene.heard()
+        scene.refreshed()
         before = scene.status("would_refresh")
         scene.insert("turned", ["parquet"], "(2, 'a')")
-        scene.heard()
+        scene.refreshed()
         assert scene.tables("turned", ["parquet"])["parquet"] == FIRST, control
         assert (scene.status("would_refresh") > before) is (would > 0)
     scene.reader.do("handle.control('on')")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("turned", ["parquet"])["parquet"] == [*FIRST, [2, "a"], [2, "a"]]
 
 
@@ -531,7 +531,7 @@ def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
     scene = attached
     name = scene.reader.do("spark.sparkContext.applicationId")
 
-    def told() -> dict[str, Any]:
+    def facts() -> dict[str, Any]:
         members = visit.hub("subscribers")
         (registration,) = [row[1] for row in members.rows if str(row[0]).startswith(f"{name}@")]
         (found,) = visit.readers("driver", [str(registration)]).values()
@@ -544,7 +544,7 @@ def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
 
     def is_on() -> bool:
         """Tell whether it says so; what was not refreshed meanwhile still may be, on its own."""
-        shown = told()
+        shown = facts()
         return shown["state"] == "on" and shown["refreshes"] == scene.status("refreshes")
 
     with Operator(parse_addresses(scene.hub), timeout_s=SYNC_S) as visit:
@@ -553,8 +553,8 @@ def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
             assert scene.reader.do("handle.status().state") == "live"
         finally:
             turn("on")
-        until(is_on, timeout_s=20, what="what it tells of itself")
-        shown = told()
+        until(is_on, timeout_s=20, what="what it reports of itself")
+        shown = facts()
     assert shown["application_id"] == name
     for field in ("application", "user", "host", "pid", "spark"):
         assert shown[field]
@@ -569,7 +569,7 @@ def test_what_changed_while_the_hub_was_away_is_refreshed_when_it_is_back(attach
     scene.insert("away", ["parquet"], "(2, 'a')")
     assert scene.tables("away", ["parquet"])["parquet"] == FIRST, "plain Spark, and no error"
     scene.daemons.start("statestored")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("away", ["parquet"])["parquet"] == [*FIRST, [2, "a"]]
 
 
@@ -586,6 +586,6 @@ def test_application_may_fork_and_begin_anew(attached: Scene) -> None:
     reader.do("spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()")
     assert scene.tables("later", ["parquet"])["parquet"] == FIRST
     scene.insert("later", ["parquet"], "(2, 'a')")
-    scene.heard()
+    scene.refreshed()
     assert scene.tables("later", ["parquet"])["parquet"] == [*FIRST, [2, "a"]]
     assert (scene.status("sessions"), scene.status("errors")) == (1, 0)

@@ -1,7 +1,7 @@
 """Every cell: what a writer does, what is read and how, in plain Spark and attached, side by side.
 
 The writer is attached; its tables have no statistics, so
-the metastore hears of the first two changes nothing. It is for the night: test_refresh has each
+the first two changes leave no event. It is for the night: test_refresh has each
 change for fewer kinds of tables, and each way to read for fewer changes.
 """
 

@@ -84,8 +84,8 @@ class Place:
     hub: str
     address: str
 
-    def heard(self) -> None:
-        """Wait until the host has heard of all that was written, and refreshed it."""
+    def refreshed(self) -> None:
+        """Wait until the host has refreshed all that was written."""
         self.host.do(f"handle.sync({WAIT_S})")
 
     def status(self, field: str) -> Any:
@@ -164,7 +164,7 @@ def plain(place: Place) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def attached(place: Place, plain: object) -> Place:
     place.host.do(f"handle = attach(spark, {place.hub!r})")
-    place.heard()
+    place.refreshed()
     return place
 
 
@@ -194,14 +194,14 @@ def test_client_sees_each_change(attached: Place) -> None:
         "frame = spark.table('connected.parquet').na.fill(0).select('id'); frame.columns"
     )
     place.append("connected")
-    place.heard()
+    place.refreshed()
     assert place.tables("connected") == {kind: [*FIRST, [2, "a"]] for kind in KINDS}
     assert place.client.read(it="frame") == {"it": [[1], [2]]}, "its plan is not kept either"
     place.overwrite("connected")
-    place.heard()
+    place.refreshed()
     assert place.tables("connected") == dict.fromkeys(KINDS, OVERWRITTEN)
     place.widen("connected")
-    place.heard()
+    place.refreshed()
     without = [[number, None] for number, _ in OVERWRITTEN]
     assert place.tables("connected", "id, note") == dict.fromkeys(KINDS, without)
     assert place.client.read(it="frame") == {"it": [[30], [40], [50]]}
@@ -243,17 +243,17 @@ def test_session_is_released_when_its_client_ends_it(attached: Place) -> None:
 
 
 def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Place) -> None:
-    place, table = attached, "told.by_client"
+    place, table = attached, "written.by_client"
     place.writer.sql(
         f"SET {STATISTICS}=false",
-        "CREATE DATABASE told",
+        "CREATE DATABASE written",
         f"CREATE TABLE {table} (id INT) USING parquet",
         f"INSERT INTO {table} VALUES (1)",
     )
     place.writer.do(f"handle = attach(spark, {place.hub!r}); handle.sync({WAIT_S})")
     rows = [[1]]
     assert place.writer.rows(f"SELECT * FROM {table}") == rows
-    location = "spark.table('told.by_client').inputFiles()[0].rpartition('/')[0]"
+    location = "spark.table('written.by_client').inputFiles()[0].rpartition('/')[0]"
     place.client.do(f"where = {place.writer.do(location)!r}")
     place.client.do("from pyspark.sql import SparkSession")
     place.client.do(f"remote = SparkSession.builder.remote({place.address!r})")

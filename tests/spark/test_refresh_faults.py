@@ -103,7 +103,7 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
     forever = "PARTITION (ds = 'a') SELECT id % 9 FROM range(1000000000000)"
     inside = f'spark._jsparkSession.newSession().sql, "INSERT OVERWRITE killed.java {forever}"'
     midway.do(f"_ = threads.submit({inside})")
-    midway.tell(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
+    midway.send(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
     for folder in folders:
         until(lambda of=folder: not [*of.glob("ds=a/part-*")], timeout_s=WAIT_S, what=str(folder))  # type: ignore[misc]  # of this turn
     until(lambda: scene.intents() == len(folders), timeout_s=WAIT_S, what="their intents")
@@ -111,7 +111,7 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
     unsaid.do("handle.detach()")
     unsaid.do(DIES)
     scene.attach(unsaid)
-    unsaid.tell("spark.sql(\"INSERT OVERWRITE killed.unsaid VALUES (2, 'a')\")")
+    unsaid.send("spark.sql(\"INSERT OVERWRITE killed.unsaid VALUES (2, 'a')\")")
     unsaid.is_dead()
     scene.sees("killed", {"midway": [], "java": [], "unsaid": OVERWRITTEN})
 
@@ -203,7 +203,7 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_told_in_vain(scene:
         assert scene.status("writes_reported") == 0, "it is known before a write"
         scene.insert("vain.t")
         assert scene.writer.rows("SELECT * FROM vain.t") == INSERTED
-        assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was told"
+        assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was notified"
         before = scene.status("refreshes")
         scene.reader.sql("INSERT INTO vain.t VALUES (3, 'a')")
         until(lambda: scene.status("refreshes") > before, timeout_s=WAIT_S, what="it is fresh")
@@ -242,18 +242,18 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
     for one, fifo in zip((scene.reader, scene.writer), fifos, strict=True):
         os.mkfifo(fifo)
         one.do("import ctypes; libc, byte = ctypes.PyDLL(None), ctypes.create_string_buffer(1)")
-    scene.reader.tell(HOLD.format(fifo=str(fifos[0])))
+    scene.reader.send(HOLD.format(fifo=str(fifos[0])))
     with fifos[0].open("wb") as reader:  # it is in the call, or about to be
         scene.insert("held.read")
         reader.write(b"x")
-    assert scene.reader.hear() == 1
+    assert scene.reader.receive() == 1
     scene.sees("held", {"read": INSERTED})
     insert = "spark{by}.sql(\"INSERT INTO held.{t} VALUES (2, 'a')\")"
     both = insert.format(by="", t="python"), insert.format(by="._jsparkSession", t="java")
-    scene.writer.tell("; ".join((*both, HOLD.format(fifo=str(fifos[1])))))
+    scene.writer.send("; ".join((*both, HOLD.format(fifo=str(fifos[1])))))
     with fifos[1].open("wb") as writer:
         writer.write(b"x")
-    assert scene.writer.hear() == 1
+    assert scene.writer.receive() == 1
     scene.sees("held", {"python": INSERTED, "java": INSERTED})
 
 

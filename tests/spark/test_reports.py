@@ -1,6 +1,6 @@
 """What an attached driver writes without an event, another one reads at once, without REFRESH.
 
-The tables have no statistics, so the metastore is told nothing of what is written to them. With
+The tables have no statistics, so the metastore records nothing of what is written to them. With
 CELLS=all every way to write is tried, else one of each kind.
 """
 
@@ -128,7 +128,7 @@ EVERY_OTHER = {  # table -> what it is, how it is written, and the rows that the
     ),
 }
 OTHERS = cells(EVERY_OTHER, some=("load_over", "column", "day_moved", "made"))
-# What Spark itself refuses for tables of this catalog: nothing is written, or to be told.
+# What Spark itself refuses for tables of this catalog: nothing is written, or to be reported.
 REFUSED = ("append()", "overwritePartitions()", "using('parquet').createOrReplace()")
 # DataFrames that exist over these, partitioned tables see that their old files are gone …
 GONE = tuple(

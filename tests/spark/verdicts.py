@@ -4,7 +4,7 @@ FRESH     the number that was newest when it began, or a newer one
 OLD       an older one; ``late_s``: since the first write that it missed had returned
 CROSSED   files, or all rows, were missing, and the write that removed them ran beside it: it
           had listed files that vanished, or listed between the old ones and the new ones
-WRONG     they were missing, and the write had returned, and so was told, before it began
+WRONG     they were missing, and the write had returned, and so was reported, before it began
 """
 
 from collections import Counter, defaultdict

@@ -619,8 +619,8 @@ def test_members_that_know_next_keys_are_told_the_servers_keys_and_their_changes
     bulk = replace(hello("reader", READER, BULK_CHANNEL), features=NEXT_KEYS)
     assert [type(one) for one in driver.receive(READER_BULK, bulk)] == [Welcome]
     following = replace(CATALOGD, next_public="n" * 40)
-    told = driver.receive(CONTROL, client_list(following, client()))
-    assert told == [replace(keys, catalogd_next="n" * 40)]
+    sent = driver.receive(CONTROL, client_list(following, client()))
+    assert sent == [replace(keys, catalogd_next="n" * 40)]
     (send,) = driver.hub.have_keys(("i" * 40,))
     assert send.peer == READER_CONTROL
     assert (send.message.hub, send.message.hub_next) == ("i" * 40, "")

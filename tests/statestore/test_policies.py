@@ -93,7 +93,7 @@ class Reader:
         self.request(Join(request=1, positions=(at(topic, level=level),)))
 
     def frames(self) -> list[bytes]:
-        """Return the frames that ZeroMQ would have sent to it, and forget all."""
+        """Return the frames that ZeroMQ would have sent to it, and discard all."""
         frames, self.driver.frames = self.driver.frames, []
         return [frame for frame in frames if frame.startswith(tuple(self.prefixes))]
 

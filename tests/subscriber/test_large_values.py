@@ -96,7 +96,7 @@ def test_value_that_becomes_small_is_pushed_again() -> None:
 
 
 def test_partitions_beside_a_large_one_come_without_it() -> None:
-    """Given a table with a large partition, then a pull of others is not told of pieces."""
+    """Given a table with a large partition, then a pull of others is not refused for its pieces."""
     shop = shopping()
     shop.sent.clear()
     assert [one.name for one in shop.partitions("shop.sales", "ds = '099'")] == ["ds=099"]

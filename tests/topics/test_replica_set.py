@@ -228,7 +228,7 @@ def test_stream_that_still_comes_is_cancelled_once_a_second() -> None:
     assert one.cancel(8, now=1.9)
     opened(one, now=2.0)
     feed(one, 1, StreamLost(), now=2.1)
-    assert not one.cancel(1, now=2.2), "the owner was told that it is abandoned"
+    assert not one.cancel(1, now=2.2), "the owner was notified that it is abandoned"
     for stream in range(100, 100 + CANCELLED_MAX):
         assert one.cancel(stream, now=2.2)
     assert one.cancel(8, now=2.2), "no more are remembered"

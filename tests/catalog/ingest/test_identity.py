@@ -1,4 +1,4 @@
-"""Another metastore is told from the same one, by what each of them holds."""
+"""Another metastore is distinguished from the same one, by what each of them holds."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ def identified(*events: RawEvent, **more: object) -> Identified:
     return Identified(events=events, **fields)
 
 
-def told(*events: RawEvent, **more: object) -> Finding | None:
+def finding(*events: RawEvent, **more: object) -> Finding | None:
     return compare(identified(*events, **more), uuid="", last_id=10, known=KNOWN)
 
 
@@ -50,12 +50,12 @@ def told(*events: RawEvent, **more: object) -> Finding | None:
     ids=["all are there", "the others were cleaned", "some came late"],
 )
 def test_metastore_with_a_known_event_is_the_same(events: list[RawEvent], why: str) -> None:
-    assert told(*events, current_id=12) == Finding(same=True, why=why)
+    assert finding(*events, current_id=12) == Finding(same=True, why=why)
 
 
 def test_metastore_with_another_event_of_a_known_id_is_another() -> None:
     """Given an older copy of it that goes on since, then it has known events, too."""
-    found = told(event(7), event(8), event(10, "another"), current_id=12)
+    found = finding(event(7), event(8), event(10, "another"), current_id=12)
     assert found == Finding(same=False, why="its event 10 is not the one that was read")
 
 
@@ -84,7 +84,7 @@ def test_last_id_of_an_answer_that_was_cut_short_tells_nothing() -> None:
 
 
 def test_metastore_with_a_lower_id_is_another() -> None:
-    found = told(event(7), event(8), current_id=9)
+    found = finding(event(7), event(8), current_id=9)
     assert found == Finding(same=False, why="its newest event is 9, and 10 was read before")
 
 
@@ -98,8 +98,8 @@ def test_uuids_tell_only_where_both_are_known() -> None:
 
 
 def test_events_tell_nothing_once_they_are_cleaned() -> None:
-    assert told(current_id=12) is None
-    assert told(event(11), event(12), current_id=12) is None
+    assert finding(current_id=12) is None
+    assert finding(event(11), event(12), current_id=12) is None
     assert compare(identified(event(9)), uuid="", last_id=10, known=()) is None
 
 

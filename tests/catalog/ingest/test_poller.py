@@ -183,7 +183,7 @@ def test_lower_id_is_checked_and_then_of_another_metastore(world: World) -> None
 
 
 def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) -> None:
-    """Given a known event, then it is what tells the connections that lead to the metastore."""
+    """Given a known event, then it distinguishes the connections that lead to the metastore."""
     world.poll(11)
     world.number += 1
     world.poller.begin(world.number, world.now)

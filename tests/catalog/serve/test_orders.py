@@ -449,7 +449,7 @@ def test_everything_is_refreshed_a_few_tables_at_a_time() -> None:
     assert "later" in core.tables()
     assert "t1" not in core.tables()
     assert core.partitions("d", "t2") == ["ds=1", "ds=2", "ds=3"]
-    assert core.catalog.tables.entry(("d", "t3")) == before, "what is as it was is not told"
+    assert core.catalog.tables.entry(("d", "t3")) == before, "what is as it was is not reported"
 
 
 def test_refresh_of_a_database_reads_only_what_is_held(still: Alone) -> None:

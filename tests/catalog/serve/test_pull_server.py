@@ -223,7 +223,7 @@ def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_
 
 
 def test_large_value_is_refused_to_who_takes_no_pieces_and_names_are_not() -> None:
-    """P-PULL-18: a reader of an older release is told why."""
+    """P-PULL-18: a reader of an older release is refused, with the reason."""
     core = loaded()
     core.add(
         core.metastore.get_table("d", "t"), "3", comment=random.Random(1).randbytes(1 << 20).hex()

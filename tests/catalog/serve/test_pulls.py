@@ -37,7 +37,7 @@ PLACE = (5, 7)
 
 
 class Answers:
-    """Answers to pulls, from a holding that knows ``d.t`` and, unless told not to, its content."""
+    """Answers to pulls, from a holding that knows ``d.t`` and, with ``held``, its content."""
 
     def __init__(self, *, held: bool = True) -> None:
         self.holding = Holding()

@@ -417,8 +417,8 @@ def test_connection_is_made_with_the_keys_that_the_hub_has_told() -> None:
     now = time.monotonic()
     try:
         assert loop.core.handle(ShellReceived(Channel.CONTROL, keys), now=now) == ()
-        told = ShellReceived(Channel.CONTROL, replace(keys, catalogd_next=""))
-        loop.perform(loop.core.handle(told, now=now))
+        received = ShellReceived(Channel.CONTROL, replace(keys, catalogd_next=""))
+        loop.perform(loop.core.handle(received, now=now))
         loop.perform([ConnectCatalog(address), Send(Channel.SERVICE, Sync(request=7))])
         until(lambda: [one.frame for one in hub.poll(0.01)] == [encode(Sync(request=7))])
     finally:

@@ -1,4 +1,4 @@
-"""Which servers are not reached: noticed after a while, named with what to do, and forgotten."""
+"""Which servers are not reached: noticed after a while, named with what to do, and discarded."""
 
 import pytest
 

@@ -314,7 +314,7 @@ def test_restarted_hub_receives_again_what_is_followed() -> None:
 def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again(
     silent_s: float, named: set[int]
 ) -> None:
-    """P-LIVE-8: after 4 s it is told all positions, for it may have removed the reader."""
+    """P-LIVE-8: after 4 s it is sent all positions, for it may have removed the reader."""
     shopping = late()
     shopping.pass_time(2)
     joins, catch_ups = len(shopping.messages(Join)), len(shopping.messages(CatchUp))

@@ -112,7 +112,7 @@ def test_server_that_has_its_next_key_is_found_with_what_was_sent_meanwhile(hub,
 
 
 def test_rotated_server_is_found_by_those_who_know_its_next_key(hub, make_link):
-    """Live connections end, on the same address; a reader of the old key hears that it is old."""
+    """Live connections end, on the same address; a reader of the old key is refused."""
     rotated = new_pair()
     address = hub.bind_router("router", ANY)
     knowing, old = make_link(), make_link()

@@ -1,4 +1,4 @@
-"""The embedded metastore is a real one, is heard on loopback only, and never outlives its owner."""
+"""The embedded metastore is a real one, listens on loopback only, and never outlives its owner."""
 
 import os
 import signal
@@ -159,7 +159,7 @@ def test_dies_with_an_owner_that_is_killed_and_prints_nothing_at_an_orderly_end(
     first = owner_of(tmp_path)
     assert first.stdout is not None
     orphan, uri = first.stdout.readline().split()
-    assert os.getpgid(int(orphan)) != os.getpgid(first.pid)  # Ctrl-C is heard by the owner alone
+    assert os.getpgid(int(orphan)) != os.getpgid(first.pid)  # Ctrl-C reaches the owner alone
     assert databases(uri) == ("default",)
     first.send_signal(signal.SIGKILL)
     second = owner_of(tmp_path)
@@ -168,8 +168,8 @@ def test_dies_with_an_owner_that_is_killed_and_prints_nothing_at_an_orderly_end(
     assert databases(uri) == ("default",)
     until(lambda: has_ended(int(orphan)), timeout_s=40, what="end of the orphaned JVM")
     first.communicate()
-    told, complained = second.communicate("")
-    assert (told, complained, second.returncode) == ("", "", 0)
+    printed, complained = second.communicate("")
+    assert (printed, complained, second.returncode) == ("", "", 0)
     assert not psutil.pid_exists(int(pid))
 
 
