@@ -21,7 +21,7 @@ from typing import Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
 RECORDED: Final = HERE / "results.jsonl"
-RECORDS: Final = (RECORDED, HERE.parent / "nightly.json")  # they change nothing that is measured
+RECORDS: Final = ("tests/bench/results.jsonl", "tests/nightly.json")  # nothing of what is measured
 LATEST: Final = HERE.parent.parent / "build" / "bench.jsonl"
 SCRIPT_S_MAX: Final = 600.0  # the longest takes 240 s; what hangs is ended
 CORES: Final = 2  # of the machine on which results are recorded
@@ -95,7 +95,7 @@ def origin() -> dict[str, str]:
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
     models = [row.partition(":")[2].strip() for row in text.splitlines() if "model name" in row]
     model = models[0] if models else platform.machine()
-    besides = [f":!{record}" for record in RECORDS]
+    besides = [":(top)", *(f":(top,exclude){record}" for record in RECORDS)]
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", *besides)
     return {
         "machine": f"{os.cpu_count()} x {model}",
