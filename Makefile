@@ -105,7 +105,7 @@ compat-upgrade: $(STAMP)  ## upgrade a fleet of an older release, out of the git
 compat-s3: $(STAMP) .venv/s3/installed  ## run the pipelines on an object store: moto's S3 server behind s3a (130 MB, once)
 	@$(BIN)/python -m pytest tests/s3 --timeout=600 $(ARGS)
 
-nightly: $(STAMP)  ## what takes three hours: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records
+nightly: $(STAMP)  ## what takes three hours: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records each
 	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)
 
 # It installs nothing here: the new root sets itself up.

@@ -3,8 +3,8 @@
     cells · a soak · 10,000 seeds · 1,000 examples · variants · formats · hosts · kills · …
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
-A step that fails does not stop the others. KEEP=1 writes what the steps came to into
-tests/nightly.json, which has of each step its last run: at which commit, when, and the counts.
+A step that fails does not stop the others. KEEP=1 writes each step into tests/nightly.json as it
+ends: its last run (commit, date, counts), and where and when it last passed. Other steps stay.
 Run: make nightly; ARGS="cells sim" for some steps. It takes some three hours on 2 cores.
 """
 
@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +26,13 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "build"
 RECORD: Final = Path(__file__).with_suffix(".json")
 TIMEOUT_S: Final = 7200.0  # of a step
-COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|seeds|operations)\b")
-STEPS: Final[Mapping[str, tuple[str, dict[str, str]]]] = {  # the command, and its environment
+COUNTED: Final = ("passed", "failed", "error", "errors", "skipped", "seeds", "operations")
+COUNTS: Final = re.compile(rf"(\d+) ({'|'.join(COUNTED)})\b")
+
+Steps = Mapping[str, tuple[str, dict[str, str]]]  # by name: the command, and its environment
+Record = dict[str, dict[str, Any]]  # by the name of a step
+
+STEPS: Final[Steps] = {
     "cells": ("make test ARGS=tests/spark", {"CELLS": "all"}),
     "soak": ("make soak", {"SOAK_S": "60"}),
     "sim": ("make sim", {}),
@@ -58,36 +63,92 @@ def main() -> int:
     unknown = sorted(set(given.steps) - set(STEPS))
     if unknown:
         parser.error(f"no step {unknown[0]!r}: there are {', '.join(STEPS)}")
-    here = origin()
-    if given.keep and here["commit"].endswith("+"):
-        parser.error(f"kept is what a commit does, and this is {here['commit']}")
-    results = {name: here | run(name) for name in given.steps or STEPS}
-    write(FOLDER / "nightly.json", results)
-    if given.keep:
-        write(RECORD, {**read(RECORD), **results})
+    return nightly(given.steps, record=RECORD if given.keep else None)
+
+
+def nightly(
+    names: Sequence[str],
+    steps: Steps = STEPS,
+    *,
+    origin: Callable[[], dict[str, str]] = origin,
+    folder: Path = FOLDER,
+    record: Path | None = None,
+) -> int:
+    """Run the steps ``names``, all if there are none, and write down each as it ends.
+
+    Args:
+        names: Of ``steps``.
+        steps: The command of each step, and its environment.
+        origin: Returns the commit of this tree, with a ``+`` if it is changed, and the date.
+        folder: Where the output of each step goes, and what this run came to.
+        record: The record that is kept; each step of this run replaces its former one in it.
+    """
+    folder.mkdir(exist_ok=True)
+    results: Record = {}
+    unkept = []
+    for name in names or steps:
+        here = origin()
+        if record and here["commit"].endswith("+"):
+            print(f"nightly: kept is what a commit does, and this is {here['commit']}")
+            return 1
+        results[name] = here | run(name, steps, folder)
+        write(folder / "nightly.json", results, steps)
+        if record and origin()["commit"] != here["commit"]:
+            print(f"nightly: {name} is not kept: the tree has changed while it ran")
+            unkept.append(name)
+        elif record:
+            before = read(record)
+            write(record, before | {name: renewed(before.get(name, {}), results[name])}, steps)
+    print(*table(read(record) if record else results, steps), sep="\n")
     failed = [name for name, result in results.items() if result["exit"]]
     print(f"nightly: {len(results)} steps, failed: {', '.join(failed) or 'none'}")
-    return 1 if failed else 0
+    return 1 if failed or unkept else 0
 
 
-def read(path: Path) -> dict[str, Any]:
+def renewed(before: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a step: ``result``, and where and when the step last passed."""
+    passed = {key: result[key] for key in ("commit", "at")}
+    last = before.get("last_passed") if result["exit"] else passed
+    return {**result, **({"last_passed": last} if last else {})}
+
+
+def table(recorded: Mapping[str, Any], steps: Steps = STEPS) -> list[str]:
+    """Return a line for each step: where and when it last passed, and what its last run came to."""
+    rows = [("step", "last passed", "at commit", "last run")]
+    for name in steps:
+        result = recorded.get(name)
+        if result is None:
+            rows.append((name, "never", "", "not recorded"))
+            continue
+        last = renewed(result, result).get("last_passed") or {"at": "never", "commit": ""}
+        where = f", at {result['commit']} on {result['at']}" if result["exit"] else ""
+        rows.append((name, last["at"], last["commit"], outcome(result) + where))
+    return [f"{name:10}{at:13}{commit:12}{said}" for name, at, commit, said in rows]
+
+
+def outcome(result: Mapping[str, Any]) -> str:
+    """Return what a run of a step came to, as people read it."""
+    counts = [f"{result[what]} {what}" for what in COUNTED if what in result]
+    return ", ".join([f"exit {result['exit']}", f"{result['seconds']} s", *counts])
+
+
+def read(path: Path) -> Record:
     """Return the last run of each step that is recorded; nothing if there is no record yet."""
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    found: Record = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
 
 
-def write(path: Path, results: Mapping[str, Any]) -> None:
+def write(path: Path, results: Mapping[str, Any], steps: Steps) -> None:
     """Write the record of ``results``, in the order of the steps."""
-    ordered = {name: results[name] for name in STEPS if name in results}
+    ordered = {name: results[name] for name in steps if name in results}
     path.write_text(json.dumps(ordered, indent=2) + "\n", encoding="utf-8")
 
 
-def run(name: str) -> dict[str, Any]:
+def run(name: str, steps: Steps, folder: Path) -> dict[str, Any]:
     """Run one step, whose output goes to a file; return its exit code, seconds and counts."""
-    command, environment = STEPS[name]
-    FOLDER.mkdir(exist_ok=True)
-    log = FOLDER / f"nightly-{name}.log"
-    print(f"nightly: {name}: {command} (output: {log.relative_to(ROOT)})", flush=True)
+    command, environment = steps[name]
+    log = folder / f"nightly-{name}.log"
+    print(f"nightly: {name}: {command} (output: {log})", flush=True)
     began_at = time.monotonic()
     with log.open("w", encoding="utf-8") as output:
         try:
@@ -106,9 +167,9 @@ def run(name: str) -> dict[str, Any]:
     found = COUNTS.findall(log.read_text(encoding="utf-8", errors="replace"))
     counts = {what: int(number) for number, what in found}  # the last that was said of each
     took_s = round(time.monotonic() - began_at)
-    said = ", ".join(f"{number} {what}" for what, number in counts.items())
-    print(f"nightly: {name}: exit {code}, {took_s} s, {said or 'no counts'}", flush=True)
-    return {"exit": code, "seconds": took_s, **counts}
+    result = {"exit": code, "seconds": took_s, **counts}
+    print(f"nightly: {name}: {outcome(result)}", flush=True)
+    return result
 
 
 if __name__ == "__main__":

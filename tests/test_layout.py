@@ -8,6 +8,7 @@ FOLDERS = ("topics", "statestore", "catalog", "subscriber", "cli")
 UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_imports.py",
     "tests/test_layout.py",
+    "tests/test_nightly.py",
     "tests/test_docs.py",
     "tests/test_frame.py",
     "tests/test_walks.py",
