@@ -155,7 +155,7 @@ def run(name: str, steps: Steps, folder: Path) -> dict[str, Any]:
             code = subprocess.run(
                 shlex.split(command),
                 cwd=ROOT,
-                env={**os.environ, **environment},
+                env={**_own_environment(), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -170,6 +170,12 @@ def run(name: str, steps: Steps, folder: Path) -> dict[str, Any]:
     result = {"exit": code, "seconds": took_s, **counts}
     print(f"nightly: {name}: {outcome(result)}", flush=True)
     return result
+
+
+def _own_environment() -> dict[str, str]:
+    """Return the environment without what the make around us hands down: its ARGS are steps."""
+    handed_down = {"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ARGS", "KEEP"}
+    return {name: value for name, value in os.environ.items() if name not in handed_down}
 
 
 if __name__ == "__main__":

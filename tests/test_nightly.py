@@ -117,3 +117,15 @@ def test_steps_name_what_make_has() -> None:
     made = [command.split()[1] for command, _ in STEPS.values() if command.startswith("make ")]
     assert made
     assert [name for name in made if f"\n{name}:" not in targets] == []
+
+
+def test_make_of_a_step_gets_no_arguments_of_the_make_around_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``make nightly ARGS=s3`` is no ``make compat-s3 ARGS=s3``."""
+    for name, value in {"MAKEFLAGS": " -- ARGS=s3", "ARGS": "s3", "KEEP": "1"}.items():
+        monkeypatch.setenv(name, value)
+    nightly(["one"], {"one": ("env", {"SET": "1"})}, origin=lambda: at("a", 1), folder=folder)
+    printed = (folder / "nightly-one.log").read_text().splitlines()
+    assert "SET=1" in printed
+    assert not [one for one in printed if one.startswith(("MAKEFLAGS=", "ARGS=", "KEEP="))]
