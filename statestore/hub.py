@@ -658,7 +658,7 @@ class Subscriptions:
 
 @lru_cache(maxsize=2 * NUM_TOPICS_MAX + 2)
 def _account(prefixed: bytes) -> tuple[int, int]:
-    """Return the topic and level whose prefix this is; level NONE if it is none.
+    """Return the topic and the level of a subscription's prefix; level NONE if it is of no topic.
 
     Each driver subscribes to the same hundreds.
     """

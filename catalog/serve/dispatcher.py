@@ -183,8 +183,8 @@ class Dispatcher:
         self._replies = replies
         self._histories: list[HistoryOrder] = []  # what is to be read from the store
         self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
-        """Peers whose key sees everything, in the order of their last messages; others read plain
-        refusals."""
+        """Peers whose key sees every database, in the order of the last message of each. Only these
+        are sent refusals that name objects."""
 
     @property
     def waiting(self) -> int:

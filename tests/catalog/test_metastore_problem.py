@@ -1,4 +1,4 @@
-"""A metastore whose changes never arrive is a problem that everybody can see, never a view."""
+"""Where changes of the metastore cannot arrive, catalogd reports a problem, not an old view."""
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table

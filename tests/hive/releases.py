@@ -226,8 +226,9 @@ class ReleasedMetastore:
 
 RealMetastore = EmbeddedMetastore | ReleasedMetastore
 
-# Hive 2.3 drops a table's partitions by the names that it lists, until it lists none. A rename at
-# the same time can leave one whose name it does not find: it tries for ten minutes, with locks.
+# Hive 2.3 drops a table by listing partitions and dropping them by name, until it lists none. A
+# rename at the same time can leave a partition that the metastore lists and does not find by its
+# name: the call then repeats itself until its time limit, 10 minutes, and holds locks of Derby.
 CALL_TIMEOUT: Final = "hive.metastore.client.socket.timeout"
 CALL_S_MAX: Final = "20s"
 

@@ -1,4 +1,4 @@
-"""What catalogd answers a client whose key has databases, and that it names no other one."""
+"""What catalogd answers a client whose key is limited to some databases: it names no other one."""
 
 from dataclasses import replace
 
