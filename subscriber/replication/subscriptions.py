@@ -182,10 +182,7 @@ class Subscriptions:
         self._join_at = inf if stays else now
         self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
         self._status = NO_STATUS
-        effects += self.replicas.lose_streams(now=now)
-        if self.planned is None or stays or not welcome.num_topics:
-            return effects  # a heartbeat says when; a hub without topics refuses a Join
-        return effects + self._join_all(now)
+        return effects + self.replicas.lose_streams(now=now)
 
     def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
         """Compare with the positions of hub and catalogd; what is missing is requested."""
