@@ -1,5 +1,6 @@
 """Files that are put by hand under tables: found by a sweep, reported once, read by drivers."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from itertools import count
@@ -188,6 +189,25 @@ def test_folder_beside_that_of_a_partition_and_of_the_same_value_hides_no_change
         put_by_hand(twice / "ds=1", twice / f"ds={day}", "by-hand.parquet")
     assert sorted(sweeper.do(only)["changed"]) == [f"{DB}.twice/ds={day}" for day in range(10)]
     sweeper.sql(f"DROP TABLE {DB}.twice")
+
+
+def test_file_that_seems_older_than_a_write_is_found_where_a_sweep_came_between(
+    sweeper: Application,
+) -> None:
+    """Object stores keep whole seconds: here both times are set to before readers were notified."""
+    sweeper.sql(
+        f"CREATE TABLE {DB}.seconds (id INT, ds STRING) USING parquet PARTITIONED BY (ds)",
+        f"INSERT INTO {DB}.seconds VALUES (1, '1')",
+    )
+    only = "sweep(pattern='swept.seconds', full=True)"
+    until(lambda: sweeper.do(only)["changed"] == [], timeout_s=60)
+    folder = location(sweeper, "seconds") / "ds=1"
+    put_by_hand(folder, folder, "by-hand.parquet")
+    for path in (folder / "by-hand.parquet", folder):
+        os.utime(path, (1, 1))
+    assert sweeper.do(only)["changed"] == [f"{DB}.seconds/ds=1"]
+    assert sweeper.do(only)["changed"] == []
+    sweeper.sql(f"DROP TABLE {DB}.seconds")
 
 
 def test_table_of_a_source_is_listed_where_spark_reads_it(
