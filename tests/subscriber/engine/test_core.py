@@ -5,10 +5,12 @@ from functools import partial
 from math import inf
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel, Command
+from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, NotVisible, SourceError, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
@@ -235,6 +237,25 @@ def test_subscriber_begins_anew_under_another_policy_and_keeps_nothing_of_the_on
     with pytest.raises(NotVisible):
         shopping.table("elsewhere.plain")
     assert shopping.stats().engine_restarts == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "near"),
+    [
+        (None, {"shop.orders", "shopy.orders"}),
+        (Policy(("shop", "shopx")), {"shop.orders"}),
+    ],
+)
+def test_near_names_are_of_databases_that_the_key_sees(
+    policy: Policy | None, near: set[str]
+) -> None:
+    shop = Shop()
+    shop.create_database(Database("shopy", "", "file:/w/shopy", {}))
+    shop.create("shopy.orders")
+    shopping = Shopping(shop, policy=policy)
+    with pytest.raises(NoSuchObject) as caught:
+        shopping.table("shopx.orders")
+    assert set(caught.value.near) == near
 
 
 def test_delta_for_another_policy_is_a_gap() -> None:
