@@ -215,7 +215,10 @@ class ChunkedLoad:
     def give_back(self, names: tuple[str, ...]) -> None:
         """Read the chunk of ``names`` once more: the metastore has not answered."""
         self.reading = False
-        if self.rest is not None:
+        if self.closing:  # this round was none: what it took is as unread as before
+            self.closing = {name: None for name in self.closing if name not in self.taken}
+            self.rounds -= 1
+        elif self.rest is not None:
             left = dict.fromkeys(name for name in names if name not in self.taken)
             self.rest = left | self.rest
         since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}

@@ -329,12 +329,12 @@ def _decode_heartbeat(header: Header, body: bytes) -> Heartbeat:
         text = body[_STATE.size : _STATE.size + address].decode()
     except (error, UnicodeDecodeError) as exc:
         raise WireError("heartbeat body: state and address expected") from exc
-    vectors = body[_STATE.size + address :]
-    if len(vectors) != (2 * count + sizes) * _U64_BYTES or address > ADDRESS_BYTES_MAX:
-        raise WireError("heartbeat body: vectors of other lengths than it says")
+    vectors_at = _STATE.size + address
+    if len(body) != vectors_at + (2 * count + sizes) * _U64_BYTES or address > ADDRESS_BYTES_MAX:
+        raise WireError("heartbeat body: address and vectors of other lengths than it says")
     if offers > ALL_OFFERED:
         raise WireError(f"heartbeat body: offers {offers} of unknown levels")
-    numbers = Struct(f">{2 * count + sizes}Q").unpack(vectors)
+    numbers = Struct(f">{2 * count + sizes}Q").unpack_from(body, vectors_at)
     return Heartbeat(
         hub=hub,
         epoch=header.epoch,

@@ -955,6 +955,21 @@ def test_chunks_are_read_again_when_the_metastore_is_back() -> None:
     assert wanted(world.read()) == chunk_of("a", "b")
 
 
+def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about() -> None:
+    """The stored window may have passed the event: only the load would read it after a crash."""
+    world = chunked("a", "b")
+    world.read_and_write()
+    world.poll(partitions(T, "a"))
+    again = world.read()
+    assert wanted(again) == chunk_of("a")
+    world.failed(again, away=True)
+    assert world.poll() == ()
+    assert world.loader.is_loading(T)
+    world.now += RETRY_S
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert world.poll() == (CompleteLoad(table=T),)
+
+
 def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly(
     world: World,
 ) -> None:

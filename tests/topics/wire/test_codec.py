@@ -322,6 +322,10 @@ MALFORMED = {
     ),
     "short vectors": (_of(HEARTBEAT, _body(HEARTBEAT), entry_count=3), "other lengths"),
     "long vectors": (_of(HEARTBEAT, _body(HEARTBEAT), entry_count=1), "other lengths"),
+    "address beyond the body": (
+        _of(HEARTBEAT, bytes(40) + b"\x01\x00" + bytes(3), entry_count=0),
+        "other lengths",
+    ),
     "unknown levels": (encode(replace(HEARTBEAT, offers=4)), "offers 4"),
 }
 
