@@ -374,7 +374,14 @@ class Catalogd:
         gc.collect()  # the former core is full of cycles, and daemons let old objects be
 
     def _maintain(self, now: float, now_us: int) -> None:
-        """Make a slice of the next status; unless more are to follow, delete old tombstones."""
+        """Look at clients and keys; then make a slice of the next status, or else do what is due.
+
+        That is, look for content that is missing, or delete old tombstones.
+        """
+        if now >= self._clients_at:
+            self._clients_at = now + CLIENTS_S
+            self._admit_changed()
+            self._rotate_changed(now, now_us)
         if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
             self._slices = self._catalog.status_in_slices()
@@ -384,15 +391,13 @@ class Catalogd:
                 return
             self._slices = None
             self._renew_status(status)
+        if self._catalog.check_some():
+            return
         if now >= self._floors_at:
             self._floors_at = now + FLOORS_S
             self._floors_of = self._floors_of or list(self._published.topics)
         if self._floors_of:
             self._raise_floor(self._floors_of.pop(), now=now, now_us=now_us)
-        if now >= self._clients_at:
-            self._clients_at = now + CLIENTS_S
-            self._admit_changed()
-            self._rotate_changed(now, now_us)
 
     def _admit_changed(self) -> None:
         try:

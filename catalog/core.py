@@ -8,7 +8,8 @@
     STARTING ──names read──▶ SERVING ──events are missing──▶ RELISTING ──names read──▶ SERVING
                                 └──────────another metastore answers──────────▶ ABANDONED
 
-Two steps a turn: ``handle`` decides, ``flush`` returns what may leave, the commit first.
+Two steps a turn: ``handle`` decides, ``flush`` returns what may leave, the commit first. Between
+turns ``check_some`` looks for content that is missing.
 Invariant: nothing leaves that the store does not have. When another metastore answers, nothing
 leaves any more: the shell empties the store, in a new epoch, and another core begins over it.
 """
@@ -72,7 +73,7 @@ from .serve.sweeps import Sweeps
 from .status import Status, TopicStatus
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
-CHECKED_PER_TURN: Final = 25  # names looked at for content that was missing at a restart
+CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
 LISTING_RETRY_S: Final = 1.0
 IDLE_S: Final = 1.0  # a turn at least so often
 
@@ -426,6 +427,20 @@ class Catalog:
         replies = self.dispatcher.replies(unpublished=unpublished, now=now)
         return (*noted, *effects, *self.dispatcher.take_histories(), *replies)
 
+    def check_some(self) -> bool:
+        """Look at some tables whose content may have been missing at a restart.
+
+        Returns whether there were any to look at. Cost: about 30 µs a table.
+        """
+        if self._unchecked is None or not self.serving:
+            return False
+        some = tuple(islice(self._unchecked, CHECKED_AT_ONCE))
+        for table in some:
+            self.load_in_background(table)
+        if len(some) < CHECKED_AT_ONCE:
+            self._unchecked = None
+        return True
+
     def deadline(self, now: float) -> float:
         """Return when ``flush`` may have something to do without a new fact."""
         if self.dispatcher.ready or self._unchecked is not None:
@@ -712,7 +727,6 @@ class Catalog:
             listing = self.name_check.begin(now, self._held_names.next_table)
         effects += [] if listing is None else [listing]
         if self.serving:
-            self._check_some()
             found = self.loader.reads(now=now)
             self.counts.reads += len(found)
             effects += found
@@ -767,16 +781,6 @@ class Catalog:
         While names are read, every event may be one: 0.
         """
         return self.loader.oldest_unpublished() if self.lifecycle is Lifecycle.SERVING else 0
-
-    def _check_some(self) -> None:
-        """Look for tables whose content was missing at a restart."""
-        if self._unchecked is None:
-            return
-        some = tuple(islice(self._unchecked, CHECKED_PER_TURN))
-        for table in some:
-            self.load_in_background(table)
-        if len(some) < CHECKED_PER_TURN:
-            self._unchecked = None
 
     def _loads_in_background(self, table: TableId) -> bool:
         return self.settings.load_in_background and not self.backfill.mode.withholds(table)

@@ -150,6 +150,7 @@ class CatalogProcess:
         assert catalog is not None
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
+        catalog.check_some()
         for effect in catalog.flush(now=world.now, now_us=world.now_us):
             reported = isinstance(effect, Send) and isinstance(effect.message, Reported)
             if world.chance(0.02 if reported else 0.0005):  # the driver has to report again
