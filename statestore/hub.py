@@ -10,6 +10,7 @@ Rules: docs/protocol.md.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -30,6 +31,7 @@ from ..topics.wire.header import (
     NONCE_BYTES,
     PROTOCOL,
     prefix,
+    prefixes_in,
 )
 from ..topics.wire.messages import (
     Announce,
@@ -230,11 +232,17 @@ class Hub:
 
     def ignores(self, frame: bytes, policy: Policy | None) -> bool:
         """Return whether a Subscription would change nothing: one to a topic at full."""
-        return policy is None and frame[:1] == b"\1" and _account(frame[1:])[1] == FULL
+        if policy is not None or frame[:1] != b"\1":
+            return False
+        return all(_account(one)[1] == FULL for one in prefixes_in(frame[1:]))
 
     def prefixes_for(self, public: str, asked: bytes) -> tuple[bytes, ...]:
         """Return the prefixes of what the owner of the key ``public`` is sent for one it asked."""
-        return self._policies.prefixes_for(self._clients.with_key(public), asked)
+        client = self._clients.with_key(public)
+        if client is not None and client.policy is None:
+            return prefixes_in(asked)
+        found = (self._policies.prefixes_for(client, one) for one in prefixes_in(asked))
+        return tuple(chain.from_iterable(found))
 
     def end_streams(self, peer: bytes) -> None:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
@@ -321,10 +329,11 @@ class Hub:
 
     def _on_subscription(self, frame: bytes, policy: Policy | None) -> tuple[Effect, ...]:
         self._heartbeat_timer.on_subscription(frame, now=self._now)
-        if policy is not None:
-            self._policies.subscribe(policy, frame[1:])
-        elif frame[:1] == b"\0":
-            self._policies.unsubscribe(frame[1:])
+        for one in prefixes_in(frame[1:]):
+            if policy is not None:
+                self._policies.subscribe(policy, one)
+            elif frame[:1] == b"\0":
+                self._policies.unsubscribe(one)
         barrier = self._subscriptions.take(frame)
         return (Broadcast(barrier),) if barrier else ()
 
@@ -648,11 +657,12 @@ class Subscriptions:
         if prefixed.startswith(BARRIER_PREFIX) and len(prefixed) == _BARRIER_BYTES:
             self._counts.barriers += begins
             return prefixed if begins else None
-        topic, level = _account(prefixed)
-        if level == MINIMAL:
-            (self._minimal.add if begins else self._minimal.discard)(topic)
-        elif level != FULL and prefixed != HEARTBEAT_PREFIX:
-            self._counts.subscriptions_odd += 1
+        for one in prefixes_in(prefixed):
+            topic, level = _account(one)
+            if level == MINIMAL:
+                (self._minimal.add if begins else self._minimal.discard)(topic)
+            elif level != FULL and one != HEARTBEAT_PREFIX:
+                self._counts.subscriptions_odd += 1
         return None
 
 

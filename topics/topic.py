@@ -34,6 +34,7 @@ NAMESPACE: Final = 0xFFFE
 HEARTBEAT: Final = 0xFFFF
 BARRIER: Final = 0xFFFD
 CONTROL: Final = 0xFFFC
+TOPIC_SET: Final = 0xFFFB  # in a subscription: several topics, see wire/header.py
 
 
 def table_topic(db: str, table: str, num_topics: int) -> int:

@@ -29,8 +29,11 @@ from ...topics.wire.header import (
     KEEP_ALIVES,
     PROTOCOL,
     PROTOCOL_MIN,
+    TOPIC_SETS,
     barrier_prefix,
     prefix,
+    set_prefix,
+    window_of,
 )
 from ...topics.wire.messages import (
     BULK_CHANNEL,
@@ -112,6 +115,7 @@ class HubSession:
         self._hello_pause_s = HELLO_AGAIN_S
         self._joins: Requests[PendingJoin] = Requests(next_id)
         self._subscribed: dict[Account, _Fence] = {}
+        self._prefixes = Prefixes()
         self._nonces: list[bytes] = []  # of the barrier under way, each time it was sent
         self._barrier_sent_at = 0.0  # seconds: for the first time
         self._barrier_at = 0.0  # seconds: when it is sent again
@@ -142,6 +146,10 @@ class HubSession:
     def takes_keep_alives(self) -> bool:
         """Whether the hub that welcomed us knows KeepAlive; an older one is sent a Status."""
         return bool(self._features & KEEP_ALIVES)
+
+    @property
+    def _takes_sets(self) -> bool:
+        return bool(self._features & TOPIC_SETS)
 
     @property
     def _silence_s(self) -> float:
@@ -176,7 +184,8 @@ class HubSession:
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
         self._fit_at = now
         self._joins.clear()
-        if welcome.data_address == self._data_address:
+        takes_all = self._takes_sets or not self._prefixes.has_sets
+        if welcome.data_address == self._data_address and takes_all:
             return ()
         self._discard_data()
         self._data_address = welcome.data_address
@@ -225,7 +234,7 @@ class HubSession:
         wanted = set(wanted)
         gone = sorted(self._subscribed.keys() - wanted)
         news = sorted(wanted - self._subscribed.keys())
-        effects: list[Effect] = [Unsubscribe(prefix(*account)) for account in gone]
+        effects = self._prefixes.remove(gone)
         for account in gone:
             del self._subscribed[account]
         topics = {topic for topic, _ in wanted}
@@ -234,7 +243,7 @@ class HubSession:
             effects += self.drop(dropped)
         if news:
             self._subscribed.update(dict.fromkeys(news, _Fence.NEW))
-            effects += [Subscribe(prefix(*account)) for account in news]
+            effects += self._prefixes.add(news, in_sets=self._takes_sets)
             effects += () if self._nonces else self._barrier(now)
         return tuple(effects)
 
@@ -279,6 +288,7 @@ class HubSession:
         """Discard the subscriptions, which end with their data connection."""
         self._data_address = ""
         self._subscribed.clear()
+        self._prefixes = Prefixes()
         self._nonces = []
 
     def _resume(self, now: float) -> None:
@@ -332,3 +342,51 @@ class HubSession:
         self._nonces.append(self._new_nonce())
         sent = Subscribe(barrier_prefix(self._nonces[-1]))
         return *(Unsubscribe(barrier_prefix(one)) for one in old), sent
+
+
+class Prefixes:
+    """The prefixes of one data connection: each is subscribed to for one account, or for a set.
+
+    Where drivers follow hundreds of topics, a frame for each topic is most of what a hub reads
+    after its restart.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Account, bytes] = {}
+        self._accounts: dict[bytes, tuple[Account, ...]] = {}  # by prefix
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether a prefix is of more than one account."""
+        return len(self._of) > len(self._accounts)
+
+    def add(self, accounts: Iterable[Account], *, in_sets: bool) -> list[Effect]:
+        """Subscribe to ``accounts``, which are new; ``in_sets``: with as few prefixes as can be."""
+        together: dict[object, list[Account]] = {}
+        for topic, level in accounts:
+            key = (window_of(topic), level) if in_sets else (topic, level)
+            together.setdefault(key, []).append((topic, level))
+        found: dict[bytes, tuple[Account, ...]] = {}
+        for some in together.values():
+            topic, level = some[0]
+            one = prefix(topic, level)
+            found[one if len(some) == 1 else set_prefix([t for t, _ in some], level)] = tuple(some)
+        self._accounts |= found
+        self._of.update((account, one) for one, some in found.items() for account in some)
+        return [Subscribe(one) for one in found]
+
+    def remove(self, accounts: Iterable[Account]) -> list[Effect]:
+        """End the subscriptions to ``accounts``.
+
+        What is left of a set is subscribed to again at once: a delta that the hub publishes in
+        between is a gap.
+        """
+        gone = set(accounts)
+        effects: list[Effect] = []
+        for one in dict.fromkeys(self._of[account] for account in sorted(gone)):
+            some = self._accounts.pop(one)
+            for account in some:
+                del self._of[account]
+            left = [account for account in some if account not in gone]
+            effects += [Unsubscribe(one), *self.add(left, in_sets=True)]
+        return effects

@@ -10,7 +10,7 @@ from topicast.statestore.ingest import Broadcast
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.wire.codec import encode
-from topicast.topics.wire.header import DELTA_KIND
+from topicast.topics.wire.header import DELTA_KIND, prefixes_in
 from topicast.topics.wire.messages import KeepAlive
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class HubProcess:
             self._handle(Subscription(frame, reader.policy))
             return
         else:
-            of_one[asked] = (asked,)
+            of_one[asked] = prefixes_in(asked)
         self._handle(Subscription(frame))
 
     def end(self, place: bytes) -> None:

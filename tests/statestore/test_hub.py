@@ -117,7 +117,7 @@ def test_hello_of_a_reader_that_waited_behind_another_one_is_not_answered_again(
 def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
     """P-VER-1."""
     greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=(0, 9))
-    (welcome,) = HubDriver().receive(READER_CONTROL, replace(greeting, features=0b111))
+    (welcome,) = HubDriver().receive(READER_CONTROL, replace(greeting, features=0b11111))
     assert isinstance(welcome, Welcome)
     assert (welcome.protocol, welcome.features) == (PROTOCOL, FEATURES)
     assert (welcome.epoch, welcome.start, welcome.num_topics) == (0, 0, 0)

@@ -27,6 +27,7 @@ from topicast.topics.wire.header import (
     policy_number,
     policy_of,
     prefix,
+    set_prefix,
     without_policy,
 )
 from topicast.topics.wire.messages import (
@@ -284,6 +285,22 @@ def test_odd_subscription_of_a_policys_reader_is_sent_nothing(asked: bytes) -> N
     """P-POLICY-3."""
     driver, _, reader = with_reader()
     assert driver.hub.prefixes_for(reader.client.public, asked) == ()
+
+
+def test_topic_set_is_the_prefix_of_each_of_its_topics() -> None:
+    """P-SUB-5, P-POLICY-3."""
+    driver, publisher, reader = with_reader()
+    driver.hub.admit(driver_clients(driver, client()))
+    both = set_prefix([0, 1], FULL)
+    every = (prefix(0, FULL), prefix(1, FULL))
+    assert driver.hub.prefixes_for(client().public, both) == every
+    assert driver.hub.prefixes_for("x" * 40, both) == ()
+    reader.subscribe(both)
+    assert [without_policy(one + b"\0") for one in reader.prefixes] == [
+        one + b"\0" for one in every
+    ]
+    driver.put(publisher.commit(1, *entries(1)))
+    assert [delta.topic for delta in reader.deltas()] == [1]
 
 
 def test_unknown_key_is_sent_nothing_and_an_unrestricted_one_what_it_asks() -> None:

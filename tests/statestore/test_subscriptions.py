@@ -25,6 +25,7 @@ from topicast.topics.wire.header import (
     PROTOCOL,
     barrier_prefix,
     prefix,
+    set_prefix,
 )
 
 BEGINS, ENDS = b"\1", b"\0"
@@ -44,6 +45,18 @@ def counts() -> Counts:
 @pytest.fixture
 def subscriptions(counts: Counts) -> Subscriptions:
     return Subscriptions(counts, nobody)
+
+
+def test_set_at_minimal_is_a_subscription_to_each_of_its_topics(
+    subscriptions: Subscriptions, counts: Counts
+) -> None:
+    """P-SUB-5."""
+    some = set_prefix([1, 3], MINIMAL)
+    assert subscriptions.take(BEGINS + some) is None
+    assert [subscriptions.has_minimal(topic) for topic in range(4)] == [False, True, False, True]
+    assert subscriptions.take(ENDS + some) is None
+    assert not any(map(subscriptions.has_minimal, range(4)))
+    assert counts == Counts()
 
 
 @pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
@@ -128,6 +141,9 @@ def test_whatever_strangers_subscribe_to_is_held_for_existing_topics_only(
     [
         (b"\1" + prefix(1, FULL), True),
         (b"\1" + prefix(NAMESPACE, FULL), True),
+        (b"\1" + set_prefix([1, 2], FULL), True),
+        (b"\1" + set_prefix([1, 2], MINIMAL), False),
+        (b"\1" + set_prefix([1, 2], NONE), False),
         (b"\0" + prefix(1, FULL), False),
         (b"\1" + prefix(1, MINIMAL), False),
         (b"\1" + prefix(NUM_TOPICS_MAX, FULL), False),

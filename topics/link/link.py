@@ -116,6 +116,7 @@ class _Port:
     frames_max: int = 0  # that have arrived; 0: as its role has it
     early: list[bytes] = field(default_factory=list)  # sent while another key may be the right one
     prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are asked for
+    subscribed: int = 0  # prefixes that the last subscription was taken for
     unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
 
 
@@ -521,10 +522,8 @@ class Link:
     def _drain(self, port: _Port, into: list[Received]) -> bool:
         self._unread[port.socket] = None
         self._connections.begin_batch()
-        size = 0
-        for number in range(BATCH_MAX // 2 if port.addressed else BATCH_MAX):
-            if size >= BATCH_BYTES_MAX:
-                break
+        size, number, left = 0, 0, BATCH_MAX // 2 if port.addressed else BATCH_MAX
+        while left > 0 and size < BATCH_BYTES_MAX:
             try:
                 message = self._take(port)
             except zmq.Again:
@@ -533,6 +532,8 @@ class Link:
                 return number > 0
             except zmq.ZMQError as exc:
                 raise refusal(port.name, exc) from exc
+            number += 1
+            left -= max(port.subscribed, 1)
             if message is not None:
                 into.append(message)
                 size += len(message.frame)
@@ -591,7 +592,9 @@ class Link:
         if not self._admission.admits(port.name, public):
             self.counts.revoked += 1 + self._connections.shut(self._admission)
             return None
-        for one in prefixes_for(public, prefix):
+        prefixes = prefixes_for(public, prefix)
+        port.subscribed = len(prefixes)
+        for one in prefixes:
             port.socket.setsockopt(zmq.SUBSCRIBE if begins else zmq.UNSUBSCRIBE, one)
         return Received(port.name, NO_PEER, content, public if begins else "")
 

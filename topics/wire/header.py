@@ -9,18 +9,20 @@ has three bytes before them, which readers remove. The CRC is over every other b
 Authority: docs/protocol.md, section "Header".
 """
 
+from collections.abc import Collection
 from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ..topic import BARRIER, CONTROL, HEARTBEAT
+from ..topic import BARRIER, CONTROL, FULL, HEARTBEAT, MINIMAL, NUM_TOPICS_MAX, TOPIC_SET
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
 KEEP_ALIVES: Final = 1  # a feature bit: a hub that has it takes KeepAlive for a sign of life
 CLIENT_LISTS: Final = 2  # a feature bit: a hub that has it takes ClientList from catalogd
 NEXT_KEYS: Final = 4  # a feature bit: it takes ServerKeys, and a hub next keys in the list
-FEATURES: Final = KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS  # the bits spoken here
+TOPIC_SETS: Final = 8  # a feature bit: a hub that has it takes subscriptions to topic sets
+FEATURES: Final = KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS | TOPIC_SETS  # the bits spoken here
 NUMBER_SHIFT: Final = 16  # from here the features of a Welcome have the number of a policy, u16,
 DIGEST_SHIFT: Final = 32  # and its digest, u32
 
@@ -46,6 +48,7 @@ VALUE_BYTES_MAX: Final = 768 * 1024  # a chunk holds at least one value and ends
 PIECE_BYTES_MAX: Final = CHUNK_BYTES_MAX  # of a value that is larger
 FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
 NONCE_BYTES: Final = 16
+SET_TOPICS_MAX: Final = 256  # of a set: as many as the default number of topics
 
 LAYOUT: Final = Struct(">BHBBBBBQIIQQQQQQ")
 LEAD: Final = Struct(">BHB")  # what every frame begins with
@@ -83,6 +86,31 @@ def prefix(topic: int, level: int) -> bytes:
     return LEAD.pack(PROTOCOL, topic, level)
 
 
+def set_prefix(topics: Collection[int], level: int) -> bytes:
+    """Return what subscribes to ``topics`` at ``level`` at once; all are of one ``window_of``."""
+    bits = sum(1 << topic % SET_TOPICS_MAX for topic in topics)
+    lead = LEAD.pack(PROTOCOL, TOPIC_SET, level)
+    return lead + _SET.pack(window_of(min(topics)), bits.to_bytes(_SET_BITS_BYTES, "big"))
+
+
+def window_of(topic: int) -> int:
+    """Return which topics may be in one set with ``topic``: those with the same number."""
+    return topic // SET_TOPICS_MAX
+
+
+@lru_cache(maxsize=256)  # by far most readers subscribe to the same ones
+def prefixes_in(subscribed: bytes) -> tuple[bytes, ...]:
+    """Return the prefixes of the topics in a set; of what is no set, ``subscribed`` itself."""
+    if subscribed[:3] != _SET_LEAD or len(subscribed) != LEAD.size + _SET.size:
+        return (subscribed,)
+    level = subscribed[3]
+    window, bitmap = _SET.unpack_from(subscribed, LEAD.size)
+    bits, first = int.from_bytes(bitmap, "big"), window * SET_TOPICS_MAX
+    if level not in (MINIMAL, FULL) or first >= NUM_TOPICS_MAX:
+        return (subscribed,)
+    return tuple(prefix(first + n, level) for n in range(SET_TOPICS_MAX) if bits >> n & 1)
+
+
 def policy_lead(number: int) -> bytes:
     """Return what a hub puts before the frames for readers of its policy ``number``."""
     return POLICY_LEAD.pack(POLICY, number)
@@ -116,6 +144,9 @@ def barrier_prefix(nonce: bytes) -> bytes:
 
 
 _NUMBER_MAX: Final = (1 << 16) - 1
+_SET_BITS_BYTES: Final = SET_TOPICS_MAX // 8
+_SET: Final = Struct(f">B{_SET_BITS_BYTES}s")  # the window of a set, and a bit for each topic
+_SET_LEAD: Final = prefix(TOPIC_SET, 0)[:3]
 HEARTBEAT_PREFIX: Final = prefix(HEARTBEAT, 0)
 BARRIER_PREFIX: Final = prefix(BARRIER, 0)
 CONTROL_PREFIX: Final = prefix(CONTROL, 0) + bytes((CONTROL_KIND,))

@@ -5,11 +5,23 @@ from itertools import count
 
 import pytest
 
-from topicast.subscriber.protocol.shell import Effect, Send, Subscribe, Unsubscribe
+from topicast.subscriber.protocol.shell import (
+    ConnectData,
+    Effect,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
 from topicast.topics.replica_set import Account
-from topicast.topics.topic import ALL_OFFERED, MINIMAL
-from topicast.topics.wire.header import BARRIER_PREFIX
+from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
+from topicast.topics.wire.header import (
+    BARRIER_PREFIX,
+    HEARTBEAT_PREFIX,
+    TOPIC_SETS,
+    prefix,
+    set_prefix,
+)
 from topicast.topics.wire.messages import Heartbeat, Welcome
 
 WELCOME = Welcome(
@@ -164,3 +176,70 @@ def test_another_connection_begins_without_barriers() -> None:
     (following,) = session.wants(A, B, now=50.3)
     assert session.receives(following, now=50.4) == []
     assert session.all_fenced() == {A, B}
+
+
+SETS = replace(WELCOME, hub=2, features=TOPIC_SETS)
+MANY = [(topic, FULL) for topic in range(300)]
+
+
+def prefixes(effects: tuple[Effect, ...] | None) -> list[tuple[bool, bytes]]:
+    """Return what is subscribed to (True) and what is not any more, but for barriers."""
+    assert effects is not None
+    found = [one for one in effects if isinstance(one, Subscribe | Unsubscribe)]
+    ours = [one for one in found if not one.prefix.startswith(BARRIER_PREFIX)]
+    return [(isinstance(one, Subscribe), one.prefix) for one in ours]
+
+
+def with_sets() -> Session:
+    """Return a session that follows nothing yet, of a hub that takes topic sets."""
+    session = Session()
+    session.wants()
+    session.receives(session.first)
+    session.on_welcome(SETS, now=0.0)
+    return session
+
+
+def test_topics_that_are_new_together_are_subscribed_to_in_sets() -> None:
+    """P-SUB-1."""
+    session = with_sets()
+    wanted = [*MANY, (NAMESPACE, FULL), (0, MINIMAL)]
+    effects = session.subscribe(wanted, now=0.1)
+    assert set(prefixes(effects)) == {
+        (True, set_prefix(range(256), FULL)),
+        (True, set_prefix(range(256, 300), FULL)),
+        (True, prefix(NAMESPACE, FULL)),
+        (True, prefix(0, MINIMAL)),
+    }
+    (barrier,) = barriers(effects)
+    assert session.receives(barrier) == []
+    assert all(map(session.fenced, wanted))
+
+
+def test_what_is_left_of_a_set_is_subscribed_to_again_behind_its_end() -> None:
+    """P-SUB-7."""
+    session = with_sets()
+    session.subscribe(MANY[:4], now=0.1)
+    assert prefixes(session.subscribe([MANY[0], *MANY[2:4]], now=0.2)) == [
+        (False, set_prefix(range(4), FULL)),
+        (True, set_prefix([0, 2, 3], FULL)),
+    ]
+    assert prefixes(session.subscribe(MANY[3:4], now=0.3)) == [
+        (False, set_prefix([0, 2, 3], FULL)),
+        (True, prefix(3, FULL)),
+    ]
+    assert prefixes(session.subscribe((), now=0.4)) == [(False, prefix(3, FULL))]
+
+
+def test_hub_that_takes_no_sets_in_the_place_of_one_that_did_is_connected_to_again() -> None:
+    """P-SUB-6."""
+    session = with_sets()
+    session.subscribe(MANY[:2], now=0.1)
+    again = session.on_welcome(replace(SETS, hub=3), now=0.2)
+    assert again == (), "it takes them as well"
+    effects = session.on_welcome(replace(SETS, hub=4, features=0), now=0.3)
+    assert effects == (ConnectData("data"), Subscribe(HEARTBEAT_PREFIX))
+    assert prefixes(session.subscribe(MANY[:2], now=0.4)) == [
+        (True, prefix(0, FULL)),
+        (True, prefix(1, FULL)),
+    ]
+    assert session.on_welcome(replace(SETS, hub=5, features=0), now=0.5) == ()

@@ -6,6 +6,7 @@ import zmq
 from topicast.tests.keys import PAIR
 from topicast.tests.waiting import until
 from topicast.topics.link import Link, new_pair
+from topicast.topics.link.link import BATCH_MAX
 
 ANY = "tcp://127.0.0.1:0"
 
@@ -22,6 +23,8 @@ class LimitingHub:
     def _prefixes_for(self, public, prefix):
         if public == PAIR.public:
             return (prefix,)
+        if prefix.startswith(b"each of "):
+            return tuple(prefix[8:].split())
         return () if prefix == b"none" else (b"cut " + prefix,)
 
     def receives(self, *frames):
@@ -84,6 +87,31 @@ def test_what_is_sent_ends_with_its_subscription(limiting, other):
     other.unsubscribe("data", b"a")
     limiting.receives(b"\1a", b"\1b", b"\0a")
     assert sent_to(other, limiting, b"cut a", until_frame=b"cut b") == []
+
+
+def test_one_subscription_may_be_for_several_prefixes_and_ends_for_all(limiting, other):
+    """P-SUB-5: on real sockets."""
+    other.subscribe("data", b"each of a b c")
+    limiting.receives(b"\1each of a b c")
+    assert sent_to(other, limiting, b"a", b"d", b"b", until_frame=b"c") == [b"a", b"b"]
+    other.unsubscribe("data", b"each of a b c")
+    other.subscribe("data", b"each of b c")
+    limiting.receives(b"\1each of b c")
+    assert sent_to(other, limiting, b"a", b"b", until_frame=b"c") == [b"b"]
+
+
+def test_each_prefix_of_a_subscription_counts_as_a_part_of_a_turn(limiting, other):
+    many = b"each of " + b" ".join(b"%d" % number for number in range(BATCH_MAX // 2))
+    for number in range(8):
+        other.subscribe("data", b"%s x%d" % (many, number))
+    turns = []
+
+    def all_have_arrived():
+        turns.append(sum(b"each" in one.frame for one in limiting.hub.poll(0.01)))
+        return sum(turns) == 8
+
+    until(all_have_arrived)
+    assert max(turns) <= 2
 
 
 def test_end_of_a_connection_is_received_as_the_end_of_its_subscriptions(limiting, other, reader):

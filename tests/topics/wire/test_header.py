@@ -38,6 +38,36 @@ def test_prefix_is_protocol_topic_and_level() -> None:
     assert h.CONTROL_PREFIX == b"\x01\xff\xfc\x00\x04"
 
 
+def test_topic_set_is_a_window_of_256_topics_and_a_bit_for_each() -> None:
+    """P-SUB-5."""
+    topics = (256, 257, 511)
+    assert {h.window_of(topic) for topic in topics} == {1}
+    subscribed = h.set_prefix(topics, MINIMAL)
+    assert subscribed == b"\x01\xff\xfb\x01" + b"\x01" + b"\x80" + bytes(30) + b"\x03"
+    assert h.prefixes_in(subscribed) == tuple(h.prefix(topic, MINIMAL) for topic in topics)
+    whole = h.set_prefix(range(256), FULL)
+    assert h.prefixes_in(whole) == tuple(h.prefix(topic, FULL) for topic in range(256))
+
+
+@pytest.mark.parametrize(
+    "subscribed",
+    [
+        b"",
+        h.prefix(7, FULL),
+        h.HEARTBEAT_PREFIX,
+        h.set_prefix([1], FULL)[:-1],
+        h.set_prefix([1], FULL) + b"\0",
+        h.set_prefix([1], 0),
+        h.set_prefix([1], 3),
+        h.set_prefix([NUM_TOPICS_MAX], FULL),
+        h.set_prefix([HEARTBEAT], FULL),
+    ],
+)
+def test_what_is_no_topic_set_is_a_prefix_of_its_own(subscribed: bytes) -> None:
+    """P-SUB-5."""
+    assert h.prefixes_in(subscribed) == (subscribed,)
+
+
 def test_header_is_72_bytes_big_endian_in_the_order_of_its_fields() -> None:
     """P-HDR-1."""
     frame = _frame(b"body")
