@@ -1,4 +1,4 @@
-"""Notify: tells the service manager that a daemon is ready, as systemd's sd_notify does."""
+"""Notify: reports to the service manager that a daemon is ready, as systemd's sd_notify does."""
 
 import logging
 import os
@@ -6,14 +6,14 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
-SOCKET: Final = "NOTIFY_SOCKET"  # whoever started us waits there, if it is set
+SOCKET: Final = "NOTIFY_SOCKET"  # the service manager waits there, if it is set
 READY: Final = b"READY=1"
 
 log = logging.getLogger(__name__)
 
 
 def notify_ready(environ: Mapping[str, str] = os.environ) -> None:
-    """Say that this process serves, to whoever started it and waits for that."""
+    """Report that this process serves to the service manager that started it and waits."""
     address = environ.get(SOCKET, "")
     if not address:
         return

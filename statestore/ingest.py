@@ -263,12 +263,12 @@ class Ingest:
         if slot is None and self.slots:
             return refuse(Refusal.UNKNOWN, f"no topic {wanted.topic}: there are {self.num_topics}")
         if wanted.level == NONE:
-            return refuse(Refusal.LEVEL, "nothing is sent at level none: ask for minimal or full")
+            return refuse(Refusal.LEVEL, "nothing is sent at level none: request minimal or full")
         if wanted.epoch > self.epoch:
-            text = f"epoch {wanted.epoch} is newer than {self.epoch} here: ask again"
+            text = f"epoch {wanted.epoch} is newer than {self.epoch} here: retry"
             return refuse(Refusal.AHEAD, text, retry_ms=RETRY_MS)
         if slot is None or slot.follower.state is not LIVE:
-            text = f"topic {wanted.topic} is being caught up here: ask again"
+            text = f"topic {wanted.topic} is being caught up here: retry"
             return refuse(Refusal.RETRY, text, retry_ms=RETRY_MS)
         return slot.topic
 

@@ -113,7 +113,7 @@ def settings_of(
 
 
 def inbox_within(budget_bytes: int) -> int:
-    """Return the bytes of a budget that are for the inbox; 0: the least stands beside it."""
+    """Return the bytes of a budget that are for the inbox; 0: the minimum is added to it."""
     share = min(int(INBOX_SHARE * budget_bytes), INBOX_BYTES_MAX)
     return share if share >= INBOX_BYTES_MIN else 0
 

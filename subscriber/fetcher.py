@@ -440,7 +440,7 @@ class Fetcher:
         return request
 
     def _continue(self, part: Pulled, *, now: float) -> Effects:
-        """Ask for the next page."""
+        """Request the next page."""
         pull = self._requests.get(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))

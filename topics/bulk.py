@@ -83,7 +83,7 @@ class Sender:
     def open(self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]) -> Send | None:
         """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent."""
         if not self.room(peer):
-            busy = f"{len(self)} streams are open: ask again"
+            busy = f"{len(self)} streams are open: retry"
             retry_ms = self._retry_ms(peer)
             return Send(
                 peer, replace(refuse(Refusal.BUSY, busy, retry_ms=retry_ms), request=stream)
@@ -143,7 +143,7 @@ class Sender:
         return tuple(sends)
 
     def _retry_ms(self, peer: bytes) -> int:
-        """Return when ``peer`` is to ask again: the longer, the more peers wait before it.
+        """Return when ``peer`` is to retry: the later, the more peers wait before it.
 
         So they come as fast as streams end, in their order. If all came every RETRY_MS, refusing
         them would take more time than the streams.

@@ -14,7 +14,7 @@ TopicastError
 │   ├── NotReady        first contact, or an answer, not made in time
 │   └── AuthRefused     not retriable
 ├── StoreError          the state folder: locked, unreadable, of another shape
-├── HistoryGone         the change history begins later than the version asked for
+├── HistoryGone         the change history begins later than the requested version
 └── SourceError         the metastore failed: retriable
     ├── SourceRefused   it answered with an exception: the same request may fail again
     └── ObjectGone      dropped between list and read: an ordinary delete
@@ -160,7 +160,7 @@ class StoreError(TopicastError):
 
 
 class HistoryGone(TopicastError):
-    """The change history does not reach back to the version that was asked for."""
+    """The change history does not go back to the requested version."""
 
 
 class SourceError(TopicastError):

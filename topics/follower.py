@@ -31,7 +31,7 @@ LIVE: Final = FollowerState.LIVE
 QUEUE_MAX: Final = 4096  # deltas held during one catch-up; beyond, a second catch-up is cheaper
 QUEUE_BYTES_MAX: Final = 4 << 20
 SILENCE_S: Final = 2.0  # without a chunk for so long a stream counts as lost
-SILENCE_S_MAX: Final = 16.0  # if those before were, too: a slow sender is not asked ever more often
+SILENCE_S_MAX: Final = 16.0  # if those before were, too: more requests would make it slower
 RETRY_S: Final = 0.2  # between two requests of which the first brought nothing
 RETRY_S_MAX: Final = 10.0  # the longest that a refusal can make us wait
 

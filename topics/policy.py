@@ -40,7 +40,7 @@ class Policy:
 
     @property
     def digest(self) -> int:
-        """A number of 32 bits, never 0, that tells it from other policies."""
+        """A number of 32 bits, never 0, that distinguishes it from other policies."""
         return crc32(str(self).encode()) or 1
 
     def sees(self, db: str) -> bool:

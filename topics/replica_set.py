@@ -78,7 +78,7 @@ class ReplicaSet:
         Args:
             next_id: Gives stream ids, never one twice.
             credit_step: Bytes; a Credit for less is not worth its frame.
-            fenced: Tells whether deltas are sure to come: only then may an account catch up.
+            fenced: Returns whether deltas are sure to come: only then may an account catch up.
             expected_bytes: Returns how many bytes a catch-up of an account may bring from now on.
             answer_s: Returns how many seconds the peer took for its last answer: one that is
                 slow, as many join, is waited for longer.
@@ -120,7 +120,7 @@ class ReplicaSet:
 
     @property
     def wanted(self) -> tuple[Account, ...]:
-        """What the next request is to ask for, in the order in which it was wanted."""
+        """The content of the next request, in the order in which it was wanted."""
         return tuple(self._wants)
 
     def accounts(self) -> tuple[Account, ...]:
@@ -337,7 +337,7 @@ class ReplicaSet:
 def patience_s(answer_s: float) -> float:
     """Return how long to wait for a peer that took ``answer_s`` for its last answer.
 
-    One that is slow, as many join, is not asked twice: that would make it slower.
+    A request to a slow peer, as many join, is not repeated: that would make it slower.
     """
     return min(ANSWERS_MAX * answer_s, PATIENCE_S_MAX)
 

@@ -113,7 +113,7 @@ class Version(int):
     """A version of a topic, and the ``epoch`` that it counts in, as applications keep it.
 
     An epoch is one life of catalogd's store. Versions of two epochs are not comparable; only
-    ``validate`` tells whether one is still current.
+    ``validate`` returns whether one is still current.
     """
 
     epoch: int

@@ -74,7 +74,7 @@ class ReadChanges:
     peer: bytes
     request: int
     span: Span
-    policy: Policy | None = None  # of the client that asks
+    policy: Policy | None = None  # of the client that sent the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class ReadCuts:
     request: int
     topic: int
     every_bytes: int
-    policy: Policy | None = None  # of the client that asks
+    policy: Policy | None = None  # of the client that sent the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class ReadLog:
     peer: bytes
     request: int
     after: int | None
-    policy: Policy | None = None  # of the client that asks
+    policy: Policy | None = None  # of the client that sent the request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

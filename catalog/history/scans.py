@@ -1,6 +1,6 @@
 """Scans: pages of a topic's entries as of a version, and the versions that can be read.
 
-Each page is one request, and catalogd keeps nothing between two: whoever reads a topic names the
+Each page is one request, and catalogd keeps nothing between two: a reader of a topic names the
 version in each of them, so that all pages are of one moment, whatever is committed meanwhile.
 """
 

@@ -99,8 +99,8 @@ def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = 
 
     They are as many as a frame holds.
 
-    Every partition is named. Who continues asks for what comes after the version before the last
-    one received, and skips the rows of that one: they are the same each time.
+    Every partition is named. A reader that continues requests the rows after the version before the
+    last one received, and skips the rows of that one: they are the same each time.
 
     Raises:
         UsageError: it is the topic of the names.
@@ -108,7 +108,7 @@ def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = 
         WireError: the store holds what is no table.
     """
     if span.topic == NAMESPACE:
-        raise UsageError("names change with their tables: ask for the changes of table topics")
+        raise UsageError("names change with their tables: request the changes of table topics")
     reader.demand_epoch(span.epoch)
     rows: list[Row] = []
     left_bytes, skip = ROWS_BYTES_MAX, span.skip

@@ -228,7 +228,7 @@ class ChunkedLoad:
             awaited.unread.update(dict.fromkeys(filter(awaited.matches, names)))
 
     def accept(self, request: TableRequest, read: TableRead, *, confirmed_by: int) -> None:
-        """Cut the answer to ``request`` into slices; poll ``confirmed_by`` ends its doubts."""
+        """Split the answer to ``request`` into slices, which poll ``confirmed_by`` confirms."""
         self.reading = False
         if self.rest is None:
             self.names = sorted(read.names or ())

@@ -104,10 +104,10 @@ def _by_id(events: Iterable[KnownEvent]) -> dict[int, set[bytes]]:
 
 
 def compare_tables(known: Creations, found: Creations, *, same_uuid: bool = False) -> Finding:
-    """Return what tables tell of the metastore: that it is the same if none are known.
+    """Return whether tables show another metastore; it is the same if none are known.
 
-    ``known`` and ``found``: by table, its creation time. What has none on one of the sides tells
-    nothing: others may have tables of that name. ``same_uuid``: it decides where no table does.
+    ``known`` and ``found``: by table, its creation time. A table without one on either side is no
+    evidence: others may have tables of that name. ``same_uuid`` decides if no table does.
     """
     gone = object()  # unlike any time
     pairs = [(at, found.get(table, gone)) for table, at in known.items()]

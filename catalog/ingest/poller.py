@@ -379,7 +379,7 @@ class Poller:
         self._check_at = 0.0  # when to look again whether events are recorded
         self._checking = False  # the running poll looks whether events are recorded
         self._recorded = True  # whether the metastore does, as far as it says
-        self._says = True  # it said so, or not, when it was asked last
+        self._says = True  # it said so, or not, at the last request
         self._connected_at_id = 0  # the newest event when the connection was made
         self._events_on: int | None = None  # the last connection that brought a newer one
         self._refused_since: float | None = None  # the first of the refusals without an answer

@@ -172,7 +172,7 @@ def _creations(
     try:
         for name, struct in metastore.tables(db, names).items():
             yield name, created_at(struct)
-    except (SourceRefused, WireError):  # a table that cannot be read fails those beside it
+    except (SourceRefused, WireError):  # a table that cannot be read fails the others of its call
         for name, _ in metastore.table_names(db):
             if name in names:
                 yield name, None

@@ -4,7 +4,7 @@
                                                         └──none──▶ dead: its calls end, go elsewhere
 
 A metastore that hangs accepts connections and requests, and never answers. A long read looks the
-same from its own connection, so a short call on a connection of its own tells them apart.
+same from its own connection, so a short call on another connection distinguishes the two.
 All connections lead to one address. Behind two of them may be two metastores, or one and its copy
 that lags; only the connection of polls is checked, so the others must not be elsewhere.
 """

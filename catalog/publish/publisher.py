@@ -478,7 +478,7 @@ class Publisher:
     def _on_catch_up(self, message: CatchUp) -> tuple[Effect, ...]:
         stream = message.stream
         if not self._announced:
-            text = "nothing is announced to you yet: ask again"
+            text = "nothing is announced to you yet: retry"
             refusal = Refused(request=stream, code=Refusal.START, message=text, retry_ms=RETRY_MS)
             return (Send(BULK_CHANNEL, refusal),)
         parts = chunks(

@@ -336,8 +336,10 @@ class AdminOrders:
     def _refresh_some(self, job: Job) -> None:
         if job.partition:
             _take(job, 1)
-            dirt = DirtyPartitions(db=job.db, table=job.table, names=(job.partition,), data=True)
-            self._read(job, [dirt])
+            partition = DirtyPartitions(
+                db=job.db, table=job.table, names=(job.partition,), data=True
+            )
+            self._read(job, [partition])
             job.done += 1
             return
         dirty: list[Dirty] = []

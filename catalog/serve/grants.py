@@ -5,7 +5,7 @@
     ──Grant for 0 s──▶ disconnected at once
 
 A granted key may do no more than read, and has no grants of its own. It is kept in memory: after a
-restart of catalogd it is granted again by whoever still needs it.
+restart of catalogd, drivers that still need it grant it again.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ LEASE_S_MAX: Final = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Effect: admit these clients beside those in the list, each while its ``granter`` is there."""
+    """Effect: admit these clients, too, each as long as its ``granter`` is in the list."""
 
     granted: tuple[tuple[str, Client], ...]
     """Pairs of the granter's public key and the granted client."""

@@ -36,7 +36,7 @@ from .lock import FolderLock
 
 FILE_NAME: Final = "catalog.sqlite3"
 SCHEMA: Final = 7
-APPLICATION_ID: Final = 0x746F7063  # "topc": tells this file from any other SQLite database
+APPLICATION_ID: Final = 0x746F7063  # "topc": distinguishes this file from other SQLite databases
 
 PAGE_BYTES: Final = 8192
 """A row of ``entries`` up to 2 KB stays inside its leaf, so a topic is read in one sweep; with

@@ -66,8 +66,8 @@ def add(
 
     A driver reads and reports what it writes, an operator reads and gives orders, an observer
     reads. With --databases, a driver or observer receives nothing of any other database: no names,
-    no changes, no sizes. Whoever reads the file is that client, so only its owner may; with --out
-    no copy is left.
+    no changes, no sizes. Any reader of the file can act as that client, so only
+    its owner may read it; with --out no copy is left.
     """
     if (role == ClientRole.HUB) is not bool(address):
         allowed = "a key of role hub needs --address tcp://host:port; other roles have none"
@@ -125,8 +125,8 @@ def rotate(*, now: bool, keys_dir: str | None) -> None:
     one. So rotate once, bring new key files to where they are needed, then rotate again. A hub on
     another host has its own folder: rotate its key there.
 
-    With --now both keys of each daemon are replaced, and whoever has a key file elsewhere needs a
-    new one: 'revoke' and 'add' make it.
+    With --now both keys of each daemon are replaced, and every client with a key file elsewhere
+    needs a new one: 'revoke' and 'add' make it.
     """
     for own in _folder(keys_dir).rotate(new_pair, at_once=now):
         following = own.next_pair.public if own.next_pair is not None else ""

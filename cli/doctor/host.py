@@ -29,7 +29,7 @@ def python() -> Answer:
 
 
 def packages(needed: Sequence[str]) -> Answer:
-    """Look for the libraries ``needed``, beside those of every installation."""
+    """Look for the libraries ``needed``, besides those of every installation."""
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         extras = ",".join(dict.fromkeys(EXTRA_OF[name] for name in missing))

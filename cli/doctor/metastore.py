@@ -85,7 +85,7 @@ class MetastoreChecks:
         """Compare this machine's clock with the time of the newest event.
 
         A clock that is behind the metastore's is found as soon as something was just changed there;
-        one that is ahead looks as a metastore in which nothing happens.
+        one that is ahead looks like a metastore without changes.
         """
         behind_s = self._event_s - time.time()
         if behind_s > APART_S:

@@ -47,7 +47,7 @@ class Access:
 
     @property
     def challenges(self) -> tuple[str, ...]:
-        """What a reader without a secret is asked for, as values of ``WWW-Authenticate``."""
+        """The secrets that a reader has to send, as values of ``WWW-Authenticate``."""
         return tuple(CHALLENGES[scheme] for scheme in self._digests)
 
     def admits(self, authorization: str) -> bool:

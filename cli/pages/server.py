@@ -268,7 +268,7 @@ class _Server(HTTPServer):
         self.handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
-        """Forget a connection that was closed."""
+        """Discard the state of a connection that was closed."""
         super().on_close(server_conn)
         stream = cast(HTTP1ServerConnection, server_conn).stream
         cut = self._cuts.pop(stream, None)

@@ -51,7 +51,7 @@ from .write_reports import WriteIntent, report_write
 
 FLUSH_S: Final = 2.0  # for catalogd to acknowledge the writes of a subscriber that is closed
 CLAIMS_BYTES_MAX: Final = 768 << 10  # of claims in one message, which ends below 1 MiB
-CLAIM_BYTES: Final = 24  # of a claim, beside its names
+CLAIM_BYTES: Final = 24  # of a claim, besides its names
 
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from ...topics.errors import ConfigError, TopicastError
 from ...topics.topic import check_num_topics, topic_ids
 from ...topics.wire.messages import Inspected
 
-EPOCH: Final = "epoch"  # in an offset, beside the numbers of the topics
+EPOCH: Final = "epoch"  # in an offset, besides the numbers of the topics
 
 
 @dataclass(frozen=True, slots=True)

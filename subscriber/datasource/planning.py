@@ -2,8 +2,9 @@
 
     hub ──▶ catalogd: versions ──▶ names as of then ──▶ ranges of keys ──▶ Work, Work, …
 
-It runs in a process of Spark's beside the driver, with the driver's key file. Executors get a key
-that is derived from it for the application, and which may only read; ``renewal`` keeps it admitted.
+It runs in a process of Spark's next to the driver, with the driver's key file. Executors get a
+key that is computed from it for the application, and which may only read; ``renewal`` keeps it
+admitted.
 """
 
 import os
@@ -57,7 +58,7 @@ TABLES_OF_FILES: Final = 500  # for one task: each costs a request of a millisec
 TASKS_OF_TOPIC_MAX: Final = 64
 TABLES_ALONE_MAX: Final = 16  # of a topic: each costs a request, a page of others is saved
 OF_HUBS: Final = (DRIVERS.name, SUBSCRIBERS.name)  # views that a hub answers, and not catalogd
-CONNECTED_S: Final = 60.0  # of a stream: then a hub is asked again which catalogd it follows
+CONNECTED_S: Final = 60.0  # of a stream: then a hub is queried for its catalogd again
 BEHIND_BLOCKS: Final = b"\xff"  # behind a table's key: no block sorts behind it
 END_OF_DATABASES: Final = b"e"  # keys of databases begin with "d"
 

@@ -3,8 +3,9 @@
     planning ──starts once──▶ this process ──Grant, each 5 s──▶ catalogd
                                   └─the application has ended──▶ Grant for 0 s
 
-It is a process beside the driver: the Python processes in which Spark plans come and go, and a
-driver need not be attached. It dies with the application, and if it dies alone the key expires.
+It is a separate process on the driver's host: the Python processes in which Spark plans come and
+go, and a driver need not be attached. It ends with the application; if it dies alone, the key
+expires.
 """
 
 import fcntl

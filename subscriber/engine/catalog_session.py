@@ -124,7 +124,7 @@ class CatalogSession:
         return effects
 
     def on_compared(self, compared: Compared, *, now: float) -> Effects:
-        """Accept the start that catalogd confirms, and ask again for what was refused of it."""
+        """Accept the start that catalogd confirms, and repeat requests that were refused for it."""
         if not self._lineage.on_compared(compared):
             return ()
         self._retry_now(now)

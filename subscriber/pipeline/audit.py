@@ -1,4 +1,4 @@
-"""Audit: the metastore, hubs and a subscriber beside catalogd's store, object by object.
+"""Audit: compares metastore, hubs and a subscriber with catalogd's store, object by object.
 
 metastore ──tasks of Spark──┐
 hub ────────────────────────┼──▶ catalogd's store ──▶ what differs ──repaired──▶ compared again

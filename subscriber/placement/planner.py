@@ -331,7 +331,7 @@ class Planner:
         size = _text_of(max(one.full_bytes - usage.working_bytes * followed, 0))
         if not followed:
             return f"saves {usage.reads * 3600:.0f} pulls an hour with {size}"
-        return f"saves {usage.misses * 3600:.0f} pulls an hour with {size} beside what is in use"
+        return f"saves {usage.misses * 3600:.0f} pulls an hour with {size} besides what is in use"
 
     def _reason_not_full(self, one: _Candidate, chosen: frozenset[int], now: float) -> str:
         size = _text_of(one.full_bytes)
@@ -415,7 +415,7 @@ _Part = tuple[float, int, int, int, float]  # minus worth per byte, kind, topic,
 
 
 class Knapsack:
-    """Chooses the topics that are worth most at full, beside a cache that takes the room left.
+    """Chooses the topics that are worth most at full, given a cache that takes the remaining room.
 
         worth == sum over full topics of (cache + rest) + what of the others' the cache can hold
 

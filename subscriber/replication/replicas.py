@@ -541,7 +541,7 @@ class TopicReplicas:
     def _pull_floor(self, topic: int) -> tuple[int, int] | None:
         """Return from where on pulled tables are read while ``topic`` is not settled, if at all.
 
-        A reply is often ahead of the hub: it need not be fetched again until the hub is there.
+        A reply is often newer than the hub: until the hub has caught up it need not be repeated.
         Changes come, and what was pulled at or above the read floor is not too old.
         """
         replica, namespace = self._topics.get(topic), self._topics.get(NAMESPACE)

@@ -45,7 +45,7 @@ from .replicas import TopicReplicas
 
 ALIVE_S: Final = 0.9  # the heartbeat after it is answered with a sign of life: each fourth
 ALIVE_S_MAX: Final = 1.25  # between two, without a heartbeat; the hub suspects a reader after 2 s
-REJOIN_S: Final = 2.0  # over which readers that have nothing to ask a restarted hub for join it
+REJOIN_S: Final = 2.0  # over which readers that need nothing from a restarted hub join it
 LAG_US: Final = 1_000_000  # a shorter lag is none: it is that of heartbeats
 NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one error
@@ -64,7 +64,7 @@ class Subscriptions:
     ) -> None:
         """``automatic``: begin with the namespace alone; else with all that fits, in full."""
         self.replicas = replicas
-        self.num_topics = 0  # beside the namespace, as the last fit heartbeat has it
+        self.num_topics = 0  # besides the namespace, as the last fit heartbeat has it
         self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub reports
         self.offers = ALL_OFFERED  # the levels that catalogd's mode offers
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room

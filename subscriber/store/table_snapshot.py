@@ -61,7 +61,7 @@ Selections = Mapping[Selector, int]  # and since which topic version each is hel
 
 HEAD_BYTES: Final = 2000  # of a table that was decoded; with 50 columns 11.8 KB were measured
 COLUMN_BYTES: Final = 200
-HEAD_KEPT_BYTES_MAX: Final = 256 << 10  # of a struct that stays decoded, beside the budget
+HEAD_KEPT_BYTES_MAX: Final = 256 << 10  # of a struct that stays decoded, outside the budget
 NO_SELECTIONS: Final[Selections] = MappingProxyType({})  # the table's own entry alone
 
 

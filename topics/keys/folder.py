@@ -4,7 +4,7 @@ catalogd.key  statestored.key       of the daemons
 driver.key    operator.key          of this user's drivers and commands
 clients                             those admitted; a hub elsewhere has a copy, from catalogd
 clients.for                         at such a hub: catalogd's key when its own key was made
-lock                                held by whoever changes the folder
+lock                                held by the process that changes the folder
 """
 
 import time
@@ -420,7 +420,7 @@ def _rotated(own: Credential, new_pair: NewPair, *, at_once: bool, now_s: int) -
 
 
 def _file_id(path: Path) -> tuple[int, ...]:
-    """Return what tells a file from another one at its path; empty if there is none."""
+    """Return the identity of the file at ``path``; empty if there is none."""
     try:
         found = path.stat()
     except OSError:

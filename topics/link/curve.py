@@ -3,9 +3,9 @@
     a connection ──its public key──▶ Gate (a thread) ──▶ Admission: yes or no
     later, each frame of it carries the same key, as its User-Id
 
-An answer is asked for at the handshake only. So who is admitted no longer is also shut down: a
-connection is known by the descriptor of its first frame, and by the inode behind it, because the
-descriptor may have been given to another one since.
+ZeroMQ requests an answer at the handshake only. So connections of keys that are no longer admitted
+are also shut down: a connection is known by the descriptor of its first frame, and by the inode
+behind it, because the descriptor may have been given to another one since.
 """
 
 import hashlib
@@ -88,7 +88,7 @@ class Admission:
 
 
 class Gate:
-    """Answers what ZeroMQ asks at each handshake of a context's bound sockets, until ``close``.
+    """Answers ZeroMQ's requests at each handshake of a context's bound sockets, until ``close``.
 
     ZAP 1.0 (ZeroMQ's RFC 27): libzmq sends the socket's domain and the key, and waits. pyzmq's own
     authenticator took 0.4 ms for each answer, of the time of a hub to which all drivers come back.

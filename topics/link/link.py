@@ -9,8 +9,8 @@ Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX``
 socket, of ``BATCH_BYTES_MAX``, so a flood on one delays what waits on another by one batch. A
 message of another shape than its socket's is dropped and counted: ROUTER peer and frame, others one
 frame, a PUBLISHER only subscriptions. Every socket has keys: no frame is delivered of a key that is
-not admitted. A server that refuses our key is asked again each ``RETRY_S``, on a new socket: ZeroMQ
-gives up. A server that rotates its keys has one of several: each is tried in turn.
+not admitted. A server that refuses our key is tried again each ``RETRY_S``, on a new socket: ZeroMQ
+does not retry. A server that rotates its keys has one of several: each is tried in turn.
 """
 
 import math
@@ -43,7 +43,7 @@ ITEMS_MAX: Final = 1000  # calls of an application's threads that wait at once
 TAKEN_MAX: Final = 200  # one turn's share, as of each socket
 
 SOCKETS_MAX: Final = 4095  # of ZeroMQ; one of ours counts as three, with both ends of its monitor
-RETRY_S: Final = 0.5  # until a server that refused our key is asked again: it may be added
+RETRY_S: Final = 0.5  # until a server that refused our key is tried again: it may be added
 FAILURES_MIN: Final = 3  # handshakes in a row that break off: fewer, and the server may have died
 EARLY_MAX: Final = 64  # frames that are sent again with another key: a Hello, some requests
 REBIND_S: Final = 5.0  # until an address must be free again whose socket was closed: it takes 2 ms
@@ -115,7 +115,7 @@ class _Port:
     failures: int = 0  # handshakes that broke off since the last one that did not
     frames_max: int = 0  # that have arrived; 0: as its role has it
     early: list[bytes] = field(default_factory=list)  # sent while another key may be the right one
-    prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are asked for
+    prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are requested
     subscribed: int = 0  # prefixes that the last subscription was taken for
     unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
 

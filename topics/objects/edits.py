@@ -1,4 +1,4 @@
-"""Edits: a batch of changes to a sorted set of blocks, at the cost of the blocks it touches.
+"""Edits: a batch of changes to a sorted set of blocks, at the cost of the blocks it changes.
 
     blocks      ""──────▶ "ds=03"──────▶ "ds=07"──────▶        each holds [its bound, the next)
     changes           ds=02 ✎      ds=05 ✗        ds=09 +

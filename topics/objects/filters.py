@@ -6,7 +6,7 @@ What is NULL, or of another type than its column, matches no comparison, as in S
 ``not``: it stands in the terms below it, where NULL leaves both a comparison and its contrary
 false. The filters of SQL, as Spark's users write them: ``sql_filters.py``.
 
-The metastore's own filters, as Hive and Spark ask it for partitions, and as messages carry them:
+The metastore's own filters, as Hive and Spark send it for partitions, and as messages carry them:
 
     filter  = all { "or" all }                                   keywords in any case
     all     = term { "and" term }

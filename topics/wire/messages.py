@@ -570,7 +570,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
-    """Ask catalogd which of these claims, made in ``epoch``, are no longer true."""
+    """Request which of these claims, made in ``epoch``, are no longer true."""
 
     request: U64
     epoch: U64
@@ -592,7 +592,7 @@ class Validated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """Ask catalogd to finish everything that HMS had committed when this arrived."""
+    """Request that catalogd finish everything that HMS had committed when this arrived."""
 
     request: U64
 

@@ -1,9 +1,9 @@
-"""Entries: what a hub holds of a database or table beside what catalogd's store has. Pure.
+"""Entries: compares a hub's entries of a database or table with those of catalogd's store. Pure.
 
-    entries of a hub ──▶ a mark for each key ──beside those of the store──▶ groups that differ
+    entries of a hub ──▶ a mark for each key ──compared with the store──▶ groups that differ
     entries of such a group, of both ──▶ the properties that differ
 
-All entries are those of one topic at one version, so what differs was not overtaken: it is wrong.
+All entries are those of one topic at one version, so a difference is an error, not a delay.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ ByKey = Mapping[bytes, Entry]
 
 
 class Mark(NamedTuple):
-    """What tells an entry from another one of its key, in bytes that do not grow with its value."""
+    """Distinguishes entries of one key, in bytes whose number does not depend on the value."""
 
     versions: tuple[int, int, int]  # its own, that of its schema, that of its data
     size: int

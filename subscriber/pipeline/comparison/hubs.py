@@ -1,4 +1,4 @@
-"""Hubs: what a hub holds of each topic beside catalogd's store as of the same version.
+"""Hubs: compares a hub's topics with catalogd's store as of the same version.
 
     hub ──catch-up of a topic──▶ version, a mark for each key ──┐
     catalogd's store as of that version ────────────────────────┴▶ groups that differ
@@ -124,7 +124,7 @@ class HubReader:
 
 
 class HubSide:
-    """One hub beside catalogd's store, which ``planner`` reads."""
+    """Compares one hub with catalogd's store, which ``planner`` reads."""
 
     def __init__(self, address: Address, credential: Credential, *, planner: Planner) -> None:
         self.name = f"{HUB} {address}"

@@ -1,4 +1,4 @@
-"""Metastores: the metastore beside catalogd's store, object by object, as tasks of Spark.
+"""Metastores: compares the metastore with catalogd's store, object by object, in tasks of Spark.
 
     sync ──▶ a moment of the store ──▶ both sides, table by table ──▶ what differs
       ▲                                                                  │ compared again
@@ -37,7 +37,7 @@ ROUNDS_MAX: Final = 5  # then a table that has changed in each is left as it is
 
 
 class MetastoreSide:
-    """The metastore beside catalogd's store: rounds over all, then over what was not equal."""
+    """Compares metastore and catalogd's store: a round over all, then over unequal objects."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""AuditReport: what a comparison has found, on each side, beside catalogd's store."""
+"""AuditReport: the results of a comparison with catalogd's store, on each side."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field

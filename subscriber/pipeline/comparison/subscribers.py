@@ -1,6 +1,6 @@
-"""Subscribers: what a driver's memory answers beside catalogd's store as of the same version.
+"""Subscribers: compares a driver's memory with catalogd's store as of the same version.
 
-    join a topic at full ──▶ its version ──▶ each table: asked of the subscriber, read in the store
+    join a topic at full ──▶ its version ──▶ each table: read from the subscriber and from the store
       ▲                                                   │ what differs is compared again
       └──────── the next topic; this one is dropped ◀─────┘
 
@@ -41,14 +41,14 @@ from .paths import DATABASE, PARTITION, TABLE
 from .selection import Selection
 from .verdict import SUBSCRIBER, Compared, Verdict
 
-PARTITIONS_MAX: Final = 1000  # that are asked of the subscriber at once
+PARTITIONS_MAX: Final = 1000  # that are requested of the subscriber at once
 PATIENCE_S: Final = 20.0  # for a subscriber that is behind catalogd
 PAUSE_S: Final = 0.05
 ROUNDS_MAX: Final = 5  # then a topic that has changed in each is left as it is
 
 
 class SubscriberSide:
-    """A subscriber of this process beside catalogd's store, which ``planner`` reads."""
+    """Compares a subscriber of this process with catalogd's store, which ``planner`` reads."""
 
     def __init__(self, catalog: Subscriber, *, planner: Planner) -> None:
         self.name = SUBSCRIBER

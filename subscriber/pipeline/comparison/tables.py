@@ -1,4 +1,4 @@
-"""Tables: those of the metastore beside those of catalogd's store, compared in a task of Spark.
+"""Tables: compares those of the metastore with those of catalogd's store, in a task of Spark.
 
     catalogd's blocks, in order ──▶ 1000 names ──▶ the same partitions of the metastore ──▶ Verdict
 

@@ -54,7 +54,7 @@ RETRY_S: Final = 5.0  # of a stream, after a pass that failed for a passing reas
 REFUSED_S: Final = 300.0  # of a stream: then what failed is tried again, its files as they are
 OVERTAKEN: Final = "its files or the columns of the source have changed while it was converted"
 STOP_S: Final = 1.0  # within which a stream that waits ends
-CLOCK: Final = "clock"  # an empty file beside the notes, by whose time that of the storage is known
+CLOCK: Final = "clock"  # an empty file next to the notes, whose time is that of the storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,7 +399,7 @@ class Conversion:
     def _now(self, base: str) -> float:
         """Return the time by the clock of the twin's file system, in seconds since 1970.
 
-        Whoever converts next may have another clock, and deletes by it what was replaced.
+        The next run may have another clock, by which it deletes files that were replaced.
         """
         if self._skew_s is None:
             touched_s = self._warehouse.files.touch(f"{base}/{NOTES}/{CLOCK}")

@@ -162,7 +162,7 @@ class ConnectSessions:
         self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
 
     def discard_plans(self, session: str) -> None:
-        """Discard the plans of DataFrames whose columns the client has asked for."""
+        """Discard the plans of DataFrames whose columns the client has requested."""
         plans = self._plans.get(session)
         if plans is not None:
             plans.invalidateAll()

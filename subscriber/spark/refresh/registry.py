@@ -1,4 +1,4 @@
-"""The sessions of a JVM, whoever made them, and what is done to their relations: a class of Java.
+"""All sessions of a JVM, also those not made by Python, and their relations: a class of Java.
 
     session of Python ──adopt──▶ its extensions ──inherited──▶ newSession, cloneSession, streams …
                                       │ each, when its analyzer is made: nothing of it is cached yet

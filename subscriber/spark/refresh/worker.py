@@ -262,7 +262,7 @@ class Worker:
         self._renew_others(changes, subscriber)
 
     def _renew_others(self, changes: Sequence[Change] | None, subscriber: Subscriber) -> None:
-        """Refresh what tables that have changed have beside relations; None: any may have."""
+        """Refresh what changed tables have besides relations; None: any table may have changed."""
         if self._control.state != ON:
             return
         self._reloads |= {"*"} if changes is None else {one.object for one in changes if one.files}

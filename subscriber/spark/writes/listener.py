@@ -1,4 +1,4 @@
-"""Executions of Spark's JVM, in whichever session and by whomever, handed to Python.
+"""Executions of Spark's JVM, in all of its sessions, passed to Python.
 
     bus of the context ──every event──▶ TopicastListener (Java) ──commands, batches──▶ its queue
                         sessions ◀─which─┘  on_execution ◀── one thread of its own ──┘

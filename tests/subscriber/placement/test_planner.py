@@ -87,7 +87,7 @@ def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows
     assert early.reasons[0] == "in use; full is judged after 300 s at one level"
     plan = plan_of(topics, 150 * KB, now=NOW + DWELL_S)
     assert steps_of(plan) == [(0, FULL)]
-    assert plan.reasons[0] == "saves 1800 pulls an hour with 90.0 KB beside what is in use"
+    assert plan.reasons[0] == "saves 1800 pulls an hour with 90.0 KB besides what is in use"
 
 
 def test_hot_table_among_unused_ones_is_left_to_the_cache() -> None:
