@@ -1,4 +1,4 @@
-"""Signals: what a command does at them, from ``with`` to its end."""
+"""Signals: how a command handles them, from ``with`` to its end."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The entry of ``topicast``: says which library is missing; ``run`` runs Spark all the same.
+"""The entry of ``topicast``: names a missing library; ``run`` runs Spark even without it.
 
 A driver's Python may have this package and none of what it requires, or be too old for it: this
 file loads on Python 3.6, so without names of ``typing`` and with quoted annotations.

@@ -1,4 +1,4 @@
-"""Hub: which peer is sent what, as a pure state machine that composes the parts of statestored.
+"""Hub: decides what each peer is sent: a pure state machine that composes statestored's parts.
 
     publisher ──deltas, chunks──▶ Ingest ──Broadcast──▶ every subscriber of the topic
     readers ──Join, Status──▶ Membership   ──CatchUp──▶ Sender ──chunks under credit──▶ one reader

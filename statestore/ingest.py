@@ -1,4 +1,4 @@
-"""Ingest: files, acknowledges and forwards what the publisher sends.
+"""Ingest: stores, acknowledges and forwards the publisher's deltas and chunks.
 
     Announce ──▶ one follower and one topic each ──delta──▶ filed, and the same frame goes out
                           │ gap                        └─ acknowledged once a turn

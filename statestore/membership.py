@@ -1,4 +1,4 @@
-"""Membership: the connected peers, whether they live, what they follow, how far they lag.
+"""Membership: the connected peers: their liveness, their subscriptions, their lag.
 
     Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or a new member needs room──▶ gone
                 ▲────── any message ──────────────┘                    Bye: gone at once

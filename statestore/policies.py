@@ -1,4 +1,4 @@
-"""Policies: what the readers whose key has databases are sent instead of whole topics.
+"""Policies: the filtered topics for readers whose key is restricted to databases.
 
     a delta ──▶ every unrestricted subscriber, as it is
         └─cut once for each policy and level that somebody follows──▶ the readers of that policy

@@ -1,4 +1,4 @@
-"""Stub deltas: the deltas that a hub makes itself, from those that it received."""
+"""Stub deltas: the deltas at level minimal that a hub makes from those that it received."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Fetches tables from catalogd: one pull of a selection however many wait for it.
+"""Fetches tables from catalogd: one pull of a selection for all callers that wait for it.
 
   fetch ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
             ▲        │                └─cursor: the next page, if nothing of the table has moved

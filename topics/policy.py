@@ -1,4 +1,4 @@
-"""Policy: the databases that a key may see, and what is left of names and entries for it.
+"""Policy: the databases that a key may see, and the names and entries filtered for it.
 
     topicast keys add NAME --role driver --databases 'sales,finance_*'
 

@@ -1,4 +1,4 @@
-"""Requests: the requester's half of what is sent again until it is answered.
+"""Requests: the requester's half of messages that are repeated until they are answered.
 
     open ──▶ due, again and again, each pause twice the one before ──▶ close: answered, or timed out
 

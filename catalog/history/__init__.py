@@ -1,1 +1,1 @@
-"""What is answered from the store's file: histories, the log, scans, the files of tables."""
+"""Answers from the store's file: histories, the log, scans, the files of tables."""

@@ -1,4 +1,4 @@
-"""HistoryThread: answers what is read from the store's file, so that no commit waits for it.
+"""HistoryThread: reads answers from the store's file, so that no commit waits for it.
 
 Inspect history@db.table | Inspect versions | Scan ──▶ one thread ──▶ an answer | Refused
 """

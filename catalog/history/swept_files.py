@@ -1,4 +1,4 @@
-"""SweptFiles: what sweeps have found of the files of tables, as the rows that operators are sent.
+"""SweptFiles: the results of sweeps of the files of tables, as the rows that operators are sent.
 
 files@db.table@partition    the files of the partitions of a table, behind that partition
 sweeps@db.table             how far each table is swept, behind that one

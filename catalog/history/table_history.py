@@ -1,4 +1,4 @@
-"""The change history of a table as operators read it: when, what, by which way, before and after.
+"""The change history of a table as operators read it: time, change, source, before and after.
 
 Read from the store's file, by the history thread.
 """

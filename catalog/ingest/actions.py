@@ -1,4 +1,4 @@
-"""Actions: which objects an event makes dirty. Nothing of an event's content is applied.
+"""Actions: the objects that an event makes dirty. Nothing of an event's content is applied.
 
 Total: an event of a known type that cannot be decoded makes its table as a whole dirty
 (``degraded``), one of an unknown type or of another catalog makes nothing dirty. Message fields:

@@ -1,4 +1,4 @@
-"""HeldNames: the names of what catalogd holds, as they are compared with those of the metastore.
+"""HeldNames: the names of the objects that catalogd holds, to be compared with the metastore's.
 
     next_table ──ListNames──▶ metastore ──NamesListed──▶ differences ──▶ read again; NameCheck
 

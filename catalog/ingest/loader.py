@@ -1,4 +1,4 @@
-"""Loader: what to read next from the metastore, which results may be published, and their writing.
+"""Loader: decides the next reads of the metastore and which results may be published; writes them.
 
     dirty ──read──▶ in flight ──done──▶ unconfirmed ──a later poll ends──▶ published
                         └──────── an event overtakes the read ────────▶ dirty again

@@ -1,4 +1,4 @@
-"""Reports: the writes of drivers that leave no trace in the metastore.
+"""Reports: the writes of drivers for which the metastore has no event.
 
     written ──table known──▶ its data version rises ──commit──▶ verdict
        └─unknown──a poll that began later──▶ known by now, or NO_OBJECT

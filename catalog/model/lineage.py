@@ -1,4 +1,4 @@
-"""Lineage: whether what a peer holds is of this store's lineage, or of a store that was lost.
+"""Lineage: whether a peer's content is of this store's lineage, or of a store that was lost.
 
     their epoch   below ours, or 0: OLD       above ours: AHEAD       equal: look at the start
     their start   not in the list: AHEAD      known: its versions end where the next start began

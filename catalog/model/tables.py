@@ -1,4 +1,4 @@
-"""What catalogd holds of databases, tables and partitions, as entries of the version log's topics.
+"""The databases, tables and partitions of catalogd, as entries of the version log's topics.
 
     namespace topic   d NUL db NUL          the database's Thrift struct
                       n NUL db NUL lower    up to 64 names with type and incarnation

@@ -1,4 +1,4 @@
-"""VersionLog: catalogd's topics, the versions that it assigns, and what is still to be committed.
+"""VersionLog: catalogd's topics, the versions that it assigns, and transactions to be committed.
 
     write ──▶ topics (in memory) ──▶ pending ──take──▶ the store's commit ──▶ publish
 

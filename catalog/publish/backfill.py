@@ -1,4 +1,4 @@
-"""The mode of a running catalogd, and the backfill of what a former mode withheld.
+"""The mode of a running catalogd, and the backfill of content that a former mode withheld.
 
     change ──▶ remainder ──restamp, a few entries at a time──▶ none
 

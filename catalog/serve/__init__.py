@@ -1,1 +1,1 @@
-"""What catalogd answers on its own port: pulls, syncs, orders, and reports of writes."""
+"""Answers on catalogd's own port: pulls, syncs, orders, and reports of writes."""

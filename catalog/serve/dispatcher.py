@@ -1,4 +1,4 @@
-"""Everything that arrives on the catalog service: answered or refused.
+"""Dispatcher: answers or refuses every message that arrives on the catalog service.
 
     request ──▶ at once | waits for events | pull, order, report: its owner
                             └──────────────────┴──▶ replies, after the commit

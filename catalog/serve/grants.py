@@ -1,4 +1,4 @@
-"""Grants: keys that clients have admitted for processes of theirs, such as Spark's executors.
+"""Grants: keys that clients have admitted for their own processes, such as Spark's executors.
 
     driver ──Grant(key)──▶ admitted as an observer ──lease over | driver revoked──▶ disconnected
 

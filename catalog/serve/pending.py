@@ -1,4 +1,4 @@
-"""Requests that wait for something: by client and id, bounded, each with a time limit.
+"""Pending requests: by client and id, bounded, each with a time limit.
 
     add ──▶ waits for its key ──take(key)──▶ answered by the caller
               ├──time limit──▶ expire: refused by the caller

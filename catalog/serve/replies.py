@@ -1,4 +1,4 @@
-"""Replies: what peers of the catalog service are sent, once everything is committed."""
+"""Replies: the answers of the catalog service, sent once everything is committed."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Sweeps: what is known of the files of tables, and that a change of them counts once.
+"""Sweeps: the known facts about the files of tables; a change of them counts once.
 
     Sweep of the present revision ──▶ kept, the next revision ──▶ data version raised if changed
     Sweep of another revision ──▶ nothing: its sender compares again

@@ -1,4 +1,4 @@
-"""Visibility: what catalogd keeps from a client whose key has databases.
+"""Visibility: what catalogd hides from a client whose key is restricted to databases.
 
 A table that its policy does not see is refused alike whether it exists or not, before anything is
 looked up. A claim about one is stale, as about a table that does not exist. A text of the metastore

@@ -1,4 +1,4 @@
-"""History: what entries were before each transaction, in the store, bounded in bytes and age.
+"""History: the entries before each transaction, in the store, bounded in bytes and age.
 
     commit ──▶ images of the entries that it replaces ──▶ trimmed, the oldest first
     state of a topic at a version = its entries now, with each later transaction undone

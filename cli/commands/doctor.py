@@ -1,4 +1,4 @@
-"""The command that says what is wrong."""
+"""The command that finds the cause of a problem."""
 
 from dataclasses import asdict
 

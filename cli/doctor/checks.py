@@ -1,4 +1,4 @@
-"""Checks: run one after the other, each for a limited time; what needs a failed one is not tried.
+"""Checks: run one after the other, each for a limited time; those that need a failed one are not.
 
 Check ──run──▶ Answer ──▶ Finding: ok, warning, wrong; or not tried
 """

@@ -1,4 +1,4 @@
-"""Roles: which checks are made for a driver, for catalogd and for a hub, and in which order."""
+"""Roles: the checks for a driver, for catalogd and for a hub, in their order."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Answers: what each page says, made from immutable facts; nothing here knows the web server.
+"""Answers: the content of each page, made from immutable facts, independent of the web server.
 
 /          one page for people; ?json gives the same as a document
 /healthz   200 when the daemon serves (with a warning if there is one), else 503 with the reason;

@@ -148,7 +148,7 @@ class Pages:
         await server.close_all_connections()
 
     async def _accept(self, server: "_Server", lines: "_Lines") -> None:
-        """Take one connection a turn of the loop: who is connected goes first."""
+        """Take one connection a turn of the loop: open ones go first."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(0)

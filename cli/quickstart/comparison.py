@@ -1,4 +1,4 @@
-"""What a job writes and what a report then answers, in plain Spark and attached. Pure.
+"""A job's writes and a report's answers after each, in plain Spark and attached. Pure.
 
 job: a step ──▶ report: a question ──▶ plain: whatever it is; attached: right, or it fails
 """

@@ -1,1 +1,1 @@
-"""The public class that applications hold, and what its methods are made of."""
+"""The public class that applications hold, and the parts of its methods."""

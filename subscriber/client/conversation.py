@@ -1,4 +1,4 @@
-"""Conversation: requests to one server, and its answers, for those who wait for each.
+"""Conversation: requests to one server, and its answers, for callers that wait for each.
 
 A subscriber does not talk like this: it has many requests open, and a thread that waits for none.
 """

@@ -1,4 +1,4 @@
-"""What an application holds. Reads go to the view, without a lock or another thread.
+"""Subscriber: the object that applications hold. Reads go to the view, without lock or thread.
 
 table() ──▶ Reader ──▶ view: open, of this incarnation? ──yes──▶ answered here
                              └──no──▶ the background thread: memory by now, else a pull

@@ -1,4 +1,4 @@
-"""What an application reports of its own writes, so that other readers learn of them.
+"""The reports of an application's own writes, of which other readers are notified.
 
 with catalog.write_intent("sales.orders", ["ds=2026-11-01"]): …    intent ──▶ written, or failed
 catalog.report_write("sales.orders")                                 written

@@ -1,4 +1,4 @@
-"""Conditions: what a query demands of the names of databases and tables, as Spark pushes it down.
+"""Conditions: a query's conditions on the names of databases and tables, as Spark pushes them down.
 
 WHERE db = 'sales' AND table LIKE 'o%'  ──▶  db is one of sales, table begins with o
 """

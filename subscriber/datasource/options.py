@@ -1,4 +1,4 @@
-"""Options: what a DataFrame of ours is read from, checked before anything is connected."""
+"""Options: the options of the data source, checked before anything is connected."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Planning: one moment of the catalog, cut into pieces of work for executors, and their key.
+"""Planning: splits one moment of the catalog into tasks for executors, and makes their key.
 
     hub ──▶ catalogd: versions ──▶ names as of then ──▶ ranges of keys ──▶ Work, Work, …
 

@@ -1,4 +1,4 @@
-"""Reading: the rows of one piece of work, in an executor; only what is wanted is decoded."""
+"""Reading: the rows of one task, in an executor; only the selected columns are decoded."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""Views: what there is to be read, with the columns of each, and how a value of one is made.
+"""Views: the views of the data source, their columns, and how each value is made.
 
 A getter takes one object of its view; of a partition whose name alone is wanted nothing else is
 decoded. The last two columns of each view of the catalog say where a row is from: as of which

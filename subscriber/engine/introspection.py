@@ -1,4 +1,4 @@
-"""What operators see of a subscriber through the hub, and what they want of it.
+"""Introspection: operators' requests to a subscriber through the hub, and its answers.
 
 topicast drivers off ──▶ rules, by application ──▶ Driver.wanted
 Inspect ──▶ a table: ``topics``, each with its level and the reason for it, ``stats``, or

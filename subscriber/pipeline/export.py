@@ -1,4 +1,4 @@
-"""Export: the catalog as Parquet, as of one moment, and what has changed since the last run.
+"""Export: the catalog as Parquet, as of one moment, and the changes since the last run.
 
     PATH/v1/databases/exported_at=2026-11-22T20-00-…Z/part-…      a folder for each view and run
     PATH/v1/tables, columns, partitions, changes/…

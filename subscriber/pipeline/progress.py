@@ -1,4 +1,4 @@
-"""Progress and Report: what every pipeline says of itself while it runs, and at its end."""
+"""Progress and Report: the output of every pipeline while it runs, and at its end."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Usage of topics and tables: how much is read, and what of it would be pulled at minimal.
+"""Usage of topics and tables: how much is read, and how much would be pulled at minimal.
 
     read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ removed
                └──── too many of these ──▶ removed ◀─────────────────────────────┘

@@ -1,1 +1,1 @@
-"""What the rooms of a subscriber say to each other: facts, effects, commands."""
+"""The messages between the rooms of a subscriber: facts, effects, commands."""

@@ -1,4 +1,4 @@
-"""What passes between the core of a subscriber and its shell, on which channels.
+"""The facts and effects between a subscriber's core and its shell, and the channels.
 
     sockets, applications, time ──fact──▶ core ──effect──▶ sockets, callers, watches
 

@@ -1,4 +1,4 @@
-"""What a subscriber returns about itself and its topics: levels, and counters."""
+"""The status of a subscriber and its topics: levels, and counters."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Spark drivers that are simply fresh: attach, and what others change is refreshed by push.
+"""Attached Spark drivers: changes of others are pushed and refresh Spark's caches.
 
 Spark is imported only once a session exists, and reached only through `catalyst`.
 """

@@ -1,4 +1,4 @@
-"""The boundary where failures of ours end: a log line, a counter, and plain Spark.
+"""The boundary where Topicast's failures end: a log line, a counter, and plain Spark.
 
 Nothing that goes wrong here may reach the application whose driver this is.
 """

@@ -1,4 +1,4 @@
-"""Classes of Java of our own, made by the compiler that Spark has for the code of its queries.
+"""Topicast's own Java classes, compiled by the compiler that Spark uses for its queries.
 
 Nothing is installed: no jar, no option. A class is made once for a JVM and its source, because Py4J
 keeps the methods that it has called by a class's name.

@@ -1,4 +1,4 @@
-"""Paths: the ways to write one path, of which a table's location in the metastore may be any.
+"""Paths: all spellings of a path, of which the metastore may have any as a table's location.
 
     viewfs://lake/w/t ──mount table──▶ hdfs://ns/warehouse/w/t ──name service──▶ hdfs://nn1:8020/…
 

@@ -1,4 +1,4 @@
-"""The sessions of this process that Python has, tracked weakly; any of them leads to the JVM."""
+"""The sessions of this process that Python has, tracked weakly; each gives access to the JVM."""
 
 import gc
 import os

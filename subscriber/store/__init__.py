@@ -1,1 +1,1 @@
-"""What a subscriber holds in memory, to the byte, and how readers see it."""
+"""The content of a subscriber's memory, accounted in bytes, and its view for readers."""

@@ -1,4 +1,4 @@
-"""What changed between two moments, for those who watch: the latest state, not the history.
+"""The changes between two moments, for watchers: the latest state, not the history.
 
     delta                 the groups that it names, before and after
     catch-up              the groups before the first chunk that changes each, and at its end

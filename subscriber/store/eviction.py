@@ -1,4 +1,4 @@
-"""The order in which pulled tables are evicted: of what is not in use, what saves least.
+"""The order in which pulled tables are evicted: unused ones first that save the least.
 
     kept ──▶ probation ──used since──▶ protected ──more than its share──▶ probation ──▶ evicted
 

@@ -1,4 +1,4 @@
-"""What is held of the followed topics, counted, and what is evicted when room is needed.
+"""The held content of the followed topics, accounted, and its eviction when room is needed.
 
     pulled at minimal ──▶ eviction order ──room is needed──▶ evicted, least worth first
     followed at full  ──────────── outgrows all ──▶ the largest is lowered, by the replicas

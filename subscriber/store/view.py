@@ -1,4 +1,4 @@
-"""What a subscriber holds, by topic: written by one thread, read by any thread without a lock.
+"""A subscriber's content by topic: written by one thread, read by any thread without a lock.
 
     topic ── open | closed              group (a table, a database's names) ── TableSnapshot
 

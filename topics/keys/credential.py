@@ -24,7 +24,7 @@ from ..settings import parse_addresses
 from .clients import ClientRole, checked_key, checked_name, checked_role
 
 TEXT_BYTES_MAX: Final = 64 * 1024  # 500 hubs
-_HEADER: Final = "# A key of Topicast: who reads this file is this client. Only its owner may.\n"
+_HEADER: Final = "# The key of a Topicast client: only its owner may read this file.\n"
 _ONCE: Final = ("name", "role", "public", "secret", "catalogd")
 _NEXT_PAIR: Final = ("next_public", "next_secret")
 _ROTATED: Final = "rotated"

@@ -177,10 +177,11 @@ class KeysFolder:
     def rotate(self, new_pair: NewPair, *, at_once: bool = False) -> tuple[Credential, ...]:
         """Let each daemon whose key file is here have its next key; return their credentials.
 
-        It has the next pair from now on, and another next one is drawn: who knew both public keys
-        before comes in at any moment of it, and learns the new next one. ``at_once``: both pairs
-        are replaced, because they are known to others; who has a key file elsewhere needs a new
-        one. A daemon that has no next pair yet gets one, and keeps its own until the next time.
+        It has the next pair from now on, and another next one is drawn: a client that knew both
+        public keys before can connect at any moment of it, and receives the new next one.
+        ``at_once``: both pairs are replaced, because they are known to others; a client elsewhere
+        needs a new key file. A daemon that has no next pair yet gets one, and keeps its own until
+        the next time.
 
         A rotation that was cut off at any point leaves keys that work, and the next one, or a
         start of catalogd, completes it.

@@ -1,4 +1,4 @@
-"""The transport: the only place that knows ZeroMQ. Carries frames, understands none of them."""
+"""The transport: the only place that uses ZeroMQ. It carries frames without decoding them."""
 
 from .curve import new_pair
 from .link import Handshake, Inbox, Link, LinkCounts, Received

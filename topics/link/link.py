@@ -1,4 +1,4 @@
-"""Link: the sockets of one process, owned by one thread; frames in, frames out, none understood.
+"""Link: the sockets of one process, owned by one thread; carries frames without decoding them.
 
     bind_router ─┐                    ┌─ send: now or not at all (False)
     bind_publisher ─┤ poll ─▶ Received ─┤

@@ -1,4 +1,4 @@
-"""Filters: which partitions a filter means, by their values; and the filters of the metastore.
+"""Filters: the partitions that a filter selects by their values; the filters of the metastore.
 
     filter text ──parse──▶ Term ──bind to a table's columns──▶ Predicate of a partition's values
 

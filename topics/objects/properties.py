@@ -1,4 +1,4 @@
-"""Properties: what is said of a table or partition by name, and what differs between two states."""
+"""Properties: a table's or partition's properties by name, and the differences of two states."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Rules: what operators want attached drivers to be, by application; the newest that fits holds.
+"""Rules: the state that operators set for drivers, by application; the newest that fits holds.
 
     rules     pack([[pattern, …], [state, …]])      newest last
 

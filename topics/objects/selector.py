@@ -1,4 +1,4 @@
-"""Selector: which partitions of a table are meant; one value from the public call to catalogd.
+"""Selector: the selected partitions of a table; one value from the public call to catalogd.
 
     TABLE                   none: the table's own entry alone
     BLOCKS                  all

@@ -1,4 +1,4 @@
-"""Templates: what the partitions of one table have in common, as Thrift bytes with slots.
+"""Templates: the common parts of a table's partitions, as Thrift bytes with slots.
 
     Partition struct   ══ segment ══○══ segment ══○══ segment ══
 

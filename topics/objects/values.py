@@ -1,4 +1,4 @@
-"""Values: what entries hold, as bytes and back.
+"""Values: the contents of entries, as bytes and back.
 
     value == [0x00] + msgpack          value == [0x01] + zstd(msgpack)
 

@@ -1,4 +1,4 @@
-"""The header of what carries entries or positions: its fields, their values, and all limits.
+"""The header of frames with entries or positions: its fields, their values, and all limits.
 
     0 protocol u8 │ 1 topic u16 │ 3 level u8 │ 4 kind u8 │ 5 flags u8 │ 6 source u8 │ 7 hops u8
     8 origin u64 │ 16 crc32 u32 │ 20 count u32 │ 24 epoch u64 │ 32 start u64

@@ -1,4 +1,4 @@
-"""Refusals: why a peer does not obey a message, and how a frame that cannot be read is answered."""
+"""Refusals: why a peer refuses a message, and the answer to a frame that cannot be read."""
 
 from ..backports import StrEnum
 from ..errors import VersionMismatch, WireError

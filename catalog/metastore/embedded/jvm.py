@@ -1,4 +1,4 @@
-"""Jvm: a Java virtual machine of ours, called through Py4J; it ends when we do."""
+"""Jvm: a Java virtual machine as a child process, called through Py4J; it ends with its parent."""
 
 import subprocess
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Paths: what a Thrift struct of the metastore says, value by value, under names for people.
+"""Paths: the values of a Thrift struct of the metastore, under readable names.
 
     Table ──▶ {"owner": "ann", "sd.cols[0].type": "int", "parameters[rev]": "7", …}
 

@@ -1,4 +1,4 @@
-"""Facts about files: made of a listing, and compared with what was known. Pure.
+"""Facts about files: made from a listing, and compared with the known facts. Pure.
 
 A change of files is explained when readers were notified of a change of the table after it: of a
 driver's report, of an event, of another sweep. What is not explained is a change of data.

@@ -1,4 +1,4 @@
-"""Known: what catalogd knows of the files of tables, and the sending of what a sweep has found."""
+"""Known: catalogd's facts about the files of tables; also sends it the results of a sweep."""
 
 import os
 from bisect import bisect

@@ -1,4 +1,4 @@
-"""Lister: what is in folders, by the Hadoop file systems of a Spark session.
+"""Lister: lists folders through the Hadoop file systems of a Spark session.
 
     folders ──batches──▶ threads ──two calls of the JVM for each batch──▶ a text ──▶ Entry, …
 

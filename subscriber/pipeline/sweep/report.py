@@ -1,4 +1,4 @@
-"""FilesReport: what a sweep has found."""
+"""FilesReport: the results of a sweep."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Strays: folders below a table that are no partition of it."""
+"""Strays: folders below a table that are not partitions of it."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final

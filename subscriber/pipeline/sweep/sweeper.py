@@ -1,4 +1,4 @@
-"""Sweeper: compares the files of tables with what catalogd knows, and reports what changed.
+"""Sweeper: compares the files of tables with catalogd's facts, and reports changes.
 
     tables ──batches of partitions──▶ listed ──compared with what catalogd knows──▶ Sweep
                                                   └─changed, and nobody said so──▶ a data change

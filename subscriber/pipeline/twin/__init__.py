@@ -1,1 +1,1 @@
-"""The twin of a table: the same partitions in another format, made anew when their files change."""
+"""The twin of a table: the same partitions in another format, converted when their files change."""

@@ -1,4 +1,4 @@
-"""Columns: what a twin's columns become when those of its source change.
+"""Columns: the changes of a twin's columns when those of its source change.
 
 Every type is Spark's, as "bigint" or "struct<a:int>". Columns are compared without case, as Hive
 does.

@@ -1,4 +1,4 @@
-"""The JVM: what convert needs of Spark's and Hadoop's classes that has no name in Python.
+"""The JVM: classes of Spark and Hadoop that convert needs and PySpark does not offer.
 
 Any is the type of everything there. All of it is the same from Spark 3.5 to 4.3.
 """

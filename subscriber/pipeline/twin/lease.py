@@ -1,4 +1,4 @@
-"""The lease of a table: proof, just before it is changed, that nobody else converts into it.
+"""The lease of a table: proof, just before a change, that no other job converts into it.
 
     taken ──▶ renewed by a thread of its own ──▶ ended
                  └─ somebody else had it meanwhile ──▶ every check raises LeaseHeld

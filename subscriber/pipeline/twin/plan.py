@@ -1,4 +1,4 @@
-"""Plan: which partitions of a twin are to be made anew, and where, from what is there.
+"""Plan: which partitions of a twin are to be converted, and into which folders.
 
 A partition of the source has a *version*: a digest of the names, sizes and times of its files. The
 twin's partition has the version that it was made of among its parameters, so the two are compared

@@ -1,4 +1,4 @@
-"""Report: what a conversion has done."""
+"""Report: the results of a conversion."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final

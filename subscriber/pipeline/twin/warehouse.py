@@ -1,4 +1,4 @@
-"""Warehouse: the tables of a session, read, written and changed as convert does it."""
+"""Warehouse: reads, writes and changes the tables of a session for convert."""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""Looks after the plans of clients of a Spark Connect server that this process hosts.
+"""Refreshes the plans of clients of a Spark Connect server that this process hosts.
 
     is its class loaded? ──▶ its map of sessions ──another hash──▶ new: known to the caches;
        every SEEK_S            one call every POLL_S               gone: released

@@ -1,4 +1,4 @@
-"""What exists once in a process: its handle, and the hook that finds new sessions.
+"""The singletons of a process: its handle, and the hook that finds new sessions.
 
 The only module of ours that keeps state of its own: classes of Spark are of the process, too.
 """

@@ -1,4 +1,4 @@
-"""How operators know a driver, what they see of it, and whether it refreshes."""
+"""The facts that operators read of a driver, and the rule by which it refreshes or not."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

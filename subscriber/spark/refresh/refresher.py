@@ -1,4 +1,4 @@
-"""Decides which change of the catalog means which call on which session, as a pure core.
+"""Decides which calls on which sessions a change of the catalog needs, as a pure core.
 
     change ──▶ recent ──look: the session has the relation──▶ Order ──▶ settled
                   └────── it has not ──▶ kept for LATE_S: a relation that is being loaded is stale

@@ -1,1 +1,1 @@
-"""Reports what this driver writes."""
+"""Reports the writes of this driver."""

@@ -1,4 +1,4 @@
-"""Reads from Spark's JVM what a write has written, in which session, and what its names mean.
+"""Reads from Spark's JVM the tables and paths of a write, its session, and the objects it names.
 
 An adapter: everything in it is a call through Py4J, 0.1 ms each. All but ``metastore_in_use`` need
 the session's state, which a writing session has, or is about to make.

@@ -1,4 +1,4 @@
-"""Reports to catalogd what this driver writes.
+"""Reports the writes of this driver to catalogd.
 
     wrapped method ──begin──▶ intent ──end──▶ written, or failed     in the user's thread
     listener ──began──▶ intent ──ended──▶ written, or failed            in a thread of Py4J's

@@ -1,4 +1,4 @@
-"""Finds what an SQL statement writes, before it runs.
+"""Finds the tables that an SQL statement writes, before it runs.
 
     INSERT INTO shop.orders PARTITION (ds = '2026-11-01', hour) …   ──▶  shop.orders, ds=2026-11-01/
     FROM a INSERT INTO b … INSERT OVERWRITE c …                     ──▶  b; c
