@@ -12,7 +12,7 @@ from typing import Final
 from ...topics.objects.names import TableId
 from ...topics.objects.values import COMPLETE
 from ..metastore.port import NamesListed
-from ..model.tables import Namespace, Tables
+from ..model.tables import Namespace, Tables, read_struct
 from .name_check import Name
 
 TABLES_MAX: Final = 50  # that one call looks at, 1 ms: a turn stays short
@@ -79,6 +79,6 @@ class HeldNames:
         value = self._tables.value(table)
         if value is None or value.partitions != COMPLETE:
             return False
-        if not self._tables.partition_columns(table):
+        if not read_struct(value.thrift).partition_columns:
             return False
         return len(self._tables.bounds(table)) <= BLOCKS_COMPARED_MAX
