@@ -169,9 +169,15 @@ class Trouble:
 
     def _put_metastore_back(self) -> None:
         """Keep a copy of the metastore, and put it back later; writers go on meanwhile."""
-        metastore = self.world.metastore
-        metastore.save()
-        self.world.at(self.world.rng.uniform(0.1, 0.6), metastore.restore)
+        world = self.world
+        world.metastore.save()
+
+        def put_back() -> None:
+            world.metastore.restore()
+            if not world.faults:  # the trouble ends only with this
+                world.healed = world.now
+
+        world.at(world.rng.uniform(0.1, 0.6), put_back)
 
     def _clean_log(self) -> None:
         self.world.metastore.clean_log()

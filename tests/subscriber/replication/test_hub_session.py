@@ -228,6 +228,7 @@ def test_what_is_left_of_a_set_is_subscribed_to_again_behind_its_end() -> None:
         (True, prefix(3, FULL)),
     ]
     assert prefixes(session.subscribe((), now=0.4)) == [(False, prefix(3, FULL))]
+    assert session.on_welcome(replace(WELCOME, hub=3), now=0.5) == (), "no set is left"
 
 
 def test_hub_that_takes_no_sets_in_the_place_of_one_that_did_is_connected_to_again() -> None:
