@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import SPARK, Application, applications
 from topicast.tests.waiting import until
 
@@ -104,14 +104,9 @@ def lake(
         "spark.jars.ivy": str(PACKAGES),
         **settings,
     }
-    daemons = Daemons(folder, hive.uri)
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        with (
-            applications(folder, hive.uri, one=both) as first,  # which downloads, if need be
-            applications(folder, hive.uri, other=both, plain={}) as more,
-        ):
-            yield Lake(first["one"], more["other"], more["plain"], daemons)
-    finally:
-        daemons.close()
+    with (
+        both_daemons(folder, hive.uri) as daemons,
+        applications(folder, hive.uri, one=both) as first,  # which downloads, if need be
+        applications(folder, hive.uri, other=both, plain={}) as more,
+    ):
+        yield Lake(first["one"], more["other"], more["plain"], daemons)
