@@ -10,7 +10,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.net.namespaces import missing, python
 from topicast.tests.net.site import METASTORE, STATESTORES, Site
 from topicast.tests.spark.applications import Application, applications
-from topicast.tests.waiting import until
+from topicast.tests.waiting import until, until_equal
 
 CUT_S: Final = 5.0  # without a heartbeat, of which one comes each second
 WAIT_S: Final = 60
@@ -45,18 +45,8 @@ def drivers(site: Site) -> Iterator[dict[str, Application]]:
 
 
 def reads(reader: Application, rows: Any) -> None:
-    """Wait until the reader reads ``rows``; its first answer is usually right."""
-    found: list[Any] = []
-
-    def is_right() -> bool:
-        found.append(reader.rows("SELECT * FROM far.orders"))
-        return bool(found[-1] == rows)
-
-    try:
-        until(is_right, timeout_s=WAIT_S)
-    except AssertionError:
-        assert found[-1] == rows
-        raise
+    """Wait until the reader reads ``rows``."""
+    until_equal(lambda: reader.rows("SELECT * FROM far.orders"), rows, timeout_s=WAIT_S)
 
 
 @pytest.mark.timeout(300)  # a dozen statements that a busy machine runs slowly, and a cut

@@ -12,7 +12,7 @@ from typing import Any, Final
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import SPARK, Application, applications
-from topicast.tests.waiting import until
+from topicast.tests.waiting import until_equal
 
 WAIT_S: Final = 60
 WITH: Final = (4, 0)  # the Spark that the runtimes are of
@@ -80,17 +80,7 @@ def status(driver: Application) -> dict[str, Any]:
 
 def sees(reader: Application, query: str, rows: Any) -> None:
     """Wait until ``reader`` reads ``rows``."""
-    found: list[Any] = []
-
-    def is_right() -> bool:
-        found.append(reader.rows(query))
-        return bool(found[-1] == rows)
-
-    try:
-        until(is_right, timeout_s=WAIT_S)
-    except AssertionError:
-        assert found[-1] == rows
-        raise
+    until_equal(lambda: reader.rows(query), rows, timeout_s=WAIT_S)
 
 
 @contextmanager
