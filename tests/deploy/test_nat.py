@@ -1,6 +1,7 @@
 """Two Spark applications behind a NAT, attached by a key file: what one writes, the other reads."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +24,9 @@ def site(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> I
     """The three hosts; ``hive`` has fetched what a metastore needs, for they reach no network."""
     assert not missing()
     assert hive.uri
-    found = Site(tmp_path_factory.mktemp("nat"))
-    try:
+    with closing(Site(tmp_path_factory.mktemp("nat"))) as found:
         found.start()
         yield found
-    finally:
-        found.close()
 
 
 @pytest.fixture(scope="module")
