@@ -30,7 +30,7 @@ from . import status
 from .history.history_thread import HistoryOrder, HistoryRead
 from .ingest.actions import dirty_objects
 from .ingest.held_names import HeldNames
-from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
+from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
 from .ingest.name_check import NAMES_S, NameCheck
 from .ingest.poller import (
@@ -38,22 +38,20 @@ from .ingest.poller import (
     UNPROVEN,
     EventWindow,
     Gap,
-    Poll,
     Polled,
     Poller,
     PollFailed,
     WindowState,
 )
+from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
 from .metastore.port import (
     DirtyDatabase,
     DirtyPartitions,
     ListingFailed,
-    ListNames,
     NamesFailed,
     NamesListed,
     NamesRead,
-    Read,
     ReadDone,
     ReadFailed,
     ReadNames,
@@ -130,21 +128,7 @@ class BeginAnew:
     at_least: int
 
 
-Effect = (
-    Poll
-    | Identify
-    | Read
-    | ReadNames
-    | ListNames
-    | HistoryOrder
-    | Admit
-    | Commit
-    | Publish
-    | MintEpoch
-    | Noted
-    | BeginAnew
-    | Send
-)
+Effect = Order | HistoryOrder | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,21 +155,7 @@ class Floors:
     floors: dict[int, int]
 
 
-Fact = (
-    Polled
-    | Identified
-    | PollFailed
-    | ReadDone
-    | ReadFailed
-    | NamesRead
-    | NamesFailed
-    | NamesListed
-    | ListingFailed
-    | Requested
-    | Minted
-    | Floors
-    | HistoryRead
-)
+Fact = Answer | Requested | Minted | Floors | HistoryRead
 
 
 @dataclass(slots=True)

@@ -32,6 +32,25 @@ def until(
     return answer
 
 
+def until_equal(read: Callable[[], T], wanted: T, *, timeout_s: float = 30) -> None:
+    """Wait until ``read`` returns ``wanted``; its first answer is usually right.
+
+    Raises:
+        AssertionError: it did not in time; says what it returned last.
+    """
+    found: list[T] = []
+
+    def is_right() -> bool:
+        found.append(read())
+        return found[-1] == wanted
+
+    try:
+        until(is_right, timeout_s=timeout_s)
+    except AssertionError:
+        assert found[-1] == wanted, f"{found[-1]} is not {wanted}"
+        raise
+
+
 def in_time(attempt: Callable[[], float], *, limit_s: float, tries: int = 3) -> None:
     """Assert that ``attempt``, which returns how many seconds it took, takes ``limit_s`` at most.
 

@@ -22,13 +22,11 @@ import json
 import os
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 from hmsclient import HMSClient
 
@@ -41,6 +39,7 @@ from topicast.statestore.statestored import build as build_hub
 from topicast.subscriber import Subscriber
 from topicast.subscriber.spark import attach
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.cluster.served import Running
 from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.tests.recorder import Recorder, WakeUp, Walk, unusual, walk_of
@@ -55,39 +54,8 @@ LOADING_THREADS: Final = 3  # the fewest: after the warm-ups each has its connec
 QUIET_S: Final = 11.0  # the rarest housekeeping is done every 10 s
 AFTER_S: Final = 0.3  # in which the answers to what was done before a walk have come
 TIMEOUT_S: Final = 30.0
-D = TypeVar("D", bound="Daemon")
 DB, CACHED, PARTITIONED = "walks", "cached", "by_day"
 APPLICATION, CATALOGD, DRIVER, HUB = "application", "catalogd", "driver", "hub"
-
-
-class Daemon(Protocol):
-    def run(self) -> None: ...
-    def stop(self) -> None: ...
-    def close(self) -> None: ...
-
-
-@contextmanager
-def running(make: Callable[[], tuple[D, str]]) -> Iterator[tuple[D, str]]:
-    """Make a daemon and let it serve, all in one thread, until the block ends."""
-    made: SimpleQueue[tuple[D, str]] = SimpleQueue()
-
-    def serve() -> None:
-        daemon, address = make()
-        made.put((daemon, address))
-        try:
-            daemon.run()
-        finally:
-            daemon.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    daemon, address = made.get(timeout=TIMEOUT_S)
-    try:
-        yield daemon, address
-    finally:
-        daemon.stop()
-        thread.join(TIMEOUT_S)
-        assert not thread.is_alive()
 
 
 @dataclass
@@ -173,38 +141,32 @@ def staged(folder: Path) -> Iterator[Stage]:
     with ExitStack() as up:
         hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
         with recorder.group(HUB):
-            _, hub = up.enter_context(
-                running(
-                    lambda: build_hub(
-                        StatestoredConfig(state_store_port=0), keys=user_keys("statestored")
-                    )
-                )
-            )
+            own = StatestoredConfig(state_store_port=0)
+            hub = Running(lambda: build_hub(own, keys=user_keys("statestored")))
+            up.callback(hub.stop)
         config = CatalogdConfig(
             hive_metastore_uris=hive.uri,
-            statestores=hub,
+            statestores=hub.address,
             catalog_service_port=0,
             state_dir=folder / "state",
             num_topics=16,
             num_metadata_loading_threads=LOADING_THREADS,
         )
         with recorder.group(CATALOGD):
-            catalogd, _ = up.enter_context(
-                running(
-                    lambda: build_catalogd(config, name="catalogd@walks", keys=user_keys(CATALOGD))
-                )
-            )
-            began_at = catalogd.turned_at
-            until(lambda: catalogd.turned_at > began_at, what="catalogd")
+            keys = user_keys(CATALOGD)
+            catalogd = Running(lambda: build_catalogd(config, name="catalogd@walks", keys=keys))
+            up.callback(catalogd.stop)
+            began_at = catalogd.daemon.turned_at
+            until(lambda: catalogd.daemon.turned_at > began_at, what="catalogd")
         spark = up.enter_context(session(folder / "spark", hive.uri))
         client = up.enter_context(connect(hive.uri))
         create(spark, client, f"file:{folder}/by_day")
         with recorder.group(DRIVER):
-            handle = attach(spark, hub, budget="64MB")
+            handle = attach(spark, hub.address, budget="64MB")
             up.callback(handle.detach)
             handle.sync(TIMEOUT_S)
         with recorder.group(APPLICATION):
-            catalog = up.enter_context(Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S))
+            catalog = up.enter_context(Subscriber(hub.address, budget="64MB", timeout_s=TIMEOUT_S))
             catalog.sync()
         yield Stage(recorder, client, catalog, handle, spark)
 

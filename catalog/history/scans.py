@@ -12,7 +12,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.names import KEY_BYTES_MAX, group_of
 from ...topics.policy import Policy
 from ...topics.topic import VALUE, Entry, is_topic, topic_ids, value_of
-from ...topics.wire.codec import is_large, row_bytes
+from ...topics.wire.codec import fitting, is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages import Inspected, Scan, Scanned
 from ..storage.history import HistoryReader
@@ -77,7 +77,7 @@ def page(
     values, behind = _values(reader, scan, policy)
     if scan.offset or (values and is_large(values[0])):
         return _piece(scan, values, behind)
-    sent = _fitting(values)
+    sent = fitting(values, row_bytes, bytes_max=CHUNK_BYTES_MAX)
     if len(sent) < len(values):
         behind = sent[-1].key
     return Scanned(request=scan.request, entries=tuple(sent), after=behind, offset=0)
@@ -115,18 +115,6 @@ def _check(reader: HistoryReader, scan: Scan, *, num_topics: int) -> None:
     newest = reader.versions().get(scan.topic, 0)
     if scan.version > newest:
         raise UsageError(f"topic {scan.topic} as of version {scan.version}: it is at {newest}")
-
-
-def _fitting(values: Sequence[Entry]) -> list[Entry]:
-    """Return the first of ``values``, as many as a frame may hold."""
-    sent: list[Entry] = []
-    left = CHUNK_BYTES_MAX
-    for entry in values:
-        left -= row_bytes(entry)
-        if sent and left < 0:
-            break
-        sent.append(entry)
-    return sent
 
 
 def _piece(scan: Scan, values: Sequence[Entry], behind: bytes) -> Scanned:

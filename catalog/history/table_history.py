@@ -3,10 +3,10 @@
 Read from the store's file, by the history thread.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ from ...topics.objects.values import (
 )
 from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry
+from ...topics.wire.codec import fitting
 from ...topics.wire.header import FRAME_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD, Source
 from ..model.versions import ChangeKind
@@ -66,21 +67,22 @@ def table_history(reader: HistoryReader, topic: int, newest: Newest) -> list[Row
     Raises:
         WireError: the store holds what is no table.
     """
+    rows = islice(_newest_rows(reader, topic, newest), min(newest.count, ROWS_MAX))
+    return fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
+
+
+def _newest_rows(reader: HistoryReader, topic: int, newest: Newest) -> Iterator[Row]:
     group = table_key(*newest.table)
-    count = min(newest.count, ROWS_MAX)
     own = reader.present(topic, group)
-    rows: list[Row] = []
-    left_bytes = ROWS_BYTES_MAX
     found = reader.replacements(topic, group, count=ENTRIES_MAX, after=newest.after)
     for _, some in groupby(found, key=attrgetter("version")):
         step = _Step(group, list(some), own)
         own = step.before
-        for row in map(step.row, step.changes()):
-            left_bytes -= sum(len(cell.encode()) for cell in row if isinstance(cell, str))
-            if left_bytes < 0 or len(rows) == count:
-                return rows
-            rows.append(row)
-    return rows
+        yield from map(step.row, step.changes())
+
+
+def _text_bytes(row: Row) -> int:
+    return sum(len(cell.encode()) for cell in row if isinstance(cell, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +112,12 @@ def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = 
     if span.topic == NAMESPACE:
         raise UsageError("names change with their tables: request the changes of table topics")
     reader.demand_epoch(span.epoch)
-    rows: list[Row] = []
-    left_bytes, skip = ROWS_BYTES_MAX, span.skip
+    rows = islice(_oldest_rows(reader, span, policy), CHANGES_MAX)
+    return fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
+
+
+def _oldest_rows(reader: HistoryReader, span: Span, policy: Policy | None) -> Iterator[Row]:
+    skip = span.skip
     for replaced in reader.steps(span.topic, after=span.after, until=span.until):
         group, version = group_of(replaced[0].key), replaced[0].version
         if policy is not None and not policy.sees_group(span.topic, group):
@@ -120,12 +126,7 @@ def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = 
         step = _Step(group, replaced, own, named_max=None)
         changes = step.changes()
         wanted, skip = changes[skip:], max(0, skip - len(changes))
-        for row in map(step.row, wanted):
-            left_bytes -= sum(len(cell.encode()) for cell in row if isinstance(cell, str))
-            if rows and (left_bytes < 0 or len(rows) == CHANGES_MAX):
-                return rows
-            rows.append(row)
-    return rows
+        yield from map(step.row, wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

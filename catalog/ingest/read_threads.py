@@ -101,10 +101,8 @@ class ReadThreads:
 def perform(metastore: Metastore, order: Order) -> Answer:
     """Do what ``order`` says on ``metastore``, in the calling thread; failures are facts, too."""
     match order:
-        case Poll():
+        case Poll() | Identify():
             return _poll(metastore, order)
-        case Identify():
-            return _identify(metastore, order)
         case Read():
             return _read(metastore, order)
         case ReadNames():
@@ -115,18 +113,24 @@ def perform(metastore: Metastore, order: Order) -> Answer:
             assert_never(order)
 
 
-def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
+def _poll(metastore: Metastore, order: Poll | Identify) -> Polled | Identified | PollFailed:
     try:
-        current = metastore.current_event_id()
-        connection = metastore.connections
-        recorded = metastore.records_events() if order.check else None
-        events: tuple[RawEvent, ...] = ()
-        if order.quiet_at != current:
-            events = metastore.events_after(order.after, events_max=order.events_max)
-        _demand_same(metastore, connection)
+        if isinstance(order, Poll):
+            return _polled(metastore, order)
+        return _identified(metastore, order)
     except SourceError as exc:
         refused = isinstance(exc, SourceRefused)
         return PollFailed(poll=order.poll, error=str(exc), refused=refused)
+
+
+def _polled(metastore: Metastore, order: Poll) -> Polled:
+    current = metastore.current_event_id()
+    connection = metastore.connections
+    recorded = metastore.records_events() if order.check else None
+    events: tuple[RawEvent, ...] = ()
+    if order.quiet_at != current:
+        events = metastore.events_after(order.after, events_max=order.events_max)
+    _demand_same(metastore, connection)
     return Polled(
         poll=order.poll,
         connection=connection,
@@ -136,25 +140,21 @@ def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
     )
 
 
-def _identify(metastore: Metastore, order: Identify) -> Identified | PollFailed:
+def _identified(metastore: Metastore, order: Identify) -> Identified:
     events: tuple[RawEvent, ...] = ()
     wanted: dict[str, list[str]] = {}
     for db, table in order.tables:
         wanted.setdefault(db, []).append(table)
-    try:
-        current = metastore.current_event_id()
-        connection, uuid = metastore.connections, metastore.uuid()
-        if order.events_max:
-            events = metastore.events_after(order.after, events_max=order.events_max)
-        tables = {
-            (db, name): at
-            for db, names in wanted.items()
-            for name, at in _creations(metastore, db, names)
-        }
-        _demand_same(metastore, connection)
-    except SourceError as exc:
-        refused = isinstance(exc, SourceRefused)
-        return PollFailed(poll=order.poll, error=str(exc), refused=refused)
+    current = metastore.current_event_id()
+    connection, uuid = metastore.connections, metastore.uuid()
+    if order.events_max:
+        events = metastore.events_after(order.after, events_max=order.events_max)
+    tables = {
+        (db, name): at
+        for db, names in wanted.items()
+        for name, at in _creations(metastore, db, names)
+    }
+    _demand_same(metastore, connection)
     return Identified(
         poll=order.poll,
         connection=connection,

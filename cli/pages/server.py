@@ -111,12 +111,7 @@ class Pages:
         self._started.wait()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         assert self._loop is not None, "it was started"
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()

@@ -32,7 +32,7 @@ from ...topics.objects.tables import Database, Partition, Table
 from ...topics.objects.templates import Templates
 from ...topics.objects.values import decode_listing
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
-from ...topics.wire.codec import LIST_MAX
+from ...topics.wire.codec import LIST_MAX, fitting
 from ...topics.wire.messages import Claimed
 from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
@@ -175,10 +175,11 @@ class Reader:
         stale: dict[int, Version] = {}
         begin = 0
         while begin < len(claims):
-            end = begin + _fitting(claims[begin:])
-            found = self.call(partial(self.core.validate, epoch, claims[begin:end]))
+            next_ones = claims[begin : begin + LIST_MAX]
+            some = tuple(fitting(next_ones, _claim_bytes, bytes_max=CLAIMS_BYTES_MAX))
+            found = self.call(partial(self.core.validate, epoch, some))
             stale.update((begin + at, version) for at, version in found.items())
-            begin = end
+            begin += len(some)
         return stale
 
     def names(self, read: Callable[[View], T | None]) -> T:
@@ -682,11 +683,5 @@ class Subscriber:
         return self._settings.timeout_s if timeout_s is None else arguments.timeout_s(timeout_s)
 
 
-def _fitting(claims: Sequence[Claimed]) -> int:
-    """Return how many of ``claims`` fit one message, at least one."""
-    size = 0
-    for count, one in enumerate(claims):
-        size += len(one.db.encode()) + len(one.table.encode()) + CLAIM_BYTES
-        if count and (size > CLAIMS_BYTES_MAX or count == LIST_MAX):
-            return count
-    return len(claims)
+def _claim_bytes(one: Claimed) -> int:
+    return len(one.db.encode()) + len(one.table.encode()) + CLAIM_BYTES

@@ -20,6 +20,7 @@ from typing import Final
 from ...topics.errors import UsageError
 from ...topics.requests import RETRY_S, Requests
 from ...topics.settings import metastore_hosts
+from ...topics.wire.codec import fitting
 from ...topics.wire.messages import (
     ABANDONED,
     INTENT,
@@ -230,7 +231,8 @@ class Outbox:
             if self._renew_at is not None and now >= self._renew_at:
                 due = chain(self._queue.values(), self._open.values())
                 self._renew_at = now + RENEW_S
-            writes = _fitting(islice(due, self._batch_max))
+            first = islice(due, self._batch_max)
+            writes = tuple(fitting(first, _chars, bytes_max=REPORT_CHARS_MAX))
             if not writes and not self._probing:
                 return None
             return Report(
@@ -353,18 +355,6 @@ def _size(write: Write) -> int:
 
 def _chars(write: Write) -> int:
     return _size(write) + NAME_CHARS * (1 + len(write.partitions))
-
-
-def _fitting(writes: Iterable[Write]) -> tuple[Write, ...]:
-    """Return those of ``writes``, from the first on, that one report holds."""
-    found: list[Write] = []
-    left = REPORT_CHARS_MAX
-    for write in writes:
-        left -= _chars(write)
-        if found and left < 0:
-            break
-        found.append(write)
-    return tuple(found)
 
 
 class WriteSender:

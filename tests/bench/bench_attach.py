@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, quantile, say, target
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, applications
 
 ATTACHES = 20
@@ -104,16 +104,11 @@ def bench_query(driver: Application, work: str) -> None:
 
 
 def main() -> None:
-    with ExitStack() as started:
-        folder = Path(started.enter_context(tempfile.TemporaryDirectory()))
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        daemons = Daemons(folder, hive.uri)
-        started.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        driver = started.enter_context(applications(folder, hive.uri, driver={}))["driver"]
+    with ExitStack() as up:
+        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
+        daemons = up.enter_context(both_daemons(folder, hive.uri))
+        driver = up.enter_context(applications(folder, hive.uri, driver={}))["driver"]
         driver.do(f"HUB, QUERIES, REST_S = {daemons.hub_address!r}, {QUERIES}, {REST_S}")
         driver.do(PREPARE)
         driver.sql("CREATE DATABASE bench", "CREATE TABLE bench.t (id INT) USING parquet")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, least, say
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, applications
 
 PARTITIONS, WARM_UP = int(os.environ.get("PARTITIONS", "200")), 20
@@ -67,15 +67,10 @@ def same(table):
 @contextmanager
 def application(folder: Path) -> Iterator[Application]:
     """Run one, and all that it needs."""
-    with ExitStack() as started:
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        daemons = Daemons(folder, hive.uri)
-        started.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        found = started.enter_context(applications(folder, hive.uri, ours=SETTINGS))["ours"]
+    with ExitStack() as up:
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
+        daemons = up.enter_context(both_daemons(folder, hive.uri))
+        found = up.enter_context(applications(folder, hive.uri, ours=SETTINGS))["ours"]
         found.do(PREPARE + f"os.environ['TOPICAST_STATESTORES'] = {daemons.hub_address!r}")
         found.sql("CREATE DATABASE raw", "CREATE DATABASE lake")
         yield found

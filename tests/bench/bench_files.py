@@ -23,7 +23,7 @@ from statistics import median
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, say, target
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, Failed, applications
 from topicast.tests.waiting import until
 
@@ -53,15 +53,10 @@ def watch():
 @contextmanager
 def pair(folder: Path) -> Iterator[tuple[Application, Application]]:
     """Run an application that watches and an attached one that reads, and all that they need."""
-    with ExitStack() as started:
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        daemons = Daemons(folder, hive.uri)
-        started.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        both = started.enter_context(applications(folder, hive.uri, watcher={}, reader={}))
+    with ExitStack() as up:
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
+        daemons = up.enter_context(both_daemons(folder, hive.uri))
+        both = up.enter_context(applications(folder, hive.uri, watcher={}, reader={}))
         both["watcher"].do(WATCH.format(address=daemons.hub_address))
         both["reader"].do(
             "from topicast.subscriber.spark import attach\n"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, percentiles, quantile, say
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, applications
 
 WRITES = 60
@@ -103,15 +103,10 @@ def rest(table):
 @contextmanager
 def drivers(folder: Path) -> Iterator[tuple[Application, Application, str]]:
     """Run two drivers, and all that is between them."""
-    with ExitStack() as started:
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        daemons = Daemons(folder, hive.uri)
-        started.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        both = started.enter_context(applications(folder, hive.uri, writer={}, reader={}))
+    with ExitStack() as up:
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
+        daemons = up.enter_context(both_daemons(folder, hive.uri))
+        both = up.enter_context(applications(folder, hive.uri, writer={}, reader={}))
         for one in both.values():
             one.do(PREPARE)
         both["writer"].do(f"INSERT = {INSERT!r}")

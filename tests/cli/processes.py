@@ -6,7 +6,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,16 +53,23 @@ def command(module: str, *arguments: object) -> list[str]:
     return [sys.executable, "-m", path, *map(str, arguments)]
 
 
-def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run one ``topicast`` command to its end."""
+def completed(
+    words: Sequence[str], *, timeout_s: float = 60, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end, with ``environment`` added."""
     return subprocess.run(
-        command("main", *arguments),
+        words,
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=timeout_s,
         env={**os.environ, **environment},
     )
+
+
+def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run one ``topicast`` command to its end."""
+    return completed(command("main", *arguments), **environment)
 
 
 def shown(statestores: str, *words: str) -> str:

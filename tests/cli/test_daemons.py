@@ -18,6 +18,7 @@ from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import (
     Running,
     command,
+    completed,
     running,
     statestored,
     steady_port,
@@ -32,14 +33,7 @@ from topicast.topics.link import new_pair
 
 def ended(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a daemon that is expected to end by itself, with ``environment`` added."""
-    return subprocess.run(
-        command("daemons", *arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-        env=os.environ | environment,
-    )
+    return completed(command("daemons", *arguments), timeout_s=100, **environment)
 
 
 @pytest.mark.parametrize("name", ["statestored", "catalogd"])
@@ -65,9 +59,7 @@ cycles = WeakSet(Cycle() for _ in range(10))
 held = [(number, []) for number in range(100_000)]
 print(passes[0] > 0, passes[1] > 0, passes[2], len(cycles))
 """
-    reported = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100
-    )
+    reported = completed([sys.executable, "-c", script], timeout_s=100)
     assert reported.stdout == "True True 0 0\n", reported.stderr
 
 
@@ -94,9 +86,7 @@ old.clear()
 grow(100_000)
 print(len(cycles), gc.get_freeze_count() - before > 50_000)
 """
-    reported = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100
-    )
+    reported = completed([sys.executable, "-c", script], timeout_s=100)
     assert reported.stdout == "0 True\n", reported.stderr
 
 

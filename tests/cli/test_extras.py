@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from topicast.cli.extras import EXTRA_OF
+from topicast.tests.cli.processes import completed
 from topicast.tests.keys import user_keys
 
 HIDDEN = ("rich", *EXTRA_OF)
@@ -29,8 +30,7 @@ NOWHERE = "--statestores=tcp://127.0.0.1:1"
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
     """Run an entry point where nothing is installed but the base requirements."""
-    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return completed([sys.executable, "-c", SCRIPT, *map(str, arguments)])
 
 
 @pytest.mark.parametrize("name", ["catalogd", "statestored", "topicast"])

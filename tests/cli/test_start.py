@@ -11,6 +11,7 @@ import pytest
 
 from topicast.cli import start
 from topicast.subscriber.spark.driver import launch
+from topicast.tests.cli.processes import completed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OLD = os.environ.get("TOPICAST_TEST_OLD_PYTHON", "")  # a real one, by make compat-python
@@ -27,14 +28,7 @@ SPARK = "class SparkSession:\n    def __init__(self):\n        print('plain Spar
 
 def old_python(code: str, *arguments: str, path: Path) -> "subprocess.CompletedProcess[str]":
     """Run ``code`` on an old Python, or on this one, which pretends to be old."""
-    return subprocess.run(
-        [OLD or sys.executable, "-c", code, *arguments],
-        env={**os.environ, "PYTHONPATH": str(path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return completed([OLD or sys.executable, "-c", code, *arguments], PYTHONPATH=str(path))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Two Spark applications behind a NAT, attached by a key file: what one writes, the other reads."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.net.namespaces import missing, python
 from topicast.tests.net.site import METASTORE, STATESTORES, Site
 from topicast.tests.spark.applications import Application, applications
-from topicast.tests.waiting import until
+from topicast.tests.waiting import until, until_equal
 
 CUT_S: Final = 5.0  # without a heartbeat, of which one comes each second
 WAIT_S: Final = 60
@@ -23,12 +24,9 @@ def site(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> I
     """The three hosts; ``hive`` has fetched what a metastore needs, for they reach no network."""
     assert not missing()
     assert hive.uri
-    found = Site(tmp_path_factory.mktemp("nat"))
-    try:
+    with closing(Site(tmp_path_factory.mktemp("nat"))) as found:
         found.start()
         yield found
-    finally:
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +43,8 @@ def drivers(site: Site) -> Iterator[dict[str, Application]]:
 
 
 def reads(reader: Application, rows: Any) -> None:
-    """Wait until the reader reads ``rows``; its first answer is usually right."""
-    found: list[Any] = []
-
-    def is_right() -> bool:
-        found.append(reader.rows("SELECT * FROM far.orders"))
-        return bool(found[-1] == rows)
-
-    try:
-        until(is_right, timeout_s=WAIT_S)
-    except AssertionError:
-        assert found[-1] == rows
-        raise
+    """Wait until the reader reads ``rows``."""
+    until_equal(lambda: reader.rows("SELECT * FROM far.orders"), rows, timeout_s=WAIT_S)
 
 
 @pytest.mark.timeout(300)  # a dozen statements that a busy machine runs slowly, and a cut

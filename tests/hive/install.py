@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from topicast.tests.hive.releases import RELEASES, Release, command, settings, write_settings
+from topicast.tests.installing import installed
 
 NEEDED: Final = ("mvn", "java", "javac")
 PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
@@ -26,11 +27,8 @@ def main(version: str, folder: Path) -> int:
     if missing:
         print(f"make compat-hive needs {', '.join(missing)}", file=sys.stderr)
         return 2
-    half = folder.with_name(f"{folder.name}.half")
-    shutil.rmtree(half, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    install(RELEASES[version], half)
-    half.rename(folder)
+    with installed(folder) as home:
+        install(RELEASES[version], home)
     return 0
 
 

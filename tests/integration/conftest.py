@@ -1,22 +1,19 @@
 """One hub and one catalogd as processes, which a test may kill."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.hosts import Hosts
 
 
 @pytest.fixture
 def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
     """Both at work on the session's metastore."""
-    with closing(Daemons(tmp_path, hive.uri)) as found:
-        found.start("statestored")
-        found.start("catalogd")
+    with both_daemons(tmp_path, hive.uri) as found:
         yield found
 
 

@@ -3,7 +3,8 @@
 import os
 import shutil
 import signal
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from topicast.tests.cli.processes import Running, running, steady_port
@@ -76,3 +77,12 @@ class Daemons:
     def close(self) -> None:
         for stack in self._stacks.values():
             stack.close()
+
+
+@contextmanager
+def both_daemons(folder: Path, metastore: str, *, module: str = "daemons") -> Iterator[Daemons]:
+    """Run a hub and a catalogd until the block ends."""
+    with closing(Daemons(folder, metastore, module=module)) as found:
+        found.start("statestored")
+        found.start("catalogd")
+        yield found

@@ -12,7 +12,7 @@ from hmsclient import HMSClient
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
@@ -75,10 +75,7 @@ def staged(metastore: EmbeddedMetastore, uri: str, folder: Path) -> Iterator[Sta
     """Set everything up on ``metastore``, which catalogd reaches at ``uri``."""
     with ExitStack() as up:
         client = up.enter_context(database(metastore.uri, folder, {"outage.t": 0}))
-        daemons = Daemons(folder, uri)
-        up.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
+        daemons = up.enter_context(both_daemons(folder, uri))
         catalog = Subscriber(daemons.hub_address, budget="16MB", levels="full", timeout_s=30)
         stage = Stage(daemons, up.enter_context(catalog), client)
         until(stage.is_well, timeout_s=30, what="health")

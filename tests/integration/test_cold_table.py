@@ -1,7 +1,6 @@
 """A large table that is not loaded: what is selected of it is read first."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.metastores import create_large
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
@@ -38,9 +37,7 @@ def dam(tmp_path: Path) -> Iterator[Dam]:
 @pytest.fixture
 def daemons(dam: Dam, tmp_path: Path) -> Iterator[Daemons]:
     """Both at work."""
-    with closing(Daemons(tmp_path, dam.address.replace("tcp", "thrift"))) as found:
-        found.start("statestored")
-        found.start("catalogd")
+    with both_daemons(tmp_path, dam.address.replace("tcp", "thrift")) as found:
         yield found
 
 

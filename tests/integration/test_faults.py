@@ -18,7 +18,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import command
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.looking import Looker, Revision
 from topicast.tests.integration.marked import marked
 from topicast.tests.integration.relay import Relay
@@ -137,10 +137,7 @@ def test_all_may_be_killed_at_once_and_come_back_in_any_order(
     What drivers were ordered holds throughout (P-RULES-3), and can be changed without a metastore.
     """
     with Relay(hive.uri) as relay, ExitStack() as up:
-        daemons = Daemons(tmp_path, relay.uri)
-        up.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
+        daemons = up.enter_context(both_daemons(tmp_path, relay.uri))
         back: dict[str, Callable[[], None]] = {
             "statestored": lambda: daemons.start("statestored"),
             "catalogd": lambda: daemons.start("catalogd"),

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import in_time, until
 from topicast.topics.backports import Self
@@ -127,9 +126,7 @@ def test_first_start_takes_the_next_address_when_the_first_hangs(
 
     def seconds_until_healthy() -> float:
         (folder := tmp_path / str(next(number))).mkdir()
-        with closing(Daemons(folder, f"{door.uri},{hive.uri}")) as daemons:
-            daemons.start("statestored")
-            daemons.start("catalogd")
+        with both_daemons(folder, f"{door.uri},{hive.uri}") as daemons:
             began = time.monotonic()
             catalogd = daemons.of("catalogd")
             until(lambda: catalogd.health() == (200, "ok\n"), timeout_s=40, what="health")

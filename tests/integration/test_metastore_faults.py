@@ -16,7 +16,7 @@ from topicast.catalog.ingest.poller import BACKOFF_S
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.processes import steady_port
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.relay import Relay
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import until
@@ -133,10 +133,7 @@ def test_catalogd_that_starts_without_a_metastore_says_so_and_serves_later(
     hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:
     with ThriftServer({}, otherwise=silent) as deaf, Relay(deaf.uri) as relay, ExitStack() as up:
-        daemons = Daemons(tmp_path, relay.uri)
-        up.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
+        daemons = up.enter_context(both_daemons(tmp_path, relay.uri))
         catalogd = daemons.of("catalogd")
         until(lambda: "has waited" in catalogd.health()[1], timeout_s=40, what="the reason")
         with ThriftServer({}, otherwise=excusing_itself) as broken:

@@ -11,7 +11,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import steady_port, topicast
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.hive.releases import real_metastore
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError
 
@@ -33,10 +33,7 @@ def test_missing_listener_is_said_everywhere_and_its_changes_are_read_once_it_is
         metastore = real_metastore(folder, port=port, events=False)
         up.enter_context(metastore)
         create(port, "before", tmp_path)
-        daemons = Daemons(tmp_path, metastore.uri)
-        up.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
+        daemons = up.enter_context(both_daemons(tmp_path, metastore.uri))
         catalogd = daemons.of("catalogd")
         until(lambda: SETTING in catalogd.health()[1], what="the reason")
         assert catalogd.health()[0] == 503

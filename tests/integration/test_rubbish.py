@@ -14,6 +14,7 @@ import zmq
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.keys import user_keys
+from topicast.tests.topics.following import chunk
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link.curve import join
@@ -27,7 +28,6 @@ from topicast.topics.wire.messages import (
     DENIED,
     READER,
     CatchUp,
-    Chunk,
     Credit,
     Hello,
     Inspect,
@@ -53,21 +53,7 @@ HELLO: Final = Hello(
     protocol_max=h.PROTOCOL,
     features=0,
 )
-CHUNK: Final = Chunk(
-    topic=1,
-    level=FULL,
-    epoch=1,
-    start=1,
-    from_version=0,
-    to_version=1,
-    floor=0,
-    sent_us=0,
-    stream=1,
-    sequence=0,
-    resume_version=0,
-    resume_key=b"",
-    entries=(),
-)
+CHUNK: Final = chunk(1, 0, 1, topic=1, epoch=1, first=False, last=False)
 NO_TOPIC: Final = 9999
 
 

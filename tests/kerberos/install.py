@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.metastore.embedded.java import find_java
-from topicast.catalog.metastore.embedded.listener import pyspark_jars
+from topicast.tests.installing import installed, ivy
 
 NEEDED: Final = ("krb5-config", "cc")
 REMEDY: Final = "on Debian and Ubuntu: apt install gcc python3-dev libkrb5-dev"
@@ -26,23 +25,11 @@ def main(folder: Path) -> int:
     if missing:
         print(f"make compat-kerberos needs {', '.join(missing)}; {REMEDY}", file=sys.stderr)
         return 2
-    half = folder.with_name(f"{folder.name}.half")
-    shutil.rmtree(half, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run(
-        (*PIP, "-c", "constraints.txt", "--target", half / "python", "gssapi"), check=True
-    )
-    subprocess.run(_ivy(half), check=True, stdout=subprocess.DEVNULL)
-    half.rename(folder)
+    with installed(folder) as half:
+        gssapi = (*PIP, "-c", "constraints.txt", "--target", half / "python", "gssapi")
+        subprocess.run(gssapi, check=True)
+        subprocess.run(ivy(half, "-dependency", *KDC), check=True, stdout=subprocess.DEVNULL)
     return 0
-
-
-def _ivy(folder: Path) -> list[str]:
-    """Return the command that fetches the KDC and what it needs, with PySpark's own Ivy."""
-    (ivy,) = pyspark_jars().glob("ivy-*.jar")
-    command = [str(find_java().executable), "-jar", str(ivy), "-cache", str(folder / "ivy")]
-    command += ["-dependency", *KDC, "-types", "jar", "bundle", "-confs", "default"]
-    return [*command, "-retrieve", str(folder / "jars" / "[artifact]-[revision].[ext]")]
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import SPARK, Application, applications
-from topicast.tests.waiting import until
+from topicast.tests.waiting import until_equal
 
 WAIT_S: Final = 60
 WITH: Final = (4, 0)  # the Spark that the runtimes are of
@@ -80,17 +80,7 @@ def status(driver: Application) -> dict[str, Any]:
 
 def sees(reader: Application, query: str, rows: Any) -> None:
     """Wait until ``reader`` reads ``rows``."""
-    found: list[Any] = []
-
-    def is_right() -> bool:
-        found.append(reader.rows(query))
-        return bool(found[-1] == rows)
-
-    try:
-        until(is_right, timeout_s=WAIT_S)
-    except AssertionError:
-        assert found[-1] == rows
-        raise
+    until_equal(lambda: reader.rows(query), rows, timeout_s=WAIT_S)
 
 
 @contextmanager
@@ -104,14 +94,9 @@ def lake(
         "spark.jars.ivy": str(PACKAGES),
         **settings,
     }
-    daemons = Daemons(folder, hive.uri)
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        with (
-            applications(folder, hive.uri, one=both) as first,  # which downloads, if need be
-            applications(folder, hive.uri, other=both, plain={}) as more,
-        ):
-            yield Lake(first["one"], more["other"], more["plain"], daemons)
-    finally:
-        daemons.close()
+    with (
+        both_daemons(folder, hive.uri) as daemons,
+        applications(folder, hive.uri, one=both) as first,  # which downloads, if need be
+        applications(folder, hive.uri, other=both, plain={}) as more,
+    ):
+        yield Lake(first["one"], more["other"], more["plain"], daemons)

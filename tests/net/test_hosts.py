@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 import pytest
@@ -32,12 +32,9 @@ CUT_S: Final = 5.0
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     assert not missing()
-    found = Site(tmp_path_factory.mktemp("net"))
-    try:
+    with closing(Site(tmp_path_factory.mktemp("net"))) as found:
         found.start()
         yield found
-    finally:
-        found.close()
 
 
 def sees(site: Site, revision: str) -> None:

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.metastore.embedded.java import find_java
 from topicast.catalog.metastore.embedded.listener import pyspark_jars
+from topicast.tests.installing import installed, ivy
 
 PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q")
 SERVER: Final = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
@@ -31,33 +31,21 @@ DEPENDENCY: Final = '<dependency org="{}" name="{}" rev="{}" conf="default->defa
 
 def main(folder: Path) -> None:
     """Install into ``folder``; leave nothing behind when that fails."""
-    half = folder.with_name(f"{folder.name}.half")
-    shutil.rmtree(half, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run((*PIP, "--target", half / "python", *SERVER), check=True)
     wanted = [("org.apache.hadoop", "hadoop-aws", hadoop())]
     wanted += [("software.amazon.awssdk", part, SDK) for part in PARTS]
-    module = half / "ivy.xml"
-    module.write_text(
-        MODULE.format(dependencies="\n    ".join(DEPENDENCY.format(*one) for one in wanted))
-    )
-    subprocess.run(_ivy(half, module), check=True, stdout=subprocess.DEVNULL)
-    shutil.rmtree(half / "ivy")
-    half.rename(folder)
+    dependencies = "\n    ".join(DEPENDENCY.format(*one) for one in wanted)
+    with installed(folder) as half:
+        subprocess.run((*PIP, "--target", half / "python", *SERVER), check=True)
+        module = half / "ivy.xml"
+        module.write_text(MODULE.format(dependencies=dependencies))
+        subprocess.run(ivy(half, "-ivy", str(module)), check=True, stdout=subprocess.DEVNULL)
+        shutil.rmtree(half / "ivy")
 
 
 def hadoop() -> str:
     """Return the version of Hadoop among PySpark's jars."""
     (jar,) = pyspark_jars().glob("hadoop-client-api-*.jar")
     return jar.stem.rpartition("-")[2]
-
-
-def _ivy(folder: Path, module: Path) -> list[str]:
-    """Return the command that fetches the jars of ``module``, with PySpark's own Ivy."""
-    (ivy,) = pyspark_jars().glob("ivy-*.jar")
-    command = [str(find_java().executable), "-jar", str(ivy), "-cache", str(folder / "ivy")]
-    command += ["-ivy", str(module), "-types", "jar", "bundle", "-confs", "default"]
-    return [*command, "-retrieve", str(folder / "jars" / "[artifact]-[revision].[ext]")]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pytest
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import steady_port
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, applications
 from topicast.tests.waiting import until
 
@@ -108,22 +108,19 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
     jars = sorted((INSTALLED / "jars").glob("*.jar"))
     own = [str(jar) for jar in jars if not jar.name.startswith(("netty-", "slf4j-"))]
     settings = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
-    daemons = None
+    conf = {**settings, "spark.jars": ",".join(own)}
     try:
         until(store.is_up, timeout_s=60, what="the S3 server")
-        with EmbeddedMetastore(
-            tmp_path / "hive", durable=False, jars=jars, settings=store.settings()
-        ) as hive:
-            daemons = Daemons(tmp_path, hive.uri)
-            daemons.start("statestored")
-            daemons.start("catalogd")
-            conf = {**settings, "spark.jars": ",".join(own)}
-            with applications(tmp_path, hive.uri, one=conf) as started:
-                started["one"].do(PRELUDE.format(address=daemons.hub_address))
-                yield Lake(started["one"], store, daemons)
+        with (
+            EmbeddedMetastore(
+                tmp_path / "hive", durable=False, jars=jars, settings=store.settings()
+            ) as hive,
+            both_daemons(tmp_path, hive.uri) as daemons,
+            applications(tmp_path, hive.uri, one=conf) as started,
+        ):
+            started["one"].do(PRELUDE.format(address=daemons.hub_address))
+            yield Lake(started["one"], store, daemons)
     finally:
-        if daemons is not None:
-            daemons.close()
         server.kill()
         server.wait()
 

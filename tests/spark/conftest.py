@@ -7,7 +7,7 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.cli.processes import command
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import BY_BUILDER, BY_SITE, Application, applications
 
 
@@ -24,17 +24,14 @@ class Drivers:
 def drivers(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
     """Start them once: a JVM takes seconds."""
     folder = tmp_path_factory.mktemp("drivers")
-    daemons = Daemons(folder, hive.uri)
     writer = {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        with applications(folder, hive.uri, writer=writer, reader={}) as both:
-            for one in both.values():
-                one.do("from topicast.subscriber.spark import attach")
-            yield Drivers(both["writer"], both["reader"], daemons)
-    finally:
-        daemons.close()
+    with (
+        both_daemons(folder, hive.uri) as daemons,
+        applications(folder, hive.uri, writer=writer, reader={}) as both,
+    ):
+        for one in both.values():
+            one.do("from topicast.subscriber.spark import attach")
+        yield Drivers(both["writer"], both["reader"], daemons)
 
 
 @pytest.fixture(scope="session")

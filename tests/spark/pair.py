@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application
-from topicast.tests.waiting import until
+from topicast.tests.waiting import until_equal
 
 WAIT_S: Final = 60
 DAYS: Final = "USING parquet PARTITIONED BY (ds)"
@@ -43,18 +43,14 @@ class Pair:
         return self.reader.read(**{t: f"spark.sql('SELECT * FROM {db}.{t}')" for t in tables})
 
     def sees(self, db: str, wanted: dict[str, Any]) -> None:
-        """Wait until the reader reads what it should; its first answer is usually right."""
+        """Wait until the reader reads what it should."""
         found: dict[str, Any] = {}
 
-        def is_right() -> bool:
+        def read() -> dict[str, Any]:
             found.update(self.read(db, [one for one in wanted if found.get(one) != wanted[one]]))
-            return found == wanted
+            return found
 
-        try:
-            until(is_right, timeout_s=WAIT_S)
-        except AssertionError:
-            assert found == wanted
-            raise
+        until_equal(read, wanted, timeout_s=WAIT_S)
 
     def is_settled(self, db: str, wanted: dict[str, Any]) -> None:
         """Let the reader hold relations of tables that have just been made.

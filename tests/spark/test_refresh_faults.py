@@ -10,7 +10,7 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
@@ -53,10 +53,7 @@ def scene(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("faults")
-    daemons = Daemons(folder, hive.uri, module="topicast.tests.integration.hasty")
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
+    with both_daemons(folder, hive.uri, module="topicast.tests.integration.hasty") as daemons:
         scene = Scene(drivers.writer, drivers.reader, daemons, (more["writer"], more["reader"]))
         scene.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
         for one in (drivers.writer, drivers.reader, *more.values()):
@@ -66,8 +63,6 @@ def scene(
         yield scene
         for one in (drivers.writer, drivers.reader):
             one.do("handle.detach()")
-    finally:
-        daemons.close()
 
 
 def test_driver_reports_whatever_names_its_metastore(scene: Scene) -> None:

@@ -20,7 +20,7 @@ from topicast.subscriber.datasource.planning import Work, planning
 from topicast.subscriber.datasource.reading import Reader
 from topicast.subscriber.datasource.renewal import application_of
 from topicast.subscriber.datasource.views import VIEWS
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.keys import user_keys
 from topicast.tests.spark.applications import SPARK, Application, applications
 from topicast.tests.spark.standalone import Cluster, cluster, page
@@ -125,25 +125,22 @@ def running(*arguments: str) -> list[psutil.Process]:
 def stand(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder = tmp_path_factory.mktemp("standalone")
     (folder / "cluster").mkdir()
-    daemons = Daemons(folder, hive.uri)
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        with cluster(folder / "cluster") as found:
-            ui = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
-            with applications(folder, hive.uri, one={**found.settings(), **ui}) as started:
-                one = started["one"]
-                one.do(PRELUDE.format(address=daemons.hub_address))
-                one.sql(
-                    "CREATE DATABASE cluster_raw",
-                    "CREATE DATABASE cluster_lake",
-                    "CREATE TABLE cluster_raw.events (id INT, city STRING, ds STRING) USING csv "
-                    "PARTITIONED BY (ds)",
-                    "INSERT INTO cluster_raw.events VALUES (1, 'a', '1'), (2, 'b', '2')",
-                )
-                yield Stand(found, daemons, one)
-    finally:
-        daemons.close()
+    ui = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+    with (
+        both_daemons(folder, hive.uri) as daemons,
+        cluster(folder / "cluster") as found,
+        applications(folder, hive.uri, one={**found.settings(), **ui}) as started,
+    ):
+        one = started["one"]
+        one.do(PRELUDE.format(address=daemons.hub_address))
+        one.sql(
+            "CREATE DATABASE cluster_raw",
+            "CREATE DATABASE cluster_lake",
+            "CREATE TABLE cluster_raw.events (id INT, city STRING, ds STRING) USING csv "
+            "PARTITIONED BY (ds)",
+            "INSERT INTO cluster_raw.events VALUES (1, 'a', '1'), (2, 'b', '2')",
+        )
+        yield Stand(found, daemons, one)
 
 
 def test_source_and_pipelines_give_on_executors_what_they_give_here(

@@ -6,13 +6,14 @@ Run: python tests/upgrade/install.py, as ``make compat-upgrade`` does; what is t
 git and a clone with the commit in its history; leaves nothing behind when it fails.
 """
 
-import shutil
 import subprocess
 import sys
 import tarfile
 from io import BytesIO
 from pathlib import Path
 from typing import Final
+
+from topicast.tests.installing import installed
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 BASE: Final = "aaaf80b3ed8c0236534371eb60206f03f5b4788a"
@@ -44,11 +45,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    half = FOLDER.with_name(f"{FOLDER.name}.half")
-    shutil.rmtree(half, ignore_errors=True)
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as tree:
+    with installed(FOLDER) as half, tarfile.open(fileobj=BytesIO(done.stdout)) as tree:
         tree.extractall(half / "topicast", filter="data")
-    half.rename(FOLDER)
     return 0
 
 

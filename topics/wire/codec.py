@@ -6,10 +6,20 @@ nothing that nests, so no frame can cost more memory than it is long). Everythin
 annotation of a field says how it is written, and checked when it is read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import accumulate, islice, pairwise
 from struct import Struct, error
-from typing import Annotated, Any, Final, NamedTuple, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from zlib import crc32
 
 import msgpack
@@ -68,6 +78,8 @@ from .messages import (
     Key,
     Message,
 )
+
+T = TypeVar("T")
 
 TEXT_MAX: Final = 4096
 LIST_MAX: Final = 65_536  # an Inspected of every subscriber, a Pull that names what it holds
@@ -205,6 +217,17 @@ def row_bytes(entry: Entry) -> int:
     """Return the bytes that ``entry`` takes in a body."""
     value = entry.value
     return _ROW.size + len(entry.key) + (len(value) if value is not None else 0)
+
+
+def fitting(some: Iterable[T], size_of: Callable[[T], int], *, bytes_max: int) -> list[T]:
+    """Return the first of ``some``, as many as take ``bytes_max`` together; one if there is any."""
+    found: list[T] = []
+    for one in some:
+        bytes_max -= size_of(one)
+        if found and bytes_max < 0:
+            break
+        found.append(one)
+    return found
 
 
 def is_large(entry: Entry) -> bool:

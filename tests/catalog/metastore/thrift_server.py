@@ -3,7 +3,6 @@
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -67,12 +66,7 @@ class ThriftServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for connection in self._open:

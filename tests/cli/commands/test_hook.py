@@ -1,7 +1,5 @@
 """``topicast hook``: drivers of a Python are attached by a variable; Spark is a few lines here."""
 
-import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -12,6 +10,7 @@ from click.testing import CliRunner
 from topicast.cli.commands import hook
 from topicast.subscriber.spark.driver import launch
 from topicast.tests.cli.homes import ROOT, Home
+from topicast.tests.cli.processes import topicast
 from topicast.tests.subscriber.spark.driver.test_launch import APPLICATION
 from topicast.topics.errors import TopicastError, UsageError
 
@@ -137,14 +136,7 @@ def test_topicast_in_an_archive_is_refused_with_a_remedy(tmp_path: Path) -> None
         for folder in ("", "cli", "topics", "subscriber", "catalog"):
             for path in sorted((ROOT / folder).glob("**/*.py" if folder else "*.py")):
                 zipped.write(path, Path("topicast") / path.relative_to(ROOT))
-    done = subprocess.run(
-        [sys.executable, "-m", "topicast.cli.main", "hook", "install"],
-        env={**os.environ, "PYTHONPATH": str(archive)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = topicast("hook", "install", PYTHONPATH=str(archive))
     assert done.returncode == 2, done.stderr
     assert "is run from an archive" in done.stderr
     assert "pip" in done.stderr

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from topicast.cli.commands.run import run as run_command
-from topicast.tests.cli.processes import command
+from topicast.tests.cli.processes import command, completed, topicast
 from topicast.tests.waiting import until
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command("main", "run", *words), capture_output=True, text=True, timeout=60, check=False
-    )
+    return topicast("run", *words)
 
 
 def test_output_and_exit_code_are_the_commands_own() -> None:
@@ -102,14 +100,8 @@ def test_without_our_libraries_the_application_is_run_as_it_is(
     words: tuple[str, ...], code: int, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "topicast").symlink_to(Path(__file__).parents[3])
-    done = subprocess.run(
-        [sys.executable, "-S", "-m", "topicast.cli.start", *words],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    start = [sys.executable, "-S", "-m", "topicast.cli.start", *words]
+    done = completed(start, PYTHONPATH=str(tmp_path))
     assert done.returncode == code
     assert said in done.stderr
     assert "No module named" in done.stderr

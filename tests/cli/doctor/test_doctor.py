@@ -26,7 +26,7 @@ from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.homes import ROOT, Home
-from topicast.tests.cli.processes import command, statestored, topicast
+from topicast.tests.cli.processes import command, completed, statestored, topicast
 from topicast.tests.hive.releases import RealMetastore, real_metastore
 from topicast.tests.keys import user_keys
 from topicast.tests.spark.applications import quick_environment
@@ -88,28 +88,14 @@ def report(done: "subprocess.CompletedProcess[str]") -> Report:
 
 
 def doctor(*words: object, **environment: str) -> Report:
-    done = subprocess.run(
-        command("main", "doctor", "--output=json", *words),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=END_S_MAX,
-        env={**os.environ, **environment},
-    )
-    return report(done)
+    words = ("doctor", "--output=json", *words)
+    return report(completed(command("main", *words), timeout_s=END_S_MAX, **environment))
 
 
 def doctor_after(code: str, *words: str) -> Report:
     """Return what a doctor says in a Python that runs ``code`` first."""
     words = ("doctor", "--output=json", *words)
-    done = subprocess.run(
-        [sys.executable, "-c", code + MAIN, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=END_S_MAX,
-    )
-    return report(done)
+    return report(completed([sys.executable, "-c", code + MAIN, *words], timeout_s=END_S_MAX))
 
 
 def catalogd(*flags: object) -> Report:

@@ -12,11 +12,12 @@ from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel, Command
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.topics.following import delta
 from topicast.topics.errors import NoSuchObject, NotReady, NotVisible, SourceError, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
-from topicast.topics.topic import FULL, STUB, VALUE, accounted_bytes, table_topic
+from topicast.topics.topic import STUB, VALUE, accounted_bytes, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     Announce,
@@ -265,18 +266,8 @@ def test_delta_for_another_policy_is_a_gap() -> None:
     topic = table_topic("shop", "orders", shopping.num_topics)
     epoch, version = followed[topic].reached
     start = shopping.messages(Heartbeat, sender="hub-0")[-1].start
-    cut = Delta(
-        topic=topic,
-        level=FULL,
-        epoch=epoch,
-        start=start,
-        from_version=version,
-        to_version=version + 1,
-        floor=0,
-        sent_us=0,
-        source=0,
-        entries=(),
-    )
+    sent = delta(version, version + 1, topic=topic, epoch=epoch, entries=())
+    cut = replace(sent, start=start)
     shopping.reader.handle(shell.Received(Channel.DATA, cut, 1 + WELCOMED_AS))
     assert followed[topic].reached == (epoch, version)
     shopping.reader.handle(shell.Received(Channel.DATA, cut, WELCOMED_AS))

@@ -12,6 +12,7 @@ from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
+from topicast.tests.topics.following import delta
 from topicast.topics import bulk
 from topicast.topics.follower import Follower
 from topicast.topics.topic import FULL, NAMESPACE
@@ -248,20 +249,8 @@ def test_answer_to_an_earlier_comparison_is_ignored() -> None:
 
 def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None:
     replica = TopicReplica(Follower(0, FULL, epoch=10, version=5))
-    gap = Delta(
-        topic=0,
-        level=FULL,
-        epoch=10,
-        start=1,
-        from_version=6,
-        to_version=7,
-        floor=0,
-        sent_us=0,
-        source=0,
-        entries=(),
-    )
-    for delta in (gap, replace(gap, epoch=11, from_version=7, to_version=8)):
-        replica.current.handle(delta, now=0.0)
+    for missed in (delta(6, 7, topic=0, epoch=10), delta(7, 8, topic=0, epoch=11)):
+        replica.current.handle(missed, now=0.0)
     assert (replica.newest_version(10), replica.newest_version(11)) == (7, 8)
 
 

@@ -9,6 +9,7 @@ from topicast.subscriber.replication.replicas import TopicReplica
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
+from topicast.tests.topics.following import delta
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
@@ -137,27 +138,15 @@ def test_delta_that_just_follows_at_minimal_is_applied_the_short_way_and_no_othe
     follower = Follower(0, MINIMAL, epoch=10, version=5)
     follower.state = LIVE
     replica = TopicReplica(follower)
-    delta = Delta(
-        topic=0,
-        level=MINIMAL,
-        epoch=10,
-        start=1,
-        from_version=5,
-        to_version=6,
-        floor=0,
-        sent_us=0,
-        source=0,
-        stubbed=True,
-        entries=(),
-    )
-    assert not replica.step(replace(delta, level=FULL)), "it is of another level"
-    assert not replica.step(replace(delta, from_version=6)), "one is missing"
+    sent = delta(5, 6, topic=0, level=MINIMAL, epoch=10, stubbed=True, entries=())
+    assert not replica.step(replace(sent, level=FULL)), "it is of another level"
+    assert not replica.step(replace(sent, from_version=6)), "one is missing"
     replica.coming = Follower(0, FULL)
-    assert not replica.step(delta), "its level changes"
+    assert not replica.step(sent), "its level changes"
     replica.coming = None
-    assert replica.step(delta)
+    assert replica.step(sent)
     assert replica.position == (10, 6)
-    assert not replica.step(delta), "it was applied"
+    assert not replica.step(sent), "it was applied"
 
 
 # At full, where content is withheld

@@ -15,9 +15,10 @@ from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
+from topicast.tests.topics.following import delta
 from topicast.topics.objects.names import database_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.topic import FULL, NAMESPACE, STUB, Entry, stub, tombstone
+from topicast.topics.topic import NAMESPACE, STUB, Entry, stub, tombstone
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
@@ -223,19 +224,11 @@ class Fed:
 
     def apply(self, entry: Entry, source: int) -> list[tuple[str, str]]:
         """Apply an entry that came from ``source``; return (kind, origin) of what it changed."""
-        delta = Delta(
-            topic=self.topic,
-            level=FULL,
-            epoch=1,
-            start=1,
-            from_version=entry.version - 1,
-            to_version=entry.version,
-            floor=0,
-            sent_us=0,
-            source=source,
-            entries=(entry,),
+        before = entry.version - 1
+        sent = delta(
+            before, entry.version, topic=self.topic, epoch=1, source=source, entries=(entry,)
         )
-        found = self.feed.applied(delta, self.put(self.topic, [entry]))
+        found = self.feed.applied(sent, self.put(self.topic, [entry]))
         return [(change.kind, change.origin) for change in found]
 
     def gap(self) -> list[str]:

@@ -5,15 +5,12 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from topicast.topics.errors import ConfigError
 from topicast.topics.keys.clients import CLIENTS_MAX, NAME_MAX, ClientRole, clients_text
-from topicast.topics.keys.credential import KeyPair
 from topicast.topics.keys.files import secret_fault
 from topicast.topics.keys.folder import (
     DaemonKeys,
@@ -22,21 +19,8 @@ from topicast.topics.keys.folder import (
     default_folder,
     find_credential,
 )
+from topicast.topics.link import new_pair
 from topicast.topics.settings import parse_addresses
-
-NUMBERS: Iterator[int] = count(1)
-
-
-def new_pair() -> KeyPair:
-    number = next(NUMBERS)
-    return KeyPair(public=f"p{number:039}", secret=f"s{number:039}")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> KeysFolder:
-    made = KeysFolder(tmp_path / "keys")
-    made.make(new_pair)
-    return made
 
 
 def test_first_start_makes_keys_that_only_the_user_can_read(folder: KeysFolder) -> None:

@@ -26,13 +26,6 @@ STEPS_MAX = 60  # of a rotation: before and behind each rename, of which it has 
 HUB = "tcp://h:1"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> KeysFolder:
-    made = KeysFolder(tmp_path / "keys")
-    made.make(new_pair)
-    return made
-
-
 def let_time_pass(folder: KeysFolder) -> None:
     """Let the last rotation be long ago."""
     for name in DAEMONS:

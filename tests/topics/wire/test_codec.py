@@ -22,6 +22,7 @@ from topicast.topics.wire.codec import (
     decode,
     delta_of,
     encode,
+    fitting,
     pack,
     read_entries,
     read_header,
@@ -207,6 +208,22 @@ def test_map_or_extension_is_refused_before_it_is_built(part: bytes, limit: str)
     """P-BAD-2."""
     with pytest.raises(WireError, match=limit):
         decode(h.CONTROL_PREFIX + b"\x92\x14" + part)
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ([], []),
+        (["too long", "a", "b"], ["too long"]),
+        (["abc", "de"], ["abc", "de"]),
+        (["abc", "def", "g"], ["abc"]),
+    ],
+)
+def test_first_that_fit_are_taken_one_at_least(words: list[str], first: list[str]) -> None:
+    """P-SCAN-3: nothing behind the first that does not fit is looked at."""
+    some = iter(words)
+    assert fitting(some, len, bytes_max=5) == first
+    assert list(some) == words[len(first) + 1 :]
 
 
 def test_frame_over_the_limit_is_refused_unread() -> None:
