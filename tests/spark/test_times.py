@@ -96,7 +96,9 @@ def p99(delays: list[float]) -> float:
     "rounds",
     [
         pytest.param(1, id="slowest of 30"),
-        pytest.param(ROUNDS, id="p99 of 300", marks=pytest.mark.nightly),
+        pytest.param(
+            ROUNDS, id="p99 of 300", marks=(pytest.mark.nightly, pytest.mark.timeout(600))
+        ),
     ],
 )
 def test_what_spark_sql_changes_is_seen_by_a_watch_within_half_a_second(
