@@ -37,7 +37,7 @@ INSIDE: Final = """
 mount --make-rprivate /
 mount -t proc proc {root}/proc
 mount --rbind /dev {root}/dev
-exec chroot --userspec={user} {root} /usr/bin/env -i {environment} sh -c {command}
+exec chroot --userspec={user} {root} /usr/bin/env -i {environment} sh -euc {command}
 """
 
 
@@ -84,7 +84,7 @@ def try_release(release: str, wanted: Collection[str]) -> None:
     prepare(root)
     for title, command in COMMANDS.items():
         if title in wanted:
-            run(release, title, entering(root, f"cd {CLONE} && {command}"))
+            run(release, title, entering(root, within(CLONE, command)))
     shutil.rmtree(root)
 
 
@@ -97,6 +97,11 @@ def prepare(root: Path) -> None:
     clone = root / CLONE.removeprefix("/")
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
     subprocess.run(["chroot", root, "chown", "-R", f"{USER}:{USER}", CLONE], check=True)
+
+
+def within(clone: str, command: str) -> str:
+    """Return how a shell runs ``command`` in ``clone``, all of it, though a part is behind a &."""
+    return f"cd {shlex.quote(clone)}\n{command}"
 
 
 def entering(root: Path, command: str) -> list[str]:

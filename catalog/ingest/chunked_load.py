@@ -86,6 +86,7 @@ class ChunkedLoad:
     slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
     chunks: deque[Chunk] = field(default_factory=deque)  # read, the oldest first
     taken: dict[str, int] = field(default_factory=dict)  # of the chunk being read: were dirty
+    new: int = 0  # partitions of the chunk being read that were never read; 0: none is being read
     issued: int = 0  # the number of the newest chunk
     polled: int = 0  # the newest poll that has ended
     rounds: int = 0  # reads of all that was dirty, with nothing else left
@@ -115,7 +116,7 @@ class ChunkedLoad:
     @property
     def read(self) -> int:
         """How many of the partitions that were listed have been read."""
-        return len(self.names) - len(self.rest or ())
+        return len(self.names) - len(self.rest or ()) - self.new
 
     @property
     def text(self) -> str:
@@ -205,16 +206,18 @@ class ChunkedLoad:
             for name in names if awaited.unread else ():
                 awaited.unread.pop(name, None)
         self.taken = {name: self.dirty.pop(name) for name in names if name in self.dirty}
+        left = len(self.rest or ())
         for name in names:
             self.unsettled[name] = self.issued
             if self.rest:
                 self.rest.pop(name, None)
+        self.new = left - len(self.rest or ())
         db, name = table
         return TableRequest(db=db, table=name, obj=False, whole=self.rest is None, names=names)
 
     def give_back(self, names: tuple[str, ...]) -> None:
         """Read the chunk of ``names`` once more: the metastore has not answered."""
-        self.reading = False
+        self.reading, self.new = False, 0
         if self.closing:  # this round was none: what it took is as unread as before
             self.closing = {name: None for name in self.closing if name not in self.taken}
             self.rounds -= 1
@@ -229,7 +232,7 @@ class ChunkedLoad:
 
     def accept(self, request: TableRequest, read: TableRead, *, confirmed_by: int) -> None:
         """Split the answer to ``request`` into slices, which poll ``confirmed_by`` confirms."""
-        self.reading = False
+        self.reading, self.new = False, 0
         if self.rest is None:
             self.names = sorted(read.names or ())
             self.rest = {} if read.whole else dict.fromkeys(read.names or ())
@@ -263,6 +266,7 @@ class ChunkedLoad:
         """Assert every invariant."""
         assert sum(chunk.slices for chunk in self.chunks) == len(self.slices)
         assert self.dirty.keys() <= self.unsettled.keys()
+        assert self.reading or not self.new
         assert list(self.dirty.values()) == sorted(self.dirty.values())
         for chunk in self.chunks:
             assert all(self.unsettled.get(name, 0) >= chunk.number for name in chunk.names)

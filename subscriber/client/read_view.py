@@ -99,21 +99,23 @@ def names_of(names: Iterable[str]) -> tuple[Name, ...]:
 
 def open_read_view(
     names: tuple[Name, ...],
-    read: Callable[[Name], VersionedTable],
+    read: Callable[[Name, float], VersionedTable],
     *,
     validate: Validate,
     give_up_at: float,
 ) -> ReadView:
     """Read all, look whether they were current at one moment, and read again what was not.
 
+    ``read`` is given the seconds that it may take.
+
     Raises:
-        NotReady: they changed faster than they could be read.
+        NotReady: they could not be read until ``give_up_at``, or changed faster.
     """
     tables: dict[Name, VersionedTable] = {}
     missing = names
     while True:
         for name in missing:
-            tables[name] = read(name)
+            tables[name] = read(name, max(give_up_at - time.monotonic(), 0.0))
         missing = stale_of(tables, validate)
         if not missing:
             return ReadView(tables, validate)

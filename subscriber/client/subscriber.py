@@ -157,13 +157,13 @@ class Reader:
         held = self.view().partitions(request.db, request.table, request.selector)
         return held if held is not None else self.call(partial(self.core.read, request))
 
-    def versioned(self, name: tuple[str, str]) -> VersionedTable:
+    def versioned(self, name: tuple[str, str], timeout_s: float) -> VersionedTable:
         """Get a table whole, and the version up to which that is known to be current."""
         view = self.view()
         epoch, reached = view.reached(*name)
         snapshot = view.partitions(*name)
         if snapshot is None:
-            snapshot = self._pull(*name, ALL)
+            snapshot = self._pull(*name, ALL, timeout_s=timeout_s)
         number = max(snapshot.as_of, snapshot.version, reached if epoch == snapshot.epoch else 0)
         return VersionedTable(snapshot, Version(number, snapshot.epoch))
 
@@ -220,8 +220,11 @@ class Reader:
         left_s = max(give_up_at - time.monotonic(), 0.0)
         return self.running().call(operation, timeout_s=left_s)
 
-    def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
-        snapshot = self.call(partial(self.core.read, TableRequest(db, table, selector)))
+    def _pull(
+        self, db: str, table: str, selector: Selector, *, timeout_s: float | None = None
+    ) -> TableSnapshot:
+        request = TableRequest(db, table, selector)
+        snapshot = self.call(partial(self.core.read, request), timeout_s=timeout_s)
         assert isinstance(snapshot, TableSnapshot)
         return snapshot
 

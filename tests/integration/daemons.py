@@ -28,8 +28,8 @@ class Daemons:
         """Every hub, separated by commas."""
         return ",".join(self._hubs.values())
 
-    def start(self, name: str) -> None:
-        """Start ``name``, at the port that it had before."""
+    def start(self, name: str, *options: str) -> None:
+        """Start ``name``, at the port that it had before, with more ``options``."""
         stack = self._stacks[name] = ExitStack()
         command = "catalogd" if name == "catalogd" else "statestored"
         if command == "statestored":
@@ -44,7 +44,7 @@ class Daemons:
                 f"--state_dir={self._folder / 'state'}",
             ]
         log = self._folder / f"{name}.log"
-        daemon = running(log, self._module, command, "--webserver_port=0", *flags)
+        daemon = running(log, self._module, command, "--webserver_port=0", *flags, *options)
         self._running[name] = stack.enter_context(daemon)
         address = self._running[name].ready["address"]
         if command == "statestored":

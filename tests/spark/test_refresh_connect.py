@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from topicast.cli.operator import Operator
 from topicast.tests.spark import applications
 from topicast.tests.spark.applications import SPARK, Application
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
 
 if SPARK < (4, 0):
     pytest.skip(
@@ -275,3 +277,20 @@ def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Pl
             what=write,
         )
     place.writer.do("handle.detach()")
+
+
+def test_what_a_client_begins_to_write_is_known_until_it_ends(attached: Place) -> None:
+    """So a server that is killed midway leaves a write that counts as a change."""
+    place = attached
+    place.writer.sql("CREATE DATABASE begun", "CREATE TABLE begun.t (id INT) USING parquet")
+    forever = "INSERT INTO begun.t SELECT id % 9 FROM range(1000000000000)"
+    with Operator(parse_addresses(place.hub), timeout_s=WAIT_S) as visit:
+
+        def intents() -> object:
+            return dict(visit.catalog("status").rows)["intents"]
+
+        place.client.do(f"writing = threads.submit(lambda: spark.sql({forever!r}).collect())")
+        until(lambda: intents() == 1, timeout_s=WAIT_S, what="its intent")
+        place.client.do("_ = spark.interruptAll()")
+        until(lambda: intents() == 0, timeout_s=WAIT_S, what="its end")
+    assert place.client.do("writing.exception() is not None")

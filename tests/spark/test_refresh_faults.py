@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,8 +10,8 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
-from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.spark.applications import Application
+from topicast.tests.integration.daemons import Daemons, both_daemons
+from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
@@ -183,6 +183,14 @@ def test_hub_that_is_silent_leaves_plain_spark_and_is_caught_up_with(scene: Scen
     assert scene.reader.do("handle.status().errors") == errors
 
 
+LOGGED: Final = """
+import logging
+logged, handler = [], logging.Handler()
+handler.emit = lambda record: logged.append(record.getMessage())
+logging.getLogger("topicast").addHandler(handler)
+"""
+
+
 def test_path_that_is_no_table_yet_and_another_metastore_are_told_in_vain(scene: Scene) -> None:
     scene.settled("vain", "t")
     where, writer = scene.location("vain"), scene.writer
@@ -190,23 +198,56 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_told_in_vain(scene:
     writer.sql(f"CREATE TABLE vain.later USING parquet LOCATION 'file:{where}/later'")
     scene.sees("vain", {"later": OVERWRITTEN})
     writer.do("handle.detach()")
+    writer.do(LOGGED)
     try:
         elsewhere = "metastore='thrift://elsewhere:9083'"
         writer.do(f"handle = attach(spark, {scene.daemons.hub_address!r}, {elsewhere})")
         writer.do(f"handle.sync({WAIT_S})")
         until(lambda: "elsewhere" in scene.status("writes"), timeout_s=WAIT_S, what="why not")
         assert scene.status("writes_reported") == 0, "it is known before a write"
+        said = f"writes: {scene.status('writes')}"
+        until(lambda: said in writer.do("logged"), timeout_s=WAIT_S, what="the line of log")
         scene.insert("vain.t")
         assert scene.writer.rows("SELECT * FROM vain.t") == INSERTED
         assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was notified"
         before = scene.status("refreshes")
         scene.reader.sql("INSERT INTO vain.t VALUES (3, 'a')")
         until(lambda: scene.status("refreshes") > before, timeout_s=WAIT_S, what="it is fresh")
+        assert writer.do("sum(one.startswith('writes: ') for one in logged)") == 1
     finally:
-        writer.do("handle.detach()")
+        writer.do("handle.detach(); logging.getLogger('topicast').removeHandler(handler)")
         scene.attach(writer)
     scene.insert("vain.t")
     scene.sees("vain", {"t": [*INSERTED, [2, "a"], [3, "a"]]})
+
+
+@pytest.mark.nightly  # test_worker has a driver without events, integration a metastore without
+def test_driver_says_that_no_change_of_the_metastore_reaches_it(
+    scene: Scene, hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Given a catalogd that polls no events, a sync fails at once, and reports arrive."""
+    scene.settled("blind", "t")
+    daemons = Daemons(tmp_path, hive.uri)
+    blind = replace(scene, daemons=daemons)
+    off = "events are off (--hms_event_polling_interval_s=0)"
+    live = "handle.status().state, handle.status().writes"
+    try:
+        daemons.start("statestored")
+        daemons.start("catalogd", "--hms_event_polling_interval_s=0")
+        for one in (scene.reader, scene.writer):
+            one.do(f"handle.detach(); handle = attach(spark, {daemons.hub_address!r})")
+            until(lambda of=one: of.do(live) == ["live", "reported"], timeout_s=WAIT_S, what="it")  # type: ignore[misc]  # of this turn
+            assert one.do("handle.status().metastore_problem").startswith(off)
+            with pytest.raises(Failed, match="SourceError"):
+                one.do(f"handle.sync({WAIT_S})")
+        assert blind.read("blind", ["t"]) == {"t": BEFORE}
+        blind.insert("blind.t")
+        blind.sees("blind", {"t": INSERTED})
+    finally:
+        for one in (scene.reader, scene.writer):
+            one.do("handle.detach()")
+            scene.attach(one)
+        daemons.close()
 
 
 def test_clocks_that_jump_decide_nothing(scene: Scene) -> None:

@@ -6,7 +6,7 @@ CELLS=all every way to write is tried, else one of each kind.
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -446,3 +446,48 @@ def test_what_an_application_wrote_that_never_stops_spark_is_told_at_its_end(
         last.do("from pyspark.sql import SparkSession; SparkSession.stop = lambda self: None")
     # At its end it is atexit that reports what the listener has just received
     pair.sees("unstopped", {"t": INSERTED})
+
+
+NAMED_LATER: Final = {  # how a later session of the process names the metastore
+    "beside": """
+SparkSession._instantiatedSession = None
+spark._jvm.SparkSession.clearDefaultSession()
+builder = SparkSession.builder.config("hive.metastore.uris", uris).enableHiveSupport()
+later = builder.getOrCreate()
+""",
+    "next": """
+spark.stop()
+builder = SparkSession.builder.config(map=unnamed)
+spark = later = builder.config("spark.hive.metastore.uris", uris).enableHiveSupport().getOrCreate()
+""",
+}
+
+
+@pytest.mark.parametrize("by", ["next", pytest.param("beside", marks=pytest.mark.nightly)])
+def test_metastore_that_only_a_later_session_names_is_reported(attached: Pair, by: str) -> None:
+    """Given an attached driver whose first session has a catalog in memory.
+
+    The later one is of the same context, by its builder, or of the next, by spark.hive.*.
+    """
+    pair, writer, db = attached, attached.writer, f"later_{by}"
+    pair.create(db, ("python", "java"))
+    pair.is_settled(db, dict.fromkeys(("python", "java"), BEFORE))
+    writer.do("from pyspark.sql import SparkSession")
+    writer.do("named = dict(spark.sparkContext.getConf().getAll())")
+    writer.do("uris = next(named[one] for one in named if one.endswith('hive.metastore.uris'))")
+    writer.do("unnamed = {one: named[one] for one in named if 'metastore' not in one}")
+    writer.do("unnamed['spark.sql.catalogImplementation'] = 'in-memory'")
+    writer.do("handle.detach(); spark.stop()")
+    try:
+        writer.do("spark = SparkSession.builder.config(map=unnamed).getOrCreate()")
+        pair.attach(writer)
+        writer.sql(f"CREATE TABLE own_{by} USING parquet AS SELECT 1 AS id")
+        assert pair.status("writes") == "not reported: its catalog is in-memory, not hive"
+        writer.do(NAMED_LATER[by])
+        writer.do(f"_ = later.sql(\"INSERT INTO {db}.python VALUES (2, 'a')\")")
+        writer.do(f"_ = later._jsparkSession.sql(\"INSERT INTO {db}.java VALUES (2, 'a')\")")
+        pair.sees(db, dict.fromkeys(("python", "java"), INSERTED))
+        assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
+    finally:
+        writer.do("spark.stop(); spark = SparkSession.builder.config(map=named).getOrCreate()")
+        writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count, product
+from math import ceil
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -19,10 +20,11 @@ from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import in_time, until
 from topicast.topics.settings import parse_addresses
 
-SEEN_S_MAX: Final = 0.5  # of all but the slowest two of a round; tests/bench measures p99
+SEEN_S_MAX: Final = 0.5  # p99
 SWITCHED_S_MAX: Final = 1.0
 TURNS: Final = 2  # off and on again
 SIDE_BY_SIDE: Final = 3  # databases of a round: 30 changes
+ROUNDS: Final = 10
 STATEMENTS: Final = (  # of database {db}, and what is to be seen of each
     ("CREATE DATABASE {db}", {("{db}", "created")}),
     (
@@ -85,31 +87,50 @@ def watching(hub: str, log: Path) -> Iterator[Watch]:
         process.stdout.close()
 
 
+def p99(delays: list[float]) -> float:
+    """Return the 99th percentile by nearest rank: of fewer than 100, the slowest."""
+    return sorted(delays)[ceil(len(delays) * 0.99) - 1]
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(1, id="slowest of 30"),
+        pytest.param(
+            ROUNDS, id="p99 of 300", marks=(pytest.mark.nightly, pytest.mark.timeout(600))
+        ),
+    ],
+)
 def test_what_spark_sql_changes_is_seen_by_a_watch_within_half_a_second(
-    drivers: Drivers, tmp_path: Path
+    drivers: Drivers, tmp_path: Path, rounds: int
 ) -> None:
     """Given a writer that is not attached: the metastore's events are all there is."""
-    writer, rounds = drivers.writer, count()
+    writer, numbers = drivers.writer, count()
     writer.do("attach(spark).detach()")
     writer.do(TIMED)
     with watching(drivers.daemons.hub_address, tmp_path / "watch.log") as watch:
 
-        def seconds_of_a_round() -> float:
-            """Return the delay of the third slowest change."""
-            number, delays = next(rounds), []
+        def seconds_of_a_round() -> list[float]:
+            """Return how long each change took to be seen."""
+            number, delays = next(numbers), []
             for statement, changes in STATEMENTS:
                 begin = len(watch.seen)
-                dbs = [f"watched_{number}_{side}" for side in range(SIDE_BY_SIDE)]
+                dbs = [f"watched_{rounds}_{number}_{side}" for side in range(SIDE_BY_SIDE)]
                 texts = [statement.format(db=db) for db in dbs]
                 ended = writer.do(f"list(threads.map(returned, {texts!r}))")
                 for (db, at), (name, kind) in product(zip(dbs, ended, strict=True), changes):
                     wanted = name.format(db=db), kind
                     until(lambda b=begin, w=wanted: w in watch.after(b), what=str(wanted))  # type: ignore[misc]  # of this turn
                     delays.append(max(watch.after(begin)[wanted] - at, 0.0))
-            print("seen within", *(f"{delay:.3f}" for delay in sorted(delays)), "s")
-            return sorted(delays)[-3]
+            return delays
 
-        in_time(seconds_of_a_round, limit_s=SEEN_S_MAX)
+        def seconds() -> float:
+            delays = [delay for _ in range(rounds) for delay in seconds_of_a_round()]
+            slowest = " ".join(f"{delay:.3f}" for delay in sorted(delays)[-10:])
+            print(f"{len(delays)} changes, p99 {p99(delays):.3f} s, the slowest {slowest} s")
+            return p99(delays)
+
+        in_time(seconds, limit_s=SEEN_S_MAX)
 
 
 def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: Drivers) -> None:

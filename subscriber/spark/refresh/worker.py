@@ -12,11 +12,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
-from ....topics.errors import NotReady, StaleMetadata, TopicastError
+from ....topics.errors import NotReady, SourceError, StaleMetadata, TopicastError
 from ....topics.objects.rules import ON
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
@@ -192,10 +193,14 @@ class Worker:
         self.state = DETACHED
 
     def _await_topics(self, subscriber: Subscriber) -> None:
-        """Wait until each topic is followed and current; a level may be denied meanwhile."""
+        """Wait until each topic is followed and current; a level may be denied meanwhile.
+
+        Where no change of the metastore arrives, what other drivers report still does.
+        """
         give_up_at = time.monotonic() + self._times.follow_s
         while True:
-            subscriber.sync(self._times.follow_s)
+            with suppress(SourceError):  # which ``metastore_problem`` of the status says
+                subscriber.sync(self._times.follow_s)
             left = sum(topic.level == LEVELS[NONE] for topic in subscriber.topics())
             if not left:
                 return

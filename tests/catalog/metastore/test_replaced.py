@@ -1,5 +1,6 @@
 """A real metastore that is restarted is known again; another one at its address is noticed."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -8,13 +9,17 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
+from topicast.catalog.core import Noted
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.hive.releases import home, real_metastore
+from topicast.tests.integration.tables import connect
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_table_value
+from topicast.topics.wire.messages import Sync, Synced
 
 OTHER = "another metastore: its event " if home() is None else "another metastore: its UUID is "
 
@@ -88,4 +93,81 @@ def test_second_address_with_another_metastore_is_noticed_and_so_is_the_way_back
         assert served() == (["both", "new", "t"], True, False)
         assert core.catalog.status().metastore_found.startswith(OTHER)
         assert epochs[0] < epochs[1] == epochs[2] < epochs[3]
+        core.metastore.close()
+
+
+@pytest.mark.nightly  # the first test has one with more events
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "with its store of before"])
+@pytest.mark.parametrize("which", ["as many events", "an older copy"])
+def test_metastore_that_has_no_more_events_is_noticed_too(
+    which: str, restarts: bool, tmp_path: Path
+) -> None:
+    """Given objects of the same names, those of the one that is there are served, and no others."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    with metastore(one, "t") as (uri, port):
+        pass
+    shutil.copytree(one, two)
+    with metastore(one, "u", port=port):
+        core = Alone(source=Hms(uri, timeout_s=30))
+        core.turn(20)
+        assert core.tables() == ["t", "u"]
+        epoch = core.catalog.position[0]
+    if restarts:
+        core.catalogd.crash()
+    else:
+        core.turn(5)
+    others = ["v"] if which == "as many events" else []
+    with metastore(two, *others, port=port):
+        if restarts:
+            core.catalogd.revive()
+        core.turn(100)
+        assert core.catalog.status().metastore_found.startswith("another metastore: its ")
+        assert core.tables() == ["t", *others]
+        assert core.catalog.position[0] > epoch
+    core.metastore.close()
+
+
+@pytest.mark.skipif(home() is not None, reason="the SQL is that of the embedded one")
+def test_events_that_were_cleaned_meanwhile_are_said_and_what_they_changed_is_reported(
+    tmp_path: Path,
+) -> None:
+    """Given a log of which nothing is left that was known, the tables tell that it is the same."""
+    with EmbeddedMetastore(tmp_path / "hive", durable=False) as hive, connect(hive.uri) as client:
+        client.create_database(Database("d", "", f"{hive.warehouse}/d", {}))
+
+        def create(name: str) -> None:
+            where = f"{hive.warehouse}/d/{name}"
+            client.create_table(make_table("d", name, location=where))
+
+        for name in ("kept", "gone"):
+            create(name)
+        view = make_table("d", "seen", location="")
+        view.sd.location = None
+        view.tableType, view.viewOriginalText, view.viewExpandedText = "VIRTUAL_VIEW", "q", "q"
+        client.create_table(view)
+        core = Alone(source=Hms(hive.uri, timeout_s=30))
+        core.turn(20)
+        epoch = core.catalog.position[0]
+        core.effects.clear()
+        core.catalogd.crash()
+        last = core.metastore.current_event_id()
+        client.drop_table("d", "gone", False)
+        create("new")
+        hive.sql(f"DELETE FROM NOTIFICATION_LOG WHERE EVENT_ID <= {last + 2}")
+        core.catalogd.revive()
+        core.turn(100)
+        found = core.catalog.status().metastore_found
+        assert found.startswith("the same metastore: no known event is left, and ")
+        assert (core.tables(), core.catalog.position[0]) == (["kept", "new", "seen"], epoch)
+        said = [one.text for one in core.effects if isinstance(one, Noted) and one.trouble]
+        missing = f"events {last + 1} to {last + 2} are missing"
+        assert said == [f"{missing}: 3 tables are read again, and what is new"]
+        changes = [change for one in core.committed for change in one.changes]
+        assert sorted((change.object, str(change.kind)) for change in changes) == [
+            ("d.gone", "dropped"),
+            ("d.kept", "data"),  # an INSERT may have been among them
+            ("d.new", "created"),
+            ("d.new", "loaded"),
+        ]
+        core.answer_to(Sync(request=9), Synced, turns=20)
         core.metastore.close()

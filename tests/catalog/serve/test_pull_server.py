@@ -306,7 +306,7 @@ def test_who_waits_long_hears_how_much_is_read(
     answer = refused(unread)
     assert answer.code == "LOADING"
     assert answer.retry_ms > 0
-    assert answer.message == "d.t is not loaded yet: 4 of 6 partitions read"
+    assert answer.message == "d.t is not loaded yet: 3 of 6 partitions read"
     unread.catalogd.resume()
     unread.turn(20)
     unread.replies()

@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.subscriber.client.subscriber import Values
+from topicast.catalog.ingest import chunked_load, read_threads
+from topicast.catalog.metastore.port import Read
+from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
+from topicast.subscriber.client.subscriber import Subscriber, Values
 from topicast.subscriber.store.view import NEAR_BLOCKS_MAX
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
@@ -267,6 +270,31 @@ def test_filter_is_that_of_spark_sql_at_any_level(
         assert tuple(one.name for one in view.partitions("shop.sales", text)) == names
     with pytest.raises(UsageError, match="at 3 'rlike' stands, not a comparison"):
         shopping.partitions("shop.sales", "ds rlike '0.*'")
+
+
+def test_caller_waits_for_a_load_as_long_as_it_allows_and_hears_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a load that takes many times as long as catalogd lets a pull wait."""
+    monkeypatch.setattr(read_threads, "WHOLE_PARTITIONS_MAX", 1)
+    monkeypatch.setattr(chunked_load, "PARTITIONS_PER_READ_MAX", 10)
+    shopping, found = Shopping(start=False), list[int]()
+    catalogd = shopping.cluster.catalogd
+    catalogd.hold(Read, where=lambda read: any("ds=099" in one.names for one in read.requests))
+    shopping.start()
+
+    def read(catalog: Subscriber, timeout_s: float) -> None:
+        with catalog.read_view("shop.sales", timeout_s=timeout_s) as view:
+            found.append(len(view.partitions("shop.sales")))
+
+    with pytest.raises(NotReady, match=r"shop.sales is not loaded yet: 90 of 100 partitions read"):
+        shopping.call(lambda catalog: read(catalog, 3.0))
+    patient = shopping.begin(lambda catalog: read(catalog, 60.0))
+    shopping.pass_time(12 * TABLE_WAIT_S_MAX)
+    assert patient.alive
+    catalogd.resume()
+    shopping.pass_time(3.0)
+    assert (patient.alive, found) == (False, [100])
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.waiting import until
+from topicast.topics.errors import SourceError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 ORDERS = "shop.orders"
@@ -356,6 +357,28 @@ def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why(
     assert "topics that are not followed: 1;" in found.guard.last_error
     assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
     found.worker.stop()
+
+
+class WithoutEvents(Subscriber):
+    """A subscriber of a catalogd that no change of the metastore reaches."""
+
+    def sync(self, timeout_s: float | None = None) -> None:
+        raise SourceError("no events")
+
+
+def test_where_the_metastore_reports_nothing_what_arrives_is_refreshed(running: Served) -> None:
+    session = Session("mine", ORDERS)
+    found = Attached(running.address, session, kind=WithoutEvents)
+    found.worker.start()
+    try:
+        assert found.worker.connected.wait(WAIT_S)
+        session.tables = {ORDERS}
+        found.spark.renewed.clear()
+        widen(running)
+        until(lambda: ("mine", ORDERS) in found.spark.renewed, timeout_s=WAIT_S)
+        assert (found.worker.state, found.guard.errors) == (LIVE, 0)
+    finally:
+        found.worker.stop()
 
 
 def test_change_of_what_is_cached_does_not_wait_with_the_others(running: Served) -> None:
