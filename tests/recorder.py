@@ -30,7 +30,10 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("topics", "statestore", "catalog", "subscriber")
-PYTHON_WAITS: Final = {("poll.py", "Poller.poll"), ("threading.py", "Condition.wait")}
+PYTHON_WAITS: Final = {  # unless their ``timeout`` is 0: that is a look, and no wait
+    ("selectors.py", "EpollSelector.select"),
+    ("threading.py", "Condition.wait"),
+}
 C_WAIT: Final = "SimpleQueue.get"
 WAIT: Final = "(wait)"
 OFTEN: Final = 5  # idle wake-ups; in one or two something came just after the wait had timed out
@@ -200,7 +203,8 @@ class _Track:
         if event in {"call", "return"}:
             file = recorder.file_of(frame)
             if file == WAIT:
-                self._waits(event == "return", answer=arg)
+                if frame.f_locals.get("timeout") not in (0, 0.0):
+                    self._waits(event == "return", answer=arg)
             elif file:
                 if event == "call":
                     self._here = self._here.call(id(frame.f_code), file)
