@@ -7,7 +7,7 @@ file loads on Python 3.6, so without names of ``typing`` and with quoted annotat
 import os
 import sys
 
-from .exit_codes import FAILED, NOT_FOUND
+from .exit_codes import FAILED, INTERRUPTED, NOT_FOUND
 
 OLDEST = (3, 10)  # as setup.cfg has it
 RUN = "run"
@@ -21,6 +21,8 @@ def main() -> None:
         from .main import main as with_libraries
     except ModuleNotFoundError as error:
         sys.exit(_without(f"{error}: pip install topicast", sys.argv[1:]))
+    except KeyboardInterrupt:  # the imports take a second, on a busy machine three
+        sys.exit(INTERRUPTED)
     with_libraries()
 
 

@@ -73,6 +73,8 @@ def database(value: object, argument: str) -> str:
     if not isinstance(value, str):
         raise _wrong(argument, value, "a database's name")
     name = text(value, argument).lower()
+    if not name:
+        raise _wrong(argument, name, "a database's name")
     database_key(name)
     return name
 

@@ -44,9 +44,7 @@ SUBMIT: Final = "spark-submit"
 _FLAGS: Final = frozenset({"--supervise", "--verbose", "-v"})  # its options without a value
 
 
-@click.command(
-    context_settings=settings(ignore_unknown_options=True, allow_interspersed_args=False)
-)
+@click.command(context_settings=settings(allow_interspersed_args=False))
 @option("statestores", default=None, metavar="ADDRESSES", help="Addresses of statestoreds.")
 @option("control", default=None, help="on; dry-run: only count; off: plain Spark.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)

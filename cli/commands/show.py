@@ -11,7 +11,7 @@ import click
 
 from ...subscriber import Subscriber
 from ...subscriber.datasource.scanning import sweeps
-from ...topics.errors import LinkError, NotReady
+from ...topics.errors import LinkError, NotReady, UsageError
 from ...topics.keys.folder import OPERATOR, find_credential
 from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column, Database, Table
@@ -21,8 +21,9 @@ from ...topics.wire.messages import Inspected
 from ..exit_codes import DONE
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
 from ..operator import Operator, at_each, facts_of, note_policy
-from ..output import Output, complain, exit_code
+from ..output import Output, complain, exit_code, note
 
+NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES_COLUMNS: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
 
 
@@ -87,6 +88,8 @@ def tables(pattern: str, output: str, *, files: bool, **where: Any) -> None:
     """
     wanted = table_pattern(pattern)
     with catalog_at(**where) as catalog:
+        if not NO_NAME.intersection(pattern):
+            catalog.database(pattern)  # there is one, else the command ends here
         names = [(db, name) for db in catalog.databases() for name in catalog.tables(db)]
     rows = [(db, name) for db, name in names if fnmatchcase(f"{db}.{name}", wanted)]
     note_policy("tables of other databases are left out")
@@ -156,6 +159,8 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
 
     PATTERN is a pattern of full names such as 'sales.*' (default: everything).
     """
+    if not pattern:
+        raise UsageError("'' is no pattern: write one such as sales.*, or leave it out for all")
     printed = Output(output)
     with catalog_at(**where) as catalog, suppress(KeyboardInterrupt):
         changes = catalog.watch(pattern)
@@ -189,7 +194,7 @@ def history(table: str, *, count: int | None, statestores: str, output: str) -> 
     with Operator(parse_addresses(statestores, setting="statestores")) as visit:
         found = visit.catalog(f"history@{table}" + (f":0:{count}" if count else ""))
     if not found.rows:
-        complain(f"nothing is known of {table}: no change since the history begins")
+        note(f"nothing is known of {table}: no change since the history begins")
     rows = [(_utc(int(at_us or 0)), *rest) for at_us, *rest in found.rows]
     Output(output).rows(("time", *found.columns[1:]), rows)
 

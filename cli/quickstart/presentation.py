@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ...topics.errors import TopicastError
+from ...topics.errors import ConfigError, TopicastError
 from .comparison import BEGINNING, ENDING, lines_of, verdict, wrapped
 from .console import summary, width
 from .demo import Demo
@@ -31,8 +31,17 @@ def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool])
 
 @contextmanager
 def _home(folder: Path | None) -> Iterator[Path]:
-    """Give a folder for all files; a temporary one is kept after an error, which names logs."""
+    """Give a folder for all files; a temporary one is kept after an error, which names logs.
+
+    Raises:
+        ConfigError: nothing can be written into ``folder``.
+    """
     if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as exc:
+            raise ConfigError("folder", str(folder), f"a writable folder ({exc})") from exc
         yield folder.absolute()
         return
     temporary = Path(tempfile.mkdtemp(prefix="topicast-"))

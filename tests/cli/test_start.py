@@ -70,6 +70,19 @@ def test_old_python_is_named_in_one_line(
     assert not any("Traceback" in one for one in more)
 
 
+def test_interrupt_while_libraries_are_imported_is_no_traceback(tree: Path) -> None:
+    (tree / "click.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run(
+        [sys.executable, "-c", "from topicast.cli.start import main; main()", "status"],
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_driver_of_an_old_python_is_plain_spark_and_the_reason_is_noted(tmp_path: Path) -> None:
     package = tmp_path / "pyspark" / "sql"
     package.mkdir(parents=True)

@@ -115,7 +115,7 @@ class Application:
         """Return the value of the statements that it was sent last."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, Path(self._log.name).read_text("utf-8")[-3000:]
+        assert line, self.log()[-3000:]
         answer = json.loads(line)
         if "error" in answer:
             print(answer["text"])  # pytest shows it where a test fails by it
@@ -141,6 +141,10 @@ class Application:
     def rows(self, query: str) -> Any:
         """Return the sorted rows of ``query``, or what the error says that it ends in."""
         return self.read(it=f"spark.sql({query!r})")["it"]
+
+    def log(self) -> str:
+        """Return what it and its JVM have written to standard error."""
+        return Path(self._log.name).read_text("utf-8")
 
     def kill(self) -> None:
         """Let it die on the spot, and its JVM."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from topicast.subscriber.spark.writes.listener import NAME
 from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import listeners
@@ -85,3 +86,15 @@ def test_python_that_does_not_return_holds_the_bus_up_for_nothing(driver: Applic
     until(lambda: len(driver.do("received")) == 5, timeout_s=20)
     assert driver.do("received").count("executed") == 4
     assert driver.do("received").count(2) == 1
+
+
+def test_a_query_that_spark_cannot_analyse_leaves_no_failure_of_ours_in_the_log(
+    driver: Application,
+) -> None:
+    """Given the events of it that Spark 4.3 posts: what a listener throws is logged, 70 lines."""
+    for query in ("SELECT * FROM nowhere", "INSERT INTO nowhere SELECT 1"):
+        with pytest.raises(Failed, match="TABLE_OR_VIEW_NOT_FOUND"):
+            driver.do(f"spark.sql({query!r})")
+    driver.do("spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60000)")
+    assert f"{NAME} threw" not in driver.log()
+    assert driver.do("received") == []

@@ -219,7 +219,13 @@ def parse_table_name(name: str) -> TableId:
 
 
 def table_pattern(text: str) -> str:
-    """Return the pattern of full names, in lower case: a database alone means all its tables."""
+    """Return the pattern of full names, in lower case: a database alone means all its tables.
+
+    Raises:
+        UsageError: it is empty, and matches nothing.
+    """
+    if not text:
+        raise UsageError("'' is no pattern: write a database, or one such as sales.*")
     return (text if "." in text or text == "*" else f"{text}.*").lower()
 
 

@@ -84,14 +84,14 @@ public final class TopicastListener extends SparkListener
             QueryExecution began = SQLExecution.getQueryExecution(id);
             if (began == null) return;
             sessions.accept(began.sparkSession());
-            if (isWrite(began.analyzed())) call("began", began);
+            if (isWrite(began)) call("began", began);
         } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null) return;
             sessions.accept(end.qe().sparkSession());
             boolean inner = end.executionName().isEmpty()
                 || !commands.contains(end.executionName().get());
-            if (inner && !isWrite(end.qe().analyzed())) return;
+            if (inner && !isWrite(end.qe())) return;
             String what = end.executionFailure().isEmpty() ? "executed" : "failed";
             call(inner ? "inner " + what : what, end.qe());
         } else if (event instanceof StreamingQueryListener.QueryStartedEvent) {
@@ -124,7 +124,13 @@ public final class TopicastListener extends SparkListener
         missed.incrementAndGet();
     }
 
-    private boolean isWrite(LogicalPlan plan) {
+    private boolean isWrite(QueryExecution of) {
+        LogicalPlan plan;
+        try {
+            plan = of.analyzed();
+        } catch (Exception failed) {  // Spark posts events of what it could not analyse, too
+            return false;
+        }
         if (plan instanceof Union) plan = (LogicalPlan) plan.children().head();  // multi-insert
         return writes.contains(plan.getClass().getSimpleName());
     }

@@ -2,6 +2,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import HOST
@@ -36,6 +37,14 @@ def test_metastore_that_dies_is_reported(tmp_path: Path) -> None:
         os.kill(jvm, signal.SIGKILL)
         assert metastore.process.wait(END_TIMEOUT_S) == 1
     assert "the metastore ended by itself" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("words", [("quickstart", "--once"), ("metastore", "start")])
+def test_folder_that_cannot_be_made_is_named(words: tuple[str, ...]) -> None:
+    done = topicast(*words, "--folder=/proc/none")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "folder='/proc/none' is not valid: a writable folder (" in done.stderr
+    assert "process" not in done.stdout
 
 
 def test_metastore_needs_a_folder() -> None:

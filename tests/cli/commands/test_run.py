@@ -115,6 +115,11 @@ def test_command_that_is_not_there_is_named() -> None:
     )
 
 
+def test_option_that_does_not_exist_is_no_command() -> None:
+    done = run("--statestore", "tcp://127.0.0.1:1", "--", "true")
+    assert (done.returncode, "No such option '--statestore'" in done.stderr) == (2, True)
+
+
 def test_signal_that_ends_us_ends_the_command(tmp_path: Path) -> None:
     there = tmp_path / "there"
     code = f"import pathlib, signal; pathlib.Path({str(there)!r}).touch(); signal.pause()"

@@ -96,6 +96,11 @@ def test_database_alone_is_a_pattern_of_all_its_tables(text: str, pattern: str) 
     assert names.table_pattern(text) == pattern
 
 
+def test_empty_text_is_no_pattern() -> None:
+    with pytest.raises(UsageError, match="'' is no pattern"):
+        names.table_pattern("")
+
+
 def test_a_table_is_named_with_one_dot():
     assert names.table_name("sales", "orders") == "sales.orders"
     assert names.parse_table_name("Sales.Orders") == ("sales", "orders")
