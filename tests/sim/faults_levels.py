@@ -192,8 +192,8 @@ def _parts_never_stale(
 
 
 class ClaimsMoreThanItRead(Reader):
-    def versioned(self, name: tuple[str, str]) -> VersionedTable:
-        found = super().versioned(name)
+    def versioned(self, name: tuple[str, str], timeout_s: float) -> VersionedTable:
+        found = super().versioned(name, timeout_s)
         version = found.version
         return replace(found, version=Version(version + 3, version.epoch))
 
