@@ -333,6 +333,8 @@ class Subscriptions:
     def _set_position(
         self, state: TopicState, joined: Joined, *, fenced: bool, now: float
     ) -> tuple[Effect, ...]:
+        if state.topic not in self.replicas:
+            return ()  # it was dropped since
         if state.answer == DENIED:
             effects = self.drop(state.topic)
             self._failures[state.topic] = _denied(state.topic, "minimal")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -26,9 +27,9 @@ from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
 from topicast.topics.objects.names import parse_table_key, table_key
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
-from topicast.topics.wire.messages import Pulled
+from topicast.topics.wire.messages import DENIED, Joined, Pulled
 
-READER, CATALOGD = "reader-0", "catalogd"
+HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 ROOM = 16_000  # bytes, for all tables
 WITHHOLDING = parse_mode("mixed", "shop.sales=minimal")
 
@@ -135,6 +136,21 @@ def test_pin_of_a_table_that_does_not_exist_or_was_dropped_by_hand_is_refused() 
     with pytest.raises(UsageError, match=f"topic {shopping.topic('shop.orders')}"):
         pin(shopping, "shop.orders")
     assert not_held(shopping) == (0, 0)
+
+
+def test_denial_of_a_join_from_before_a_drop_leaves_the_topic_dropped_by_hand() -> None:
+    shopping = crowded(ROOM)
+    topic = shopping.topic("shop.orders")
+    shopping.leave("shop.orders")
+    shopping.alter(Joined, lambda m: replace(m, topics=(replace(m.topics[0], answer=DENIED),)))
+    shopping.hold(HUB, READER, Joined)
+    shopping.begin(lambda catalog: catalog.join(topic, "minimal"))
+    shopping.pass_time(0.5)
+    shopping.leave("shop.orders")
+    shopping.release()
+    shopping.settle()
+    with pytest.raises(UsageError, match=f"topic {topic}"):
+        pin(shopping, "shop.orders")
 
 
 def test_pin_that_cannot_be_pulled_fails_in_time_and_is_tried_again() -> None:
