@@ -656,6 +656,8 @@ class Loader:
         for table, need in read.needs.items():
             self._errors.pop(table, None)
             self._events.remove(need)
+            if need.obj and table in self._loads:
+                self._loads[table].on_struct()
         databases = {db: read.done.databases.get(db) for db, name in read.needs if not name}
         tables = {t: read.done.tables.get(t, TableRead()) for t in read.needs if t[1]}
         return (PublishTables(databases=databases, tables=tables, needs=read.needs),)

@@ -17,7 +17,7 @@ from topicast.tests.cluster.workers import Worker
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client
 from topicast.topics.policy import Policy
-from topicast.topics.wire.header import DIGEST_SHIFT, policy_number
+from topicast.topics.wire.header import DIGEST_SHIFT, policy_number, prefixes_in
 from topicast.topics.wire.messages import CatchUp, Credit, Welcome, Write
 
 if TYPE_CHECKING:
@@ -125,6 +125,11 @@ class ReaderProcess:
         """Return the budget of a core that begins."""
         self.budget = CheckedBudget(self.setup.budget_bytes, counts=self.world.counts)
         return self.budget
+
+    @property
+    def subscribed(self) -> set[bytes]:
+        """The prefixes that it has subscribed to, those in topic sets included."""
+        return {one for subscribed in self.prefixes for one in prefixes_in(subscribed)}
 
     @property
     def driver(self) -> bytes:

@@ -779,6 +779,21 @@ def test_partitions_that_change_in_turns_are_read_together_and_are_of_one_moment
     assert wanted(world.read()) == chunk_of("a")
 
 
+def test_partitions_that_changed_before_the_table_itself_are_read_again_with_it() -> None:
+    """Else the newer struct would be shown with partitions that were older at every moment."""
+    world = chunked("a", "b")
+    world.read_and_write()
+    world.poll(partitions(T, "a"))
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert world.poll(partitions(T, "a"), changed(T)) == (), "the table itself is to be read"
+    world.held.add(T)
+    world.done(world.read())
+    results = world.poll()
+    assert not any(isinstance(one, CompleteLoad) for one in results)
+    assert wanted(world.read_and_write()) == chunk_of("a")
+    assert world.poll() == (CompleteLoad(table=T),)
+
+
 def test_what_changed_before_the_last_reads_delays_no_sync_and_what_changes_then_does() -> None:
     world = chunked("a", *MANY)
     first = world.read()

@@ -13,8 +13,10 @@ import pytest
 from topicast.subscriber import Change, Subscriber
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import ConfigError, LinkError, NotReady, OverBudget, UsageError
+from topicast.topics.keys.folder import DRIVER
 
 TIMEOUT_S = 60
 
@@ -40,6 +42,7 @@ def test_settings_that_are_not_valid_are_named() -> None:
 
 
 def test_start_without_a_hub_fails_in_time_with_its_address() -> None:
+    user_keys(DRIVER)  # as the daemons would have made them at their first start
     with pytest.raises(NotReady, match=r"127\.0\.0\.1:1"):
         Subscriber("tcp://127.0.0.1:1", timeout_s=0.3).open()
 

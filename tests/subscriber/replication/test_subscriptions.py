@@ -167,7 +167,7 @@ def test_drop_in_the_middle_of_a_catch_up_cancels_what_is_not_needed() -> None:
     shopping.release()  # a part that was on its way
     assert len(shopping.messages(Cancel)) == 2
     assert levels(shopping)[topic] == "none"
-    assert prefix(topic, FULL) not in shopping.reader.prefixes
+    assert prefix(topic, FULL) not in shopping.reader.subscribed
     assert [drop.topics for drop in shopping.messages(Drop)] == [(topic,)]
 
 

@@ -20,7 +20,7 @@ from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import by_names
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, table_topic
 from topicast.topics.wire import encode
-from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix, prefixes_in
+from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
 from topicast.topics.wire.messages import CatchUp, Chunk, Delta, Join, Joined, Pulled
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
@@ -75,7 +75,7 @@ def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
     assert {i.level for t, i in shopping.topics().items() if t != NAMESPACE} == {"minimal"}
     assert len(shopping.messages(CatchUp)) == 1
     assert shopping.stats().held_bytes == sizes()[NAMESPACE] + 4 * MINIMAL_BYTES
-    prefixes = {one for some in shopping.reader.prefixes for one in prefixes_in(some)}
+    prefixes = shopping.reader.subscribed
     assert prefixes >= {prefix(topic, MINIMAL) for topic in range(4)}
     assert not prefixes & {prefix(topic, FULL) for topic in range(4)}
     assert prefixes >= {HEARTBEAT_PREFIX, prefix(NAMESPACE, FULL)}
@@ -198,7 +198,7 @@ def test_while_a_level_rises_the_old_one_stays_live() -> None:
     assert not worker.alive
     assert shopping.memory("shop.orders") == ("id", "more")
     assert level(shopping, "shop.orders") == "full"
-    assert prefix(topic, MINIMAL) not in shopping.reader.prefixes
+    assert prefix(topic, MINIMAL) not in shopping.reader.subscribed
 
 
 def test_rise_is_cancelled_half_way_and_its_bytes_are_free_at_once() -> None:
@@ -225,7 +225,7 @@ def test_rise_is_cancelled_half_way_and_its_bytes_are_free_at_once() -> None:
     shopping.release()
     shopping.settle()
     assert level(shopping, "shop.sales") == "minimal"
-    assert prefix(topic, FULL) not in shopping.reader.prefixes
+    assert prefix(topic, FULL) not in shopping.reader.subscribed
 
 
 def test_full_that_ends_below_what_minimal_had_reached_does_not_go_live() -> None:
