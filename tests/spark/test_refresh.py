@@ -28,7 +28,7 @@ STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
 SYNC_S = 60
 SESSIONS_S: Final = float(os.environ.get("SESSIONS_S", "60"))
 SAMPLES_MIN: Final = 3
-GROWN_MB_MAX: Final = 64  # of each process; Spark itself keeps 30 of its last 1,000 executions
+GROWN_MB_MAX: Final = 64  # of each process; Spark itself keeps 30 for its last 1,000 executions
 EVERY_KIND = {
     "parquet": "USING parquet",
     "csv": "USING csv",
@@ -371,6 +371,8 @@ HELD = """
 import resource
 
 def held():
+    # Spark keeps the listing of files of each session until 250 MB are full: 2 KB each here.
+    spark._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache.resetForTesting()
     gc.collect(), spark._jvm.System.gc()
     java = spark._jvm.java.lang.Runtime.getRuntime()
     with open("/proc/self/statm") as own:
