@@ -97,7 +97,7 @@ class Operator:
             try:
                 return catalogd.inspect(what, timeout_s=self.timeout_s)
             except NotReady as error:
-                raise LinkError(self._silence(catalogd.where)) from error
+                raise LinkError(self._silence()) from error
 
     def reach_data(self) -> None:
         """Connect to where the hub says that its data is.
@@ -162,11 +162,12 @@ class Operator:
     def _catalog(self) -> AbstractContextManager[Conversation]:
         return catalogd_behind(self._link, self.welcome, self._credential, hub=self.address)
 
-    def _silence(self, where: str) -> str:
+    def _silence(self) -> str:
         """Say why catalogd, to which a connection is open, does not answer."""
+        address = self.welcome.catalog_address
         if self._link.handshake(CATALOG) is Handshake.DONE:
-            return f"catalogd at {where} does not answer: is it running?"
-        return unreached(Channel.SERVICE, where, hub=str(self.address))
+            return f"catalogd at {address} does not answer: is it running?"
+        return unreached(Channel.SERVICE, address, hub=str(self.address))
 
 
 def at_each(

@@ -241,12 +241,14 @@ def catalogd_behind(
     Raises:
         LinkError: it names none.
     """
-    where = welcome.catalog_address
-    if not where:
+    address = welcome.catalog_address
+    if not address:
         text = f"the statestored at {hub} has no catalogd: start one with"
         raise LinkError(f"{text} catalogd --statestores={hub}")
-    servers, client = credential.catalogd_keys, credential.name
-    return connected(link, CATALOG, address=where, servers=servers, where=where, client=client)
+    servers, where = credential.catalogd_keys, f"catalogd at {address}"
+    return connected(
+        link, CATALOG, address=address, servers=servers, where=where, client=credential.name
+    )
 
 
 def _hello(*, reads_bulk: bool) -> Hello:

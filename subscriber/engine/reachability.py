@@ -71,6 +71,8 @@ class Reachability:
                 revoke = f"topicast keys revoke {self._name}"
                 add = f"topicast keys add {self._name} --role ROLE --out FILE"
                 remedy = f"where catalogd's keys are, make another key file: {revoke}, then {add}"
+                if state is Handshake.FAILED and channel is Channel.CONTROL:
+                    remedy = f"is this the port for requests, 24000 unless set? If so, {remedy}"
                 return f"{whom}: key {self._name} {state.value}; {remedy}"
         return ""
 

@@ -112,6 +112,11 @@ def test_refused_key_comes_before_what_is_not_reached() -> None:
     assert found.seen.refuses_key
 
 
+def test_port_of_another_socket_is_thought_of_before_a_key_is_revoked() -> None:
+    problem = Connections().after(control=Handshake.FAILED)
+    assert "is this the port for requests, 24000 unless set? If so, where catalogd's" in problem
+
+
 def test_addresses_that_peers_give_are_bounded() -> None:
     found = Connections()
     for number in range(2 * ADDRESSES_MAX):
