@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from topicast.tests.bench import run
 from topicast.tests.bench.run import HERE, lines_of, merged, read_lines, shown, write_lines
 
 OLD = {"bench": "wire", "name": "encode", "us": 2.0, "beside": "msgpack", "its": 1.0, "ratio": 2.0}
@@ -44,6 +45,29 @@ def test_lines_come_as_the_script_prints_them_and_other_text_is_passed_on(
     script.write_text('print("preparing")\nprint(\'{"bench": "one", "name": "n", "us": 1}\')')
     assert list(lines_of(script)) == [{"bench": "one", "name": "n", "us": 1}]
     assert capsys.readouterr().out == "  preparing\n"
+
+
+@pytest.mark.parametrize(
+    ("prints", "code", "text"),
+    [
+        ('{"bench": "one", "name": "n", "us": 1, "target": 2, "met": true}', 0, "1 results"),
+        ('{"bench": "one", "name": "n", "us": 3, "target": 2, "met": false}', 1, "missed: one.n"),
+        ("{", 1, "failed: bench_one"),
+    ],
+)
+def test_missed_target_or_a_failed_script_ends_with_1(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    prints: str,
+    code: int,
+    text: str,
+) -> None:
+    monkeypatch.setattr(run, "LATEST", tmp_path / "bench.jsonl")
+    script = tmp_path / "bench_one.py"
+    script.write_text(f"print({prints!r})" if len(prints) > 1 else "raise SystemExit(3)")
+    assert run.main([str(script)]) == code
+    assert text in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("script", sorted(HERE.glob("bench_*.py")), ids=lambda path: path.stem)
