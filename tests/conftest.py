@@ -53,6 +53,13 @@ NOT_UNITS = tuple(
         *("cli/doctor/test_doctor.py", "cli/commands/test_show.py"),
     )
 )
+AT_FIRST = tuple(
+    str(ROOT / "tests" / name)
+    for name in (
+        *("spark/test_refresh", "net", "cli/doctor", "cli/commands/test_show"),
+        "integration/test_faults",
+    )
+)
 REAL_FIXTURES = {"hive", "real_place", "home"}  # fixtures that start processes
 
 # How long an example takes says how busy the machine is, and nothing about the code.
@@ -143,10 +150,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(path: Path) -> int:
-    """Return when a file is dealt out: what takes longest first, so that processes end together."""
-    long = ("net", "spark", "cli/doctor", "integration", "sim", "topics/link")
-    folders = (*(ROOT / "tests" / name for name in long), *NOT_UNITS)
-    within = (number for number, one in enumerate(folders) if path.is_relative_to(one))
+    """Return when a file is dealt out: what takes longest first, so that processes end together.
+
+    Before that, one group that needs Spark, and what needs it not: in a new clone Spark's classes
+    are prepared meanwhile, for which all others would wait.
+    """
+    long = ("spark", "integration", "sim", "topics/link")
+    folders = (*AT_FIRST, *(str(ROOT / "tests" / name) for name in long), *map(str, NOT_UNITS))
+    within = (number for number, one in enumerate(folders) if str(path).startswith(one))
     return next(within, len(folders))
 
 

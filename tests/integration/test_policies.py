@@ -335,9 +335,10 @@ def databases(catalog: Subscriber) -> tuple[str, ...]:
 
 LISTS = (
     *("status", "topics", "subscribers", "subscribers --topics", "drivers"),
-    *("tables", "tables elsewhere", "watch own_* --count=1"),
+    *("tables", "watch own_* --count=1"),
 )
 REFUSED = (
+    "tables elsewhere",
     *("describe elsewhere.plain", "describe elsewhere", "history elsewhere.plain"),
     "describe elsewhere.qzmar_t",  # another one is alike
 )

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from topicast.tests.spark.applications import quick_environment
 from topicast.topics.keys.folder import KEY, KeysFolder
 from topicast.topics.link import new_pair
@@ -34,7 +36,15 @@ except Exception as error:
 """
 
 
-def test_python_workers_of_a_driver_have_no_key_that_it_has_as_content(tmp_path: Path) -> None:
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """Return that of an application; what it needs is made first, which may take a minute."""
+    return {**os.environ, **quick_environment()}
+
+
+def test_python_workers_of_a_driver_have_no_key_that_it_has_as_content(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     """And a read of the catalog has it: it fails only because no hub is there."""
     folder = KeysFolder(tmp_path / "keys")
     folder.make(new_pair)
@@ -43,7 +53,7 @@ def test_python_workers_of_a_driver_have_no_key_that_it_has_as_content(tmp_path:
     ran = subprocess.run(
         [sys.executable, "app.py"],
         cwd=tmp_path,
-        env={**os.environ, **quick_environment(), **own},
+        env={**environment, **own},
         capture_output=True,
         text=True,
         timeout=200,
