@@ -188,3 +188,21 @@ def test_each_promise_of_security_names_a_test_that_is_there() -> None:
         assert found is not None, row
         file, test = found.groups()
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), row
+
+
+NAMED = re.compile(r"`(tests/[^`]*\.py[^`]*)`")
+PROOF = re.compile(r"(tests/[\w/]+\.py)(?:::(test_\w+)(?:\[[^\]]+\])?)?")
+
+
+def _is_there(name: str) -> bool:
+    """Return whether there is the file, and the test in it; the id of one case is not looked at."""
+    found = PROOF.fullmatch(name)
+    if found is None or not (ROOT / found[1]).is_file():
+        return False
+    return found[2] is None or f"def {found[2]}(" in (ROOT / found[1]).read_text(encoding="utf-8")
+
+
+def test_tests_and_benches_that_the_promises_name_are_there() -> None:
+    named = NAMED.findall((ROOT / "docs" / "promises.md").read_text(encoding="utf-8"))
+    assert len(named) > 100
+    assert [name for name in named if not _is_there(name)] == []
