@@ -10,7 +10,6 @@ Rules: docs/protocol.md.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from math import inf
 from typing import Final
 
@@ -238,11 +237,7 @@ class Hub:
 
     def prefixes_for(self, public: str, asked: bytes) -> tuple[bytes, ...]:
         """Return the prefixes of what the owner of the key ``public`` is sent for one it asked."""
-        client = self._clients.with_key(public)
-        if client is not None and client.policy is None:
-            return prefixes_in(asked)
-        found = (self._policies.prefixes_for(client, one) for one in prefixes_in(asked))
-        return tuple(chain.from_iterable(found))
+        return self._policies.prefixes_for(self._clients.with_key(public), asked)
 
     def end_streams(self, peer: bytes) -> None:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
@@ -329,11 +324,10 @@ class Hub:
 
     def _on_subscription(self, frame: bytes, policy: Policy | None) -> tuple[Effect, ...]:
         self._heartbeat_timer.on_subscription(frame, now=self._now)
-        for one in prefixes_in(frame[1:]):
-            if policy is not None:
-                self._policies.subscribe(policy, one)
-            elif frame[:1] == b"\0":
-                self._policies.unsubscribe(one)
+        if policy is not None:
+            self._policies.subscribe(policy, frame[1:])
+        elif frame[:1] == b"\0":
+            self._policies.unsubscribe(frame[1:])
         barrier = self._subscriptions.take(frame)
         return (Broadcast(barrier),) if barrier else ()
 

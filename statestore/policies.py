@@ -23,6 +23,7 @@ from ..topics.wire.header import (
     policy_bits,
     policy_lead,
     prefix,
+    prefixes_in,
 )
 from ..topics.wire.messages import Delta, Heartbeat
 from .stub_deltas import minimal
@@ -63,27 +64,26 @@ class Policies:
         """Return the prefixes that ``client``, None if unknown, receives for one it ``asked``."""
         if client is None:
             return ()
-        if client.policy is None or _is_barrier(asked):
+        if client.policy is None:
+            return prefixes_in(asked)
+        if _is_barrier(asked):
             return (asked,)
         number = self._number(client.policy)
         if number is None:
             return ()
         if asked == HEARTBEAT_PREFIX:
             return policy_lead(EVERY) + asked, policy_lead(number) + asked
-        return (policy_lead(number) + asked,) if _account(asked) else ()
+        lead = policy_lead(number)
+        return tuple(lead + one for one in prefixes_in(asked) if _account(one))
 
     def subscribe(self, policy: Policy, prefixed: bytes) -> None:
         """Publish what a reader with ``policy`` subscribed to."""
-        account = _account(prefixed)
-        if account is not None:
-            topic, level = account
+        for topic, level in _accounts(prefixed):
             self._subscribed.setdefault(topic, {})[policy, level] = None
 
     def unsubscribe(self, prefixed: bytes) -> None:
         """Publish for members alone what some reader has unsubscribed."""
-        account = _account(prefixed)
-        if account is not None:
-            topic, level = account
+        for topic, level in _accounts(prefixed):
             of_topic = self._subscribed.get(topic, {})
             for stream in [one for one in of_topic if one[1] == level]:
                 del of_topic[stream]
@@ -175,6 +175,11 @@ class Policies:
 
 def _is_barrier(prefixed: bytes) -> bool:
     return prefixed[:-NONCE_BYTES] == BARRIER_PREFIX
+
+
+def _accounts(prefixed: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the topics and levels that are subscribed to by ``prefixed``, which may be a set."""
+    return filter(None, map(_account, prefixes_in(prefixed)))
 
 
 def _account(prefixed: bytes) -> tuple[int, int] | None:

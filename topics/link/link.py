@@ -576,6 +576,7 @@ class Link:
         another reader would be subscribed. So until then each connection that a frame came on is
         shut; an honest reader connects again.
         """
+        port.subscribed = 0
         frame = port.socket.recv(zmq.NOBLOCK, copy=False)
         content = frame.bytes
         begins, prefix = content[:1] == b"\1", content[1:]

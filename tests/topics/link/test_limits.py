@@ -114,6 +114,22 @@ def test_each_prefix_of_a_subscription_counts_as_a_part_of_a_turn(limiting, othe
     assert max(turns) <= 2
 
 
+def test_frame_for_which_nothing_is_subscribed_counts_as_one_part_of_a_turn(limiting, other):
+    for number in range(20):
+        other.subscribe("data", b"x%d" % number)
+    other.subscribe("data", b"each of " + b" ".join(b"%d" % one for one in range(BATCH_MAX)))
+    until(lambda: limiting.poll() and len(limiting.got) == 21)
+    other.disconnect("data")
+    turns = []
+
+    def all_have_ended():
+        turns.append(len(limiting.hub.poll(0.01)))
+        return sum(turns) == 21
+
+    until(all_have_ended)
+    assert max(turns) > 1
+
+
 def test_end_of_a_connection_is_received_as_the_end_of_its_subscriptions(limiting, other, reader):
     reader.connect_subscriber("data", limiting.address, PAIR.public)
     reader.subscribe("data", b"a")
