@@ -398,9 +398,10 @@ class Catalog:
         return (*noted, *effects, *self.dispatcher.take_histories(), *replies)
 
     def check_some(self) -> bool:
-        """Look at some tables whose content may have been missing at a restart.
+        """Let the loader load those of the next CHECKED_AT_ONCE known tables that it does not hold.
 
-        Returns whether there were any to look at. Cost: about 30 µs a table.
+        After a start, or a change of the mode, it goes once through all tables. Returns False when
+        none is left. Cost: about 30 µs a table.
         """
         if self._unchecked is None or not self.serving:
             return False

@@ -183,8 +183,9 @@ class Dispatcher:
         self._replies = replies
         self._histories: list[HistoryOrder] = []  # what is to be read from the store
         self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
-        """Peers whose key sees every database, in the order of the last message of each. Only these
-        are sent refusals that name objects."""
+        """The peers whose key sees every database, the one that sent a message last at the end.
+
+        A refusal that names an object is sent to these alone."""
 
     @property
     def waiting(self) -> int:

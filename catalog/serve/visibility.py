@@ -1,8 +1,8 @@
-"""Visibility: what catalogd hides from a client whose key is restricted to databases.
+"""Visibility: the tables and texts that catalogd withholds from clients with a policy.
 
-A table that its policy does not see is refused alike whether it exists or not, before anything is
-looked up. A claim about one is stale, as about a table that does not exist. A text of the metastore
-may name any table, so it is replaced.
+A request for a table that the client's policy does not include is refused before the table is
+looked up, so the answer does not show whether it exists. A claim about such a table is stale, as if
+the table did not exist. An error text of the metastore may name any table, so it is replaced.
 """
 
 from dataclasses import replace
