@@ -477,13 +477,17 @@ def test_metastore_that_only_a_later_session_names_is_reported(attached: Pair, b
     writer.do("uris = next(named[one] for one in named if one.endswith('hive.metastore.uris'))")
     writer.do("unnamed = {one: named[one] for one in named if 'metastore' not in one}")
     writer.do("unnamed['spark.sql.catalogImplementation'] = 'in-memory'")
+    writer.do("other = spark.newSession()")
+    writer.do("other.conf.set('spark.sql.sources.parallelPartitionDiscovery.threshold', 0)")
+    folder = f"spark.table('{db}.python').inputFiles()[0].rpartition('/')[0]"
+    writer.do(f"other.read.parquet({folder}).createTempView('over_path')")
+    writer.do("of_before = other.table('over_path')")  # whose files are listed by jobs, always
     writer.do("handle.detach(); spark.stop()")
     try:
         writer.do("spark = SparkSession.builder.config(map=unnamed).getOrCreate()")
         pair.attach(writer)
         writer.sql(f"CREATE TABLE own_{by} USING parquet AS SELECT 1 AS id")
         assert pair.status("writes") == "not reported: its catalog is in-memory, not hive"
-        writer.do("handle.sync()")  # no refresh is under way when the context ends
         writer.do(NAMED_LATER[by])
         writer.do(f"_ = later.sql(\"INSERT INTO {db}.python VALUES (2, 'a')\")")
         writer.do(f"_ = later._jsparkSession.sql(\"INSERT INTO {db}.java VALUES (2, 'a')\")")

@@ -42,6 +42,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
@@ -68,7 +69,6 @@ public final class TopicastSessions extends AbstractFunction1
     private final Field state;
     private final Field relations;
     private final int foldersMax;
-    private final Object rule = new Rule(this);
     private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
     private int sweepAt = 64;
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
@@ -107,7 +107,7 @@ public final class TopicastSessions extends AbstractFunction1
             add(session);
         } catch (Exception failed) {  // then it is found by what it executes
         }
-        return rule;
+        return new Rule(this, contextOf(session));
     }
 
     // A session that executes: if it was not known, its relations may be older than a change.
@@ -136,7 +136,7 @@ public final class TopicastSessions extends AbstractFunction1
         for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
             Map.Entry one = (Map.Entry) all.next();
             Object session = ((WeakReference) one.getValue()).get();
-            if (session == null || ((SparkSession) session).sparkContext().isStopped()) {
+            if (session == null || isStopped(contextOf(session))) {
                 all.remove();
                 reloads.remove(one.getKey());
                 continue;
@@ -169,10 +169,15 @@ public final class TopicastSessions extends AbstractFunction1
     // List the files of a relation anew: always, or if one that it lists is gone or replaced. Once
     // it was listed anew always: it may have been in the middle of an overwrite, whose end adds
     // files. One listing at a time: of two the older one might end last.
-    public void relist(final String id, final String table, final Object lister, boolean always) {
+    public void relist(String id, String table, Object lister, boolean always) {
+        relist(id, table, lister, always, contextOf(session(id)));
+    }
+
+    private void relist(String id, String table, final Object lister, boolean always,
+            WeakReference context) {
         final String task = "relist " + System.identityHashCode(lister);
         if (always) forced.add(task);
-        later(task, id, table, new Callable() {
+        later(task, id, table, context, new Callable() {
             public Object call() throws Exception {
                 boolean always = forced.remove(task);
                 if (lister instanceof LogicalPlan) {
@@ -199,8 +204,9 @@ public final class TopicastSessions extends AbstractFunction1
         for (Iterator all = paths.values().iterator(); all.hasNext();) {
             Paths one = (Paths) all.next();
             Object lister = one.lister.get();
-            if (lister != null && (location.isEmpty() || one.touches(location))) {
-                relist(id, table, lister, always || one.ofView);
+            if (lister != null && (location.isEmpty() || one.touches(location))
+                    && !isStopped(one.context)) {
+                relist(id, table, lister, always || one.ofView, one.context);
             }
         }
     }
@@ -218,7 +224,7 @@ public final class TopicastSessions extends AbstractFunction1
             reloads.putIfAbsent(id, ConcurrentHashMap.newKeySet());
             final Set waiting = (Set) reloads.get(id);
             waiting.addAll(Arrays.asList(all));
-            later("reload " + id, id, "*", new Callable() {
+            later("reload " + id, id, "*", contextOf(session), new Callable() {
                 public Object call() {
                     return SQLConf.withExistingConf(made.conf(), new Reload(made, waiting));
                 }
@@ -228,7 +234,8 @@ public final class TopicastSessions extends AbstractFunction1
 
     // Make cached data of a table anew; this calls the metastore.
     public void recache(final String id, final String table, final String name) {
-        later("recache " + id + " " + table, id, table, new Callable() {
+        WeakReference context = contextOf(session(id));
+        later("recache " + id + " " + table, id, table, context, new Callable() {
             public Object call() throws Exception {
                 Object session = session(id);
                 if (session != null) ((SparkSession) session).catalog().refreshTable(name);
@@ -256,25 +263,25 @@ public final class TopicastSessions extends AbstractFunction1
         return thread;
     }
 
-    private void note(LogicalPlan plan, boolean inView) {
+    private void note(LogicalPlan plan, WeakReference context, boolean inView) {
         if (plan instanceof LogicalRelation) {
             LogicalRelation relation = (LogicalRelation) plan;
             if (relation.catalogTable().isEmpty()
                     && relation.relation() instanceof HadoopFsRelation) {
-                note(((HadoopFsRelation) relation.relation()).location(), inView);
+                note(((HadoopFsRelation) relation.relation()).location(), context, inView);
             }
             return;
         }
         if (plan instanceof View) inView = ((View) plan).isTempView();
         scala.collection.Iterator all = plan.children().iterator();
-        while (all.hasNext()) note((LogicalPlan) all.next(), inView);
+        while (all.hasNext()) note((LogicalPlan) all.next(), context, inView);
     }
 
-    private void note(FileIndex lister, boolean inView) {
+    private void note(FileIndex lister, WeakReference context, boolean inView) {
         Integer key = Integer.valueOf(System.identityHashCode(lister));
         Paths known = (Paths) paths.get(key);
         if (known == null || known.lister.get() != lister) {
-            known = new Paths(lister);
+            known = new Paths(lister, context);
             paths.put(key, known);
             if (paths.size() > sweepAt) sweep();
         }
@@ -364,6 +371,15 @@ public final class TopicastSessions extends AbstractFunction1
         return found == null ? null : found.get();
     }
 
+    private static WeakReference contextOf(Object session) {
+        return new WeakReference(session == null ? null : ((SparkSession) session).sparkContext());
+    }
+
+    private static boolean isStopped(WeakReference context) {
+        SparkContext alive = (SparkContext) context.get();
+        return alive == null || alive.isStopped();
+    }
+
     private SessionCatalog catalogOf(Object session) throws Exception {
         Object made = state.get(session);
         return made == null ? null : ((SessionState) made).catalog();
@@ -420,8 +436,8 @@ public final class TopicastSessions extends AbstractFunction1
         return !lengths.isEmpty();
     }
 
-    private void later(String task, String id, String table, Callable work) {
-        Object[] all = new Object[] {task, id, table, work};
+    private void later(String task, String id, String table, WeakReference context, Callable work) {
+        Object[] all = new Object[] {task, id, table, work, context};
         synchronized (busy) {  // the compiler drops the word from private methods
             if (busy.containsKey(task)) {
                 busy.put(task, all);  // what waits does the same
@@ -438,8 +454,10 @@ public final class TopicastSessions extends AbstractFunction1
                 try {
                     ((Callable) all[3]).call();
                 } catch (Throwable failed) {
-                    String why = String.valueOf(failed).split(String.valueOf((char) 10))[0];
-                    failures.add(all[1] + " " + all[2] + " " + why);
+                    if (!isStopped((WeakReference) all[4])) {  // else its caches have ended, too
+                        String why = String.valueOf(failed).split(String.valueOf((char) 10))[0];
+                        failures.add(all[1] + " " + all[2] + " " + why);
+                    }
                 } finally {
                     ended((String) all[0]);
                 }
@@ -482,14 +500,16 @@ public final class TopicastSessions extends AbstractFunction1
     // Spark calls it with each plan that it has analysed.
     private static final class Rule extends AbstractFunction1 {
         private final TopicastSessions of;
+        private final WeakReference context;
 
-        Rule(TopicastSessions of) {
+        Rule(TopicastSessions of, WeakReference context) {
             this.of = of;
+            this.context = context;
         }
 
         public Object apply(Object plan) {
             try {
-                of.note((LogicalPlan) plan, false);
+                of.note((LogicalPlan) plan, context, false);
             } catch (Throwable failed) {  // as in plain Spark
             }
             return BoxedUnit.UNIT;
@@ -499,11 +519,13 @@ public final class TopicastSessions extends AbstractFunction1
     // What lists the files of a relation over paths, as long as somebody else holds it.
     private static final class Paths {
         final WeakReference lister;
+        final WeakReference context;
         final String[] roots;
         volatile boolean ofView;
 
-        Paths(FileIndex lister) {
+        Paths(FileIndex lister, WeakReference context) {
             this.lister = new WeakReference(lister);
+            this.context = context;
             this.roots = new String[lister.rootPaths().size()];
             scala.collection.Iterator all = lister.rootPaths().iterator();
             for (int at = 0; at < roots.length; at++) {
