@@ -77,6 +77,8 @@ SLOW = """
 from topicast.subscriber.spark.java import java_object
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
 registry, Latch = Catalyst.probe(spark).registry, spark._jvm.java.util.concurrent.CountDownLatch
+registry.adopt(spark._jsparkSession)
+mine = spark._jsparkSession.sessionUUID()
 latch = Latch(1)
 slow, quick, failing = (
     java_object(spark._jvm, "SlowIndex", source, of) for of in (latch, Latch(0), None)
@@ -111,15 +113,16 @@ def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Driv
     seq = "scala.collection.immutable.Seq" if SPARK >= (4, 0) else "scala.collection.Seq"
     driver.do(f"source = {SLOW_INDEX.replace('SEQ', seq)!r}")
     driver.do(SLOW)
-    driver.do("for _ in range(5): registry.relist('s', 'd.slow', slow, True)")
-    driver.do("registry.relist('s', 'd.quick', quick, True)")
+    driver.do("for _ in range(5): registry.relist(mine, 'd.slow', slow, True)")
+    driver.do("registry.relist(mine, 'd.quick', quick, True)")
     until(lambda: driver.do("quick.refreshed()") == 1, timeout_s=20)
     assert driver.do("slow.refreshed(), registry.settle(10)") == [0, False]
     driver.do("latch.countDown()")
     assert driver.do("registry.settle(20000), slow.refreshed()") == [True, 2]
-    driver.do("registry.relist('s', 'd.failing', failing, True); registry.settle(20000)")
+    driver.do("registry.relist(mine, 'd.failing', failing, True); registry.settle(20000)")
     said = [line for line in driver.do("registry.look()").splitlines() if line.startswith("!")]
-    assert said == ["! s d.failing java.lang.IllegalStateException: no such store"]
+    mine = driver.do("mine")
+    assert said == [f"! {mine} d.failing java.lang.IllegalStateException: no such store"]
 
 
 LOOKED_AT = """
