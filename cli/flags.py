@@ -24,6 +24,20 @@ BUDGET_DEFAULT: Final = "64MB"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class PathName(click.Path):
+    """A path; an empty one, such as a variable that is not set leaves, names nothing."""
+
+    def __init__(self, **how: Any) -> None:
+        """``how`` is what click.Path is told."""
+        super().__init__(path_type=Path, **how)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a Path; fail if ``value`` is empty."""
+        if value == "":
+            self.fail("'' is no path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def settings(**more: Any) -> dict[str, Any]:
     """Return the context settings of click for every command: ``-`` is read as ``_``."""
     return {
@@ -131,5 +145,5 @@ def _how(hint: Any, default: Any) -> dict[str, Any]:
     if hint == str | None:
         return {"type": str, "default": default}
     if hint in (Path, Path | None):
-        return {"type": click.Path(path_type=Path), "default": default}
+        return {"type": PathName(), "default": default}
     return {"type": hint, "default": default}

@@ -66,7 +66,7 @@ def drivers(
 ) -> int:
     """Show attached Spark drivers, or switch them off, on, or to a dry run.
 
-    off is plain Spark; dry-run only counts what would be refreshed. A rule takes effect within a
+    off is plain Spark; dry_run only counts what would be refreshed. A rule takes effect within a
     second, also in drivers that attach later, and is kept until another rule replaces it. The
     newest rule that matches an application holds; 'on' without --app ends all rules. A subscriber
     that does not answer is shown, because it may be a driver.

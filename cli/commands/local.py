@@ -12,7 +12,7 @@ import click
 from ...topics.errors import SourceError
 from ..exit_codes import DONE
 from ..extras import require
-from ..flags import command, option, settings
+from ..flags import PathName, command, option, settings
 from ..output import EXIT_CODES
 from ..signals import handled, wait_until_ended
 
@@ -47,7 +47,7 @@ def end() -> None:
 @click.option("--once", is_flag=True, help="End after the demo.")
 @option(
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathName(file_okay=False),
     help="Folder of metastore, warehouse and logs, which is kept.  [default: a temporary one]",
 )
 def quickstart(*, once: bool, folder: Path | None) -> None:
@@ -68,7 +68,7 @@ def metastore() -> None:
 @metastore.command(context_settings=settings(), epilog=EXIT_CODES)
 @option(
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PathName(file_okay=False),
     required=True,
     help="Folder of its database and warehouse; created if it does not exist.",
 )

@@ -157,7 +157,8 @@ def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
 def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
     """Show each change of databases and tables as it arrives, until Ctrl-C.
 
-    PATTERN is a pattern of full names such as 'sales.*' (default: everything).
+    PATTERN is a pattern of full names such as 'sales.*', or that of a database, for the database
+    and its tables (default: everything).
     """
     if not pattern:
         raise UsageError("'' is no pattern: write one such as sales.*, or leave it out for all")

@@ -676,7 +676,8 @@ class Subscriber:
     def watch(self, pattern: str = "*") -> Watch:
         """Yield changes of the objects that match ``pattern``, from now on, until closed.
 
-        Latest state, not history: of an object that changes often the newest change is seen.
+        ``sales.*`` matches the tables of a database, ``sales`` the database and its tables. Latest
+        state, not history: of an object that changes often the newest change is seen.
         """
         wanted = arguments.text(pattern, "pattern")
         return self._reader.running().watch(wanted, timeout_s=self._settings.timeout_s)

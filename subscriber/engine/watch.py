@@ -25,7 +25,7 @@ class Watch(Iterator[Change]):
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._matches = None if pattern == ALL else re.compile(translate(pattern)).match
+        self._matches = None if pattern == ALL else re.compile(_expression(pattern)).match
         self._ready = threading.Condition()
         self._waiting: dict[str, Change] = {}
         self._lost = False
@@ -132,6 +132,15 @@ class Watch(Iterator[Change]):
 
     def _has_news(self) -> bool:
         return bool(self._waiting) or self._lost or self.closed
+
+
+def _expression(pattern: str) -> str:
+    """Return what names match: of a database without a table, also those of its tables."""
+    return (
+        translate(pattern)
+        if "." in pattern
+        else f"{translate(pattern)}|{translate(f'{pattern}.*')}"
+    )
 
 
 class Watches:

@@ -85,6 +85,11 @@ def test_text_of_another_type_is_wrong_use() -> None:
         read("--state_store_port=many")
 
 
+def test_empty_path_is_wrong_use() -> None:
+    with pytest.raises(click.BadParameter, match="'' is no path"):
+        read("--state_dir=")
+
+
 def test_unknown_flag_is_refused_and_not_ignored() -> None:
     with pytest.raises(click.UsageError, match="keys"):
         read("--keys_dir=/x")

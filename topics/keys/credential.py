@@ -30,6 +30,7 @@ _NEXT_PAIR: Final = ("next_public", "next_secret")
 _ROTATED: Final = "rotated"
 _NEXT: Final = "next="
 _DATABASES: Final = "databases"
+_NOT_SHOWN: Final = "(not shown)"  # of an error: a line may hold the secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ def read_credential(text: str, *, source: str) -> Credential:
         else:
             words = ", ".join(_ONCE)
             allowed = f"a key file as topicast keys add writes it: {words} once each, statestored"
-            raise ConfigError(setting, "a line", allowed)
+            raise ConfigError(setting, _NOT_SHOWN, allowed)
         if following:
             next_keys[rest] = following
     missing = [word for word in _ONCE if word not in once]
@@ -172,7 +173,7 @@ def _policy(text: str | None, *, setting: str) -> Policy | None:
     try:
         return None if text is None else parse_policy(text, setting=setting)
     except ConfigError:
-        raise ConfigError(setting, "a line", "databases as sales,finance_*") from None
+        raise ConfigError(setting, _NOT_SHOWN, "databases as sales,finance_*") from None
 
 
 def _split_next(text: str, *, setting: str) -> tuple[str, str]:
@@ -195,7 +196,7 @@ def _next_pair(once: dict[str, str], *, source: str) -> KeyPair | None:
 
 def _seconds(text: str, *, setting: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise ConfigError(setting, "a line", "seconds since 1970")
+        raise ConfigError(setting, _NOT_SHOWN, "seconds since 1970")
     return int(text)
 
 

@@ -535,7 +535,11 @@ def find_credential(
         ConfigError: there is none, or it cannot be used; says how to mend that.
     """
     if key_file is None and environ.get(KEY):
-        return read_credential(environ[KEY], source=KEY)
+        try:
+            return read_credential(environ[KEY], source=KEY)
+        except ConfigError as exc:
+            allowed = f"{exc.allowed}; {KEY} is the content of a key file, {KEY_FILE} its path"
+            raise ConfigError(exc.setting, exc.value, allowed) from None
     given = key_file or environ.get(KEY_FILE)
     path = Path(given) if given else default_folder(environ).file(name)
     setting = "key_file" if key_file else KEY_FILE

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from ....topics.errors import NoSuchObject
-from ...flags import command, option
+from ...flags import PathName, command, option
 from ..admin import ordered
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
@@ -21,7 +21,7 @@ ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
 @option("hive_metastore_uris", metavar="URIS", help="The metastore, as catalogd has it.")
 @option(
     "hive_site",
-    type=click.Path(path_type=Path),
+    type=PathName(),
     help="Hive's settings of the metastore's clients, hive-site.xml; executors read it, too.",
 )
 @option(

@@ -22,6 +22,15 @@ def test_only_what_matches_the_pattern_is_yielded_oldest_first() -> None:
     assert [change.object for change in watch] == ["sales.b", "sales.a"]
 
 
+def test_pattern_of_a_database_matches_its_tables_too() -> None:
+    names = ("shop", "shop.a", "shops", "shops.a", "other.shop")
+    for pattern, matching in (("shop", names[:2]), ("shop?", names[2:4]), ("shop.*", names[1:2])):
+        watch = Watch(pattern)
+        watch.offer(tuple(change(name, "data") for name in names))
+        watch.close()
+        assert tuple(change.object for change in watch) == matching
+
+
 @pytest.mark.parametrize(
     ("kinds", "left"),
     [

@@ -234,6 +234,14 @@ def test_key_is_found_by_argument_content_variable_and_default(folder: KeysFolde
     assert find_credential("x", key_file=given, environ=environ).name == "driver"
 
 
+def test_text_that_is_no_key_is_not_shown_and_its_setting_and_that_of_a_path_are_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^TOPICAST_KEY:1=.*TOPICAST_KEY_FILE its path"
+    ) as raised:
+        find_credential("driver", environ={"TOPICAST_KEY": "banana"})
+    assert "banana" not in str(raised.value)
+
+
 def test_key_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"driver\.key.*topicast keys add NAME --role driver"):
         find_credential("driver", environ={"XDG_STATE_HOME": str(tmp_path)})
