@@ -64,9 +64,11 @@ REAL_FIXTURES = {"hive", "real_place", "home"}  # fixtures that start processes
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-for profile, usual in (("suite", 50), ("units", 25)):  # make nightly tries 1,000
-    examples = int(os.environ.get("EXAMPLES", usual))
-    settings.register_profile(profile, settings.get_profile("shared"), max_examples=examples)
+settings.register_profile(
+    "suite",
+    settings.get_profile("shared"),
+    max_examples=int(os.environ.get("EXAMPLES", "25")),  # make nightly tries 1,000
+)
 settings.load_profile("suite")
 
 
@@ -88,11 +90,9 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no process outlive those that run tests; try fewer examples where units are wanted."""
+    """Let no process outlive those that run tests."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         config.add_cleanup(end_with_this_process())
-    if config.getoption("--unit"):
-        settings.load_profile("units")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -138,7 +138,10 @@ def test_demonstration_shows_what_it_has_to(stack: Marked) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", pytest.param("docs/quickstart.md", marks=pytest.mark.nightly)],
+)
 def test_every_command_works(
     document: str, stack: Marked, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from topicast.topics.keys.files import write_secret
 from topicast.topics.keys.folder import KeysFolder
 
 TABLE = "rotated.orders"
+PAUSE_S = 0.05  # between two reads: other tests run beside this one
 
 
 def rotate(folder: KeysFolder, daemon: str, *flags: str) -> str:
@@ -62,6 +63,7 @@ class Reader:
             self._catalog.sync(timeout_s=60)
             assert self._catalog.table(TABLE).parameters["rev"] == str(self.revision + 1)
             self.revision += 1
+            self._stopping.wait(PAUSE_S)
 
 
 @contextmanager

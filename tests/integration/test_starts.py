@@ -24,6 +24,7 @@ METASTORE: Final = [sys.executable, "-m", "topicast.cli.main", "metastore", "sta
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
+@pytest.mark.nightly  # the next one meets a port in use, test_run Ctrl-C
 def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_path: Path) -> None:
     """Given both at the same moment, then the second names its ports, and neither disturbs."""
     with ExitStack() as up:

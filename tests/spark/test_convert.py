@@ -163,6 +163,7 @@ def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     assert twin == [row for row in source if row[0] != 7]
 
 
+@pytest.mark.nightly  # the twin's test keeps what was replaced for as long, by one clock
 def test_clocks_that_differ_delete_nothing_early(pair: Drivers) -> None:
     day_s = 86_400.0
     folder = create(pair, "clocks", "(1, 1.5, 'x', 1)")

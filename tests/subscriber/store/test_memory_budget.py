@@ -97,7 +97,6 @@ def test_sums_are_those_of_the_topics(steps: list[tuple[str, int, int]]) -> None
 
 
 BUDGET = 12_800_000  # the topics at full take nine tenths of it
-CYCLES = 100
 RSS_PER_BUDGET = 1.25
 PYTHON = (sys.executable, "-W", "error", "-m")
 CREEP_BYTES = 2_000_000  # of noise: pages that are given back late
@@ -155,16 +154,17 @@ def _batches(rows: Rows) -> Iterator[Rows]:
     return (rows[begin : begin + BATCH] for begin in range(0, len(rows), BATCH))
 
 
+@pytest.mark.parametrize("cycles", [30, pytest.param(100, marks=pytest.mark.nightly)])
 @pytest.mark.thorough
-def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_process_takes_what_is_accounted_and_no_more_after_many_joins_and_drops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cycles: int
 ) -> None:
     shop = Shop(())
     fill(tmp_path, shop)
     with served(tmp_path, shop, num_topics=TOPICS) as running:
         process = "topicast.tests.subscriber.store.cycles"
         done = subprocess.run(
-            [*PYTHON, process, running.address, str(BUDGET), str(CYCLES)],
+            [*PYTHON, process, running.address, str(BUDGET), str(cycles)],
             capture_output=True,
             text=True,
             timeout=300,
@@ -176,11 +176,11 @@ def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_d
     with capsys.disabled():
         above, late = max(rss) - found["base"], max(rss[-10:]) - max(rss[10:20])
         print(
-            f"\nRSS of {CYCLES} cycles: {above / BUDGET:.2f} x budget above the base, "
+            f"\nRSS of {cycles} cycles: {above / BUDGET:.2f} x budget above the base, "
             f"creep {late / 1e6:+.1f} MB, objects {objects[-1] / objects[0]:.3f} x, "
             f"traced / accounted {found['traced'] / found['accounted']:.2f}"
         )
-    assert len(rss) == CYCLES
+    assert len(rss) == cycles
     assert 0.9 * BUDGET <= max(held) <= BUDGET
     assert max(rss) <= RSS_PER_BUDGET * BUDGET + found["base"]
     assert max(rss[-10:]) <= max(rss[10:20]) + CREEP_BYTES

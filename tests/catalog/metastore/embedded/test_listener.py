@@ -131,6 +131,7 @@ def test_of_several_that_start_at_once_with_an_empty_cache_one_fetches(
     assert len(begun) == 1
 
 
+@pytest.mark.nightly  # threads, above, take the same lock
 def test_processes_that_fetch_at_once_into_an_empty_cache_all_have_it(tmp_path: Path) -> None:
     cache, java = tmp_path / "new" / "cache", find_java().executable
 
