@@ -31,7 +31,8 @@ from .refresher import Existing, Looked, Order, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 FOLLOW_S: Final = 20.0  # for every topic to be followed
-FOLLOW_TURN_S: Final = 0.1
+FOLLOW_TURN_S: Final = 0.01  # between two looks at whether they are, doubled up to
+FOLLOW_TURN_S_MAX: Final = 0.2
 IDLE_S: Final = 0.1  # between two looks at the operators' rules, new sessions and callers
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load anew; beyond, all are
@@ -198,6 +199,7 @@ class Worker:
         Where no change of the metastore arrives, what other drivers report still does.
         """
         give_up_at = time.monotonic() + self._times.follow_s
+        pause_s = FOLLOW_TURN_S
         while True:
             with suppress(SourceError):  # which ``metastore_problem`` of the status says
                 subscriber.sync(self._times.follow_s)
@@ -207,7 +209,8 @@ class Worker:
             if time.monotonic() > give_up_at:
                 why = "the budget is too small, or level minimal is not offered"
                 raise NotReady(f"topics that are not followed: {left}; {why}")
-            self._stopping.wait(FOLLOW_TURN_S)
+            self._stopping.wait(pause_s)
+            pause_s = min(pause_s * 2, FOLLOW_TURN_S_MAX)
 
     def _serve(self, watch: Watch, subscriber: Subscriber) -> None:
         """Refresh what was cached before, then what changes, until ``watch`` ends."""
