@@ -521,7 +521,8 @@ class Link:
 
     def _drain(self, port: _Port, into: list[Received]) -> bool:
         self._unread[port.socket] = None
-        self._connections.begin_batch()
+        if not port.servers:
+            self._connections.begin_batch()
         size, number, left = 0, 0, BATCH_MAX // 2 if port.addressed else BATCH_MAX
         while left > 0 and size < BATCH_BYTES_MAX:
             try:
