@@ -76,6 +76,7 @@ from .validation import RefusalLimiter, client_fault, hello_fault, role_fault
 
 HEARTBEAT_MS: Final = 250
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
+MEMBER_S: Final = 0.001  # added for each member to the longest pause before one: each handles all
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 SIZES_EVERY: Final = 20  # heartbeats
 # A Hello each 0.5 s and more waits in ZeroMQ until a hub is back, which then reads all at once.
@@ -485,7 +486,7 @@ class Hub:
             self._watch()
         effects += self._perform((*self.ingest.acknowledge(), *self.ingest.request(now=now)))
         if now >= self._heartbeat_timer.due_at:
-            self._heartbeat_timer.on_sent(now=now)
+            self._heartbeat_timer.on_sent(now=now, members=len(self._membership))
             effects += self._beat()
         return effects
 
@@ -676,7 +677,8 @@ class HeartbeatTimer:
 
     A new reader needs a heartbeat before it joins anything; many that come at once share one. While
     readers go on coming, as after a restart of the hub, each heartbeat that is brought forward has
-    a pause before it that is twice the last one, up to the period: every reader handles all.
+    a pause before it that is twice the last one, up to SOON_S and MEMBER_S for each member, and at
+    most the period: every reader handles all. Few are served at once, however often they come.
     """
 
     def __init__(self, period_s: float) -> None:
@@ -692,9 +694,10 @@ class HeartbeatTimer:
             self._is_wanted = True
             self.due_at = min(self.due_at, max(now, self._sent_at + self._pause_s))
 
-    def on_sent(self, *, now: float) -> None:
+    def on_sent(self, *, now: float, members: int) -> None:
         """Schedule the next heartbeat; one that was late is made up for by half a period."""
         self._sent_at = now
-        self._pause_s = min(2 * self._pause_s, self._period_s) if self._is_wanted else SOON_S
+        longest_s = min(SOON_S + members * MEMBER_S, self._period_s)
+        self._pause_s = min(2 * self._pause_s, longest_s) if self._is_wanted else SOON_S
         self._is_wanted = False
         self.due_at = max(self.due_at + self._period_s, now + self._period_s / 2)
