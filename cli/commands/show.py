@@ -1,5 +1,6 @@
 """The commands that show the daemons and the catalog, and change nothing."""
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,10 +43,13 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
         never="",
         credential=find_credential(OPERATOR, environ=os.environ),
     )
+    logging.disable(logging.WARNING)  # the error says what is logged meanwhile
     try:
         subscriber.open()
     except NotReady as error:
         raise LinkError(f"{error}: see topicast status --statestores={statestores}") from error
+    finally:
+        logging.disable(logging.NOTSET)
     try:
         yield subscriber
     finally:

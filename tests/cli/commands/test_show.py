@@ -11,6 +11,7 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
+from topicast.subscriber.engine.reachability import UNREACHED_S
 from topicast.subscriber.pipeline.sweep.known import known_at
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, document, shown, topicast
@@ -201,10 +202,12 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
 )
 def test_hub_that_is_not_there_is_not_reachable(words: str) -> None:
     user_keys("operator")
-    short = [] if words == "status" else ["--timeout_s=0.5"]
+    timeout_s = UNREACHED_S + 1 if words == "sync" else 0.5
+    short = [] if words == "status" else [f"--timeout_s={timeout_s}"]
     done = topicast(*words.split(), *short, f"--statestores={NOWHERE}")
     assert (done.returncode, done.stdout) == (3, "")
     assert NOWHERE in done.stderr
+    assert done.stderr.count("\n") == 1, "said once"
 
 
 def test_address_that_is_none_is_wrong_use() -> None:
