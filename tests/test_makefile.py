@@ -26,6 +26,7 @@ case "$*" in
     echo "venv ends" >> "$LOG"
     exit ;;
   *"-m pip"*) echo pip >> "$LOG"; exit ;;
+  *purelib*) echo "$PWD/.venv"; exit ;;
 esac
 exec "$REAL" "$@"
 """
@@ -78,3 +79,4 @@ def test_of_two_makes_at_once_in_a_new_clone_one_sets_it_up_and_the_other_waits(
     if locked:
         assert [one.returncode for one in makes] == [0, 0]
         assert list(clone.glob(".venv/installed-*"))
+        assert str(clone) in (clone / ".venv" / "pyspark_topicast.pth").read_text()

@@ -180,7 +180,8 @@ def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
         daemons.freeze("catalogd")
         pulls = catalog.stats().pulls
         pull = Doing(lambda: catalog.partitions("members.big", "ds = '007'"))
-        until(lambda: catalog.stats().pulls > pulls, timeout_s=20, what="the pull on its way")
+        until(lambda: catalog.stats().pulls > pulls or not pull.running, timeout_s=20)
+        assert pull.running, f"it needed no catalogd: {pull.result()}"
         revise(client, TABLES, 1)
         daemons.kill("catalogd")
         with Looker(catalog, TABLES, look=seen) as looker:

@@ -27,6 +27,8 @@ from topicast.topics.replica_set import Account, ReplicaSet
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
 from topicast.topics.wire.messages import Chunk, Claimed, Delta, Pulled
 
+READ_S = 10.0  # that a read of a table may take
+
 
 class PlansThreeBudgets(Planner):
     def plan(self, *topics: Any, budget_bytes: int, **rest: Any) -> Plan:
@@ -199,7 +201,7 @@ class ClaimsMoreThanItRead(Reader):
 
 
 def _without_comparing(names: Iterable[Any], read: Any, *, validate: Any, **_: Any) -> ReadView:
-    return ReadView({name: read(name) for name in names}, validate)
+    return ReadView({name: read(name, READ_S) for name in names}, validate)
 
 
 def _confirm_every_claim(claims: Sequence[Claimed], _last: Pulled) -> tuple[Claimed, ...]:
