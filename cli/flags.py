@@ -28,7 +28,7 @@ class PathName(click.Path):
     """A path; an empty one, such as a variable that is not set leaves, names nothing."""
 
     def __init__(self, **how: Any) -> None:
-        """``how`` is what click.Path is told."""
+        """``how``: the keywords of click.Path."""
         super().__init__(path_type=Path, **how)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -678,7 +678,7 @@ class HeartbeatTimer:
     A new reader needs a heartbeat before it joins anything; many that come at once share one. While
     readers go on coming, as after a restart of the hub, each heartbeat that is brought forward has
     a pause before it that is twice the last one, up to SOON_S and MEMBER_S for each member, and at
-    most the period: every reader handles all. Few are served at once, however often they come.
+    most the period: every reader handles all. Of few members each waits little more than SOON_S.
     """
 
     def __init__(self, period_s: float) -> None:

@@ -183,7 +183,7 @@ class Dispatcher:
         self._replies = replies
         self._histories: list[HistoryOrder] = []  # what is to be read from the store
         self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
-        """The peers whose key sees every database, the one that sent a message last at the end.
+        """The peers whose key sees every database; the last of them has sent the newest message.
 
         A refusal that names an object is sent to these alone."""
 

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from topicast.tests.spark.applications import Application
+from topicast.tests.spark.cells import EVERY_CELL
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.soaking import WRITERS, Note
 from topicast.tests.spark.verdicts import CROSSED, FRESH, OLD, WRONG, judge, shown
@@ -33,15 +34,15 @@ def four(drivers: Drivers, more: dict[str, Application]) -> list[Application]:
     return four
 
 
-NIGHTLY: Final = [pytest.mark.nightly] * (os.environ.get("CELLS") != "all")  # soak: at length
+nightly = (lambda test: test) if EVERY_CELL else pytest.mark.nightly  # make soak takes it at length
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(SOAK_S, marks=NIGHTLY)])
+@nightly
 @pytest.mark.timeout(SOAK_S + 180)
-def test_while_two_write_two_read_nothing_stale(four: list[Application], seconds: float) -> None:
+def test_while_two_write_two_read_nothing_stale(four: list[Application]) -> None:
     four[0].do("soaking.prepare(spark, threads)")
-    works = [f"write(spark, {writer}, {seconds=})" for writer in WRITERS]
-    works += [f"read(spark, {seed}, {seconds=})" for seed in (1, 2)]
+    works = [f"write(spark, {writer}, seconds={SOAK_S})" for writer in WRITERS]
+    works += [f"read(spark, {seed}, seconds={SOAK_S})" for seed in (1, 2)]
     with ThreadPoolExecutor(len(four)) as threads:
         notes = list(threads.map(lambda one, work: one.do(f"soaking.{work}"), four, works))
     first, second, *reads = ([Note(**one) for one in of] for of in notes)
