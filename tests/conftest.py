@@ -7,16 +7,18 @@ import fcntl
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from topicast.tests.net.namespaces import missing
 from topicast.tests.orphans import end_with_this_process
+from topicast.tests.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from topicast.tests.hive.releases import RealMetastore
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs have it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+WATCHDOG: Final = pytest.StashKey[Watchdog]()
 ROOT = Path(__file__).resolve().parent.parent
 SPARK = "tests/spark/"
 SPARK_GROUPS = {  # of its files, by how their names begin; each group shares two drivers
@@ -90,9 +93,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no process outlive those that run tests."""
+    """Let no process outlive those that run tests, and no test of several its limit."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         config.add_cleanup(end_with_this_process())
+    if hasattr(config, "workerinput"):
+        config.stash[WATCHDOG] = Watchdog()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -166,8 +171,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """While a test that is marked as ``alone`` runs, with its fixtures, no other one does."""
     if not (folder := _shared_folder(item.config)):
         return (yield)
-    with _room(folder, alone=item.get_closest_marker("alone") is not None):
+    with (
+        _room(folder, alone=item.get_closest_marker("alone") is not None),
+        item.config.stash[WATCHDOG].watch(),
+    ):
         return (yield)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failure at once: a run that somebody ends has printed no summary."""
+    if report.failed and not os.environ.get("PYTEST_XDIST_WORKER"):
+        what = getattr(getattr(report.longrepr, "reprcrash", None), "message", report.longrepr)
+        first = next(iter(str(what).splitlines()), "")
+        print(f"\n{report.nodeid}: {report.when} failed: {first}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -177,10 +193,10 @@ def _room(folder: Path, *, alone: bool) -> Iterator[None]:
     A test waits for it in the door, and no other begins meanwhile: else one that wants to be
     alone would wait until no other test is left.
     """
-    with (folder / "door").open("w") as door, (folder / "room").open("w") as room:
-        fcntl.flock(door, fcntl.LOCK_EX)
-        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(door, fcntl.LOCK_UN)
+    with (folder / "door").open("w") as door, (folder / "room").open("a+") as room:
+        fcntl.lockf(door, fcntl.LOCK_EX)  # of this process: flock() would be its forked children's
+        fcntl.lockf(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.lockf(door, fcntl.LOCK_UN)
         yield
 
 

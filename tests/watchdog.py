@@ -1,0 +1,51 @@
+"""Watchdog: a test process ends if one of its tests, with its fixtures, does not.
+
+pytest-timeout interrupts a test once; what then cleans up may wait for ever, and the run with it.
+"""
+
+import faulthandler
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+LIMIT_S: Final = 300.0  # a test has 120 s, and what it starts first or ends last takes a minute
+ENDED: Final = 70  # the exit code
+
+
+class Watchdog:
+    """Ends this process, after the stacks of its threads, when a test has not ended in time."""
+
+    def __init__(
+        self,
+        limit_s: float = LIMIT_S,
+        *,
+        look_s: float = 5.0,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._limit_s, self._look_s, self._end = limit_s, look_s, end
+        self._deadline: float | None = None
+        self._never = threading.Event()
+        self._stderr = os.dup(2)  # before pytest captures it
+        threading.Thread(target=self._look, name="watchdog", daemon=True).start()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Give what is within its limit."""
+        self._deadline = time.monotonic() + self._limit_s
+        try:
+            yield
+        finally:
+            self._deadline = None
+
+    def _look(self) -> None:
+        while not self._never.wait(self._look_s):
+            deadline = self._deadline
+            if deadline is not None and time.monotonic() > deadline:
+                said = f"\nno end of a test after {self._limit_s:g} s: its process ends\n"
+                os.write(self._stderr, said.encode())
+                faulthandler.dump_traceback(self._stderr)
+                self._end(ENDED)
+                return
