@@ -173,9 +173,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     with (
         _room(folder, alone=item.get_closest_marker("alone") is not None),
-        item.config.stash[WATCHDOG].watch(),
+        item.config.stash[WATCHDOG].watch(_limit_s(item)),
     ):
         return (yield)
+
+
+def _limit_s(item: pytest.Item) -> float:
+    """Return the seconds that pytest-timeout gives a test."""
+    if marker := item.get_closest_marker("timeout"):
+        return float(marker.args[0])
+    return float(item.config.getoption("timeout") or item.config.getini("timeout"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-LIMIT_S: Final = 300.0  # a test has 120 s, and what it starts first or ends last takes a minute
+FIXTURES_S: Final = 300.0  # in which what a test starts first and ends last has done so
 ENDED: Final = 70  # the exit code
 
 
@@ -20,21 +20,21 @@ class Watchdog:
 
     def __init__(
         self,
-        limit_s: float = LIMIT_S,
+        fixtures_s: float = FIXTURES_S,
         *,
         look_s: float = 5.0,
         end: Callable[[int], object] = os._exit,
     ) -> None:
-        self._limit_s, self._look_s, self._end = limit_s, look_s, end
+        self._fixtures_s, self._look_s, self._end = fixtures_s, look_s, end
         self._deadline: float | None = None
         self._never = threading.Event()
         self._stderr = os.dup(2)  # before pytest captures it
         threading.Thread(target=self._look, name="watchdog", daemon=True).start()
 
     @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Give what is within its limit."""
-        self._deadline = time.monotonic() + self._limit_s
+    def watch(self, test_s: float) -> Iterator[None]:
+        """Give a test its limit of ``test_s``, and its fixtures theirs."""
+        self._deadline = time.monotonic() + test_s + self._fixtures_s
         try:
             yield
         finally:
@@ -44,8 +44,7 @@ class Watchdog:
         while not self._never.wait(self._look_s):
             deadline = self._deadline
             if deadline is not None and time.monotonic() > deadline:
-                said = f"\nno end of a test after {self._limit_s:g} s: its process ends\n"
-                os.write(self._stderr, said.encode())
+                os.write(self._stderr, b"\na test has not ended in time: its process ends\n")
                 faulthandler.dump_traceback(self._stderr)
                 self._end(ENDED)
                 return

@@ -112,9 +112,17 @@ class Application:
         self._process.stdin.flush()
 
     def receive(self) -> Any:
-        """Return the value of the statements that it was sent last."""
+        """Return the value of the statements that it was sent last.
+
+        If a test is interrupted meanwhile, the driver dies: its answer would be the next test's.
+        """
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        try:
+            line = self._process.stdout.readline()
+        except BaseException:  # pytest-timeout's is no Exception
+            self._process.kill()
+            self.kill()
+            raise
         assert line, self.log()[-3000:]
         answer = json.loads(line)
         if "error" in answer:
