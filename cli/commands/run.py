@@ -111,7 +111,11 @@ def _warn(folder: str, *, ended: bool) -> bool:
 
     noted = launch.notes(folder)
     if launch.LOADED not in noted:
-        return _say(f"no Python has loaded Topicast ({_WHY})")
+        if ended:
+            return _say(f"no Python has loaded Topicast ({_WHY})")
+        after = f"after {LOADED_S:g} s no Python has loaded Topicast yet"
+        click.echo(f"topicast: {after}: is it slow, or is it {_WHY}?", err=True)
+        return False
     if launch.FAILED in noted:
         return _say(noted[launch.FAILED])
     if ended and launch.ATTACHED not in noted:

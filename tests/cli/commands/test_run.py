@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from topicast.cli.commands.run import run as run_command
 from topicast.tests.cli.processes import command, completed, topicast
@@ -34,6 +35,15 @@ def test_output_and_exit_code_are_the_commands_own() -> None:
 def test_python_without_the_package_is_reported(words: tuple[str, ...]) -> None:
     done = run("--", *words, "-c", "pass")
     assert "no Python has loaded Topicast (python -E or -I" in done.stderr
+
+
+def test_slow_start_is_no_failure_until_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicast.cli.commands.run.LOADED_S", 0.1)
+    shell = f"sleep 1; exec {sys.executable} -c pass"
+    said = CliRunner().invoke(run_command, ["--", "sh", "-c", shell]).output
+    first, last = said.splitlines()
+    assert first.startswith("topicast: after 0.1 s no Python has loaded Topicast yet: is it slow")
+    assert last == "topicast: not attached: no Spark session was made"
 
 
 @pytest.mark.parametrize(
