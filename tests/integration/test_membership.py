@@ -177,6 +177,7 @@ def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
     room_for_one(daemons)
     with Subscriber(daemons.hub_address, budget="4MB", timeout_s=60) as catalog:
         assert seen(catalog, "members.small") == (0, 0)
+        catalog.sync()  # a session with catalogd: without one, the pull would not be sent at all
         daemons.freeze("catalogd")
         pulls = catalog.stats().pulls
         pull = Doing(lambda: catalog.partitions("members.big", "ds = '007'"))
