@@ -12,6 +12,7 @@ sockets; waiting callers get an error, and try again. Too many errors end the th
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout  # TimeoutError itself from 3.11 on
@@ -66,6 +67,9 @@ REST_S: Final = 0.01  # under a flood, in which deltas gather
 TOGETHER: Final = 20  # facts that are settled at once; their effects wait for the last
 RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once is no accident
 RESTARTS_S: Final = 60.0
+# After a large frame: who waits for Python's lock is given it. A poll that finds something returns
+# before they have woken up, so that each would wait for sys.getswitchinterval, 5 ms.
+YIELD_S: Final = 0.00005
 FEW: Final = 50  # frames at once; of more, handling takes the time, or they fill the inbox
 
 CLOSED: Final = "the subscriber is closed, or was never opened"
@@ -264,6 +268,8 @@ class EngineLoop:
             self.run_once()
             if self._may_rest():
                 self._link.rest(REST_S)
+            elif self._large:
+                time.sleep(YIELD_S)
         except Exception as error:
             log.exception("engine failed: restarts=%d", self.core.restarts)
             self._restart(error)
