@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.subscriber.spark.refresh.registry import FOLDERS_MAX
+from topicast.subscriber.spark.refresh.registry import FOLDERS_MAX, THREADS_MAX
 from topicast.tests.spark.applications import SPARK
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
@@ -73,6 +73,7 @@ def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers
         driver.do("catalyst.HELD_MAX = had")
 
 
+MORE = THREADS_MAX + 1
 SLOW = """
 from topicast.subscriber.spark.java import java_object
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
@@ -108,17 +109,24 @@ public final class SlowIndex implements org.apache.spark.sql.execution.datasourc
 
 
 def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Drivers) -> None:
-    """Of a table at most one listing runs, and one waits behind it, however often it changes."""
+    """Of a relation at most one listing runs, and one waits behind it, however often it changes.
+
+    Of a table a few run at once, also if more relations of it hang than there are threads.
+    """
     driver = drivers.writer
     seq = "scala.collection.immutable.Seq" if SPARK >= (4, 0) else "scala.collection.Seq"
     driver.do(f"source = {SLOW_INDEX.replace('SEQ', seq)!r}")
     driver.do(SLOW)
     driver.do("for _ in range(5): registry.relist(mine, 'd.slow', slow, True)")
+    driver.do(f"more = [java_object(spark._jvm, 'SlowIndex', source, latch) for _ in range({MORE})]")
+    driver.do("for one in more: registry.relist(mine, 'd.slow', one, True)")
     driver.do("registry.relist(mine, 'd.quick', quick, True)")
     until(lambda: driver.do("quick.refreshed()") == 1, timeout_s=20)
     assert driver.do("slow.refreshed(), registry.settle(10)") == [0, False]
+    assert driver.do("registry.unfinished()") == "d.slow"
     driver.do("latch.countDown()")
     assert driver.do("registry.settle(20000), slow.refreshed()") == [True, 2]
+    assert driver.do("{one.refreshed() for one in more} == {1}, registry.unfinished()") == [True, ""]
     driver.do("registry.relist(mine, 'd.failing', failing, True); registry.settle(20000)")
     said = [line for line in driver.do("registry.look()").splitlines() if line.startswith("!")]
     mine = driver.do("mine")

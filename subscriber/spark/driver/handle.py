@@ -10,13 +10,14 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ....topics.backports import Self
 from ....topics.errors import ConfigError, NotReady
 from ....topics.keys.folder import KEY
+from ...arguments import timeout_s as checked_timeout_s
 from ...client.subscriber import Subscriber
 from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
@@ -37,6 +38,7 @@ from .hook import on_construction, once, release
 
 SYNC_S: Final = 10.0
 SUBSCRIBER_TIMEOUT_S: Final = 10.0
+NAMED_MAX: Final = 5  # tables in the text of an error
 PARTITIONS: Final = "spark.sql.hive.manageFilesourcePartitions"  # false: relations list them
 
 
@@ -141,9 +143,11 @@ class Handle:
         """Return once all that the metastore had committed before the call is refreshed here.
 
         Raises:
+            UsageError: ``timeout_s`` is no number of seconds, or more than a day.
             NotReady: not within ``timeout_s``, or the driver is not attached.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
+        timeout_s = checked_timeout_s(timeout_s)
         parts, deadline = self._parts, time.monotonic() + timeout_s
         if parts is None or self._pid != os.getpid():
             raise NotReady(f"the driver is {self._state()}: {self._reason}")
@@ -152,7 +156,7 @@ class Handle:
             raise NotReady(f"no contact with {parts.settings.statestores} within {timeout_s} s")
         worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
         if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
-            raise NotReady(f"not refreshed within {timeout_s} s")
+            raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 
     def detach(self) -> None:
         """Leave plain Spark behind; a second time, or in a forked child, do nothing."""
@@ -318,6 +322,18 @@ def attach(
     handle = once(Handle, make)
     handle.add(spark)
     return handle
+
+
+def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
+    """Say which tables a refresh still works on after ``timeout_s``."""
+    if not tables:
+        return f"not refreshed within {timeout_s} s"
+    named = ", ".join("all" if table == "*" else table for table in tables[:NAMED_MAX])
+    more = f" and {len(tables) - NAMED_MAX} more" if len(tables) > NAMED_MAX else ""
+    return (
+        f"not refreshed within {timeout_s} s: Spark still lists files, or makes cached data, of "
+        f"{named}{more}: does the file system of each answer?"
+    )
 
 
 def _hide_key(session: Session) -> None:

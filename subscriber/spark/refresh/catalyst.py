@@ -205,6 +205,10 @@ class Catalyst:
         """Return within ``timeout_s`` whether files have been listed anew; for any thread."""
         return bool(self.registry.settle(int(timeout_s * 1000)))
 
+    def unfinished(self) -> tuple[str, ...]:
+        """Return the tables whose files are still being listed; ``*`` stands for all."""
+        return tuple(str(self.registry.unfinished()).split())
+
     def failures(self) -> list[tuple[Order, str]]:
         """Return which renewals had failed at the last look, in threads of the JVM, and why."""
         failures, self._failures = self._failures, []

@@ -8,7 +8,7 @@ A session that Spark makes of another one inherits its extensions, so it calls o
 analysed anything. Then each plan that it analyses is looked through for relations over paths. A
 session that inherits none (it is of another root, or older than the attach) is found by what it
 executes. The registry is one for a JVM and keeps nothing alive. What may wait for a file system or
-the metastore is done by threads of its own, one at a time for each table.
+the metastore is done by threads of its own, a few for each table.
 """
 
 from typing import Any, Final
@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary
 
 from ..java import java_object
 
-THREADS_MAX: Final = 16  # tables whose files are listed at the same time
+THREADS_MAX: Final = 32  # that list files at the same time
+TABLE_THREADS_MAX: Final = 4  # of them for one table: eight tables that hang delay no other
 FOLDERS_MAX: Final = 100  # looked at for files that are gone: 3 s of one thread at 30 ms a call
 
 _NAME: Final = "TopicastSessions"
@@ -29,9 +30,11 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.LinkedList;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.WeakHashMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -73,7 +76,9 @@ public final class TopicastSessions extends AbstractFunction1
     private int sweepAt = 64;
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
     private final Map extended = Collections.synchronizedMap(new WeakHashMap());
-    private final Map busy = new HashMap();  // task -> the one that waits behind it, or null
+    private final Map busy = new HashMap();  // task -> it, and the one that waits behind it or null
+    private final Map lanes = new HashMap();  // table -> what runs and waits of it
+    private final int laneMax;
     private final Set forced = ConcurrentHashMap.newKeySet();  // tasks that list files in any case
     private final ConcurrentHashMap relisted = new ConcurrentHashMap();  // listers, by task, weakly
     private final ConcurrentHashMap reloads = new ConcurrentHashMap();  // names, by session
@@ -83,7 +88,9 @@ public final class TopicastSessions extends AbstractFunction1
     private volatile boolean renews;
     private volatile boolean hasIceberg;  // its classes are there, for the newest session
 
-    public TopicastSessions(Field state, Field relations, Integer threads, Integer folders) {
+    public TopicastSessions(Field state, Field relations, Integer threads, Integer ofTable,
+            Integer folders) {
+        this.laneMax = ofTable.intValue();
         this.state = state;
         this.relations = relations;
         this.foldersMax = folders.intValue();
@@ -255,6 +262,17 @@ public final class TopicastSessions extends AbstractFunction1
             }
         }
         return true;
+    }
+
+    // The tables for which something is still to be done, one a line; "*" stands for all.
+    public String unfinished() {
+        TreeSet found = new TreeSet();
+        synchronized (busy) {
+            for (Iterator all = busy.values().iterator(); all.hasNext();) {
+                found.add(((Object[]) ((Object[]) all.next())[0])[2]);
+            }
+        }
+        return String.join(String.valueOf((char) 10), found);
     }
 
     public Thread newThread(Runnable work) {
@@ -439,13 +457,33 @@ public final class TopicastSessions extends AbstractFunction1
     private void later(String task, String id, String table, WeakReference context, Callable work) {
         Object[] all = new Object[] {task, id, table, work, context};
         synchronized (busy) {  // the compiler drops the word from private methods
-            if (busy.containsKey(task)) {
-                busy.put(task, all);  // what waits does the same
+            Object[] both = (Object[]) busy.get(task);
+            if (both == null) {
+                busy.put(task, new Object[] {all, null});
+                admit(all);
             } else {
-                busy.put(task, null);
-                start(all);
+                both[1] = all;  // what waits does the same
             }
         }
+    }
+
+    // Start it, or let it wait for the others of its table.
+    private void admit(Object[] all) {
+        Lane lane = (Lane) lanes.get(laneOf(all));
+        if (lane == null) {
+            lane = new Lane();
+            lanes.put(laneOf(all), lane);
+        }
+        if (lane.running < laneMax) {
+            lane.running++;
+            start(all);
+        } else {
+            lane.waiting.add(all);
+        }
+    }
+
+    private static Object laneOf(Object[] all) {
+        return all[2].equals("*") ? all[0] : all[2];
     }
 
     private void start(final Object[] all) {
@@ -459,21 +497,35 @@ public final class TopicastSessions extends AbstractFunction1
                         failures.add(all[1] + " " + all[2] + " " + why);
                     }
                 } finally {
-                    ended((String) all[0]);
+                    ended(all);
                 }
             }
         });
     }
 
-    private void ended(String task) {
+    private void ended(Object[] all) {
         synchronized (busy) {
-            Object[] next = (Object[]) busy.remove(task);
+            Object[] both = (Object[]) busy.remove(all[0]);
+            Lane lane = (Lane) lanes.get(laneOf(all));
+            lane.running--;
+            if (!lane.waiting.isEmpty()) {
+                lane.running++;
+                start((Object[]) lane.waiting.removeFirst());
+            } else if (lane.running == 0) {
+                lanes.remove(laneOf(all));
+            }
+            Object[] next = (Object[]) both[1];
             if (next != null) {
-                busy.put(task, null);
-                start(next);
+                busy.put(next[0], new Object[] {next, null});
+                admit(next);
             }
             busy.notifyAll();
         }
+    }
+
+    private static final class Lane {
+        int running;
+        final LinkedList waiting = new LinkedList();
     }
 
     private static final class Reload extends AbstractFunction0 {
@@ -560,6 +612,7 @@ def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
     """
     found = _REGISTRIES.get(jvm)
     if found is None:
-        found = java_object(jvm, _NAME, _SOURCE, state, relations, THREADS_MAX, FOLDERS_MAX)
+        bounds = (THREADS_MAX, TABLE_THREADS_MAX, FOLDERS_MAX)
+        found = java_object(jvm, _NAME, _SOURCE, state, relations, *bounds)
         _REGISTRIES[jvm] = found
     return found

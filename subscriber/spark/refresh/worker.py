@@ -82,6 +82,9 @@ class Caches(Protocol):
     def settle(self, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether all that was ordered is done; for any thread."""
 
+    def unfinished(self) -> tuple[str, ...]:
+        """Return the tables for which something that was ordered is not done; for any thread."""
+
     def discard(self) -> None:
         """Discard all that is kept of sessions."""
 
@@ -171,6 +174,10 @@ class Worker:
         self._callers.append(done)
         settled = done.wait(timeout_s) and self._paths.settle(until - time.monotonic())
         return settled and self._caches.settle(max(until - time.monotonic(), 0.0))
+
+    def unfinished(self) -> tuple[str, ...]:
+        """Return the tables that a refresh still works on."""
+        return self._caches.unfinished()
 
     def _run(self) -> None:
         retry_s = self._times.retry_s

@@ -68,6 +68,9 @@ class Stub:
     def settle(self, timeout_s: float) -> bool:
         return timeout_s > 0
 
+    def unfinished(self) -> tuple[str, ...]:
+        return ()
+
     def discard(self) -> None:
         self.discarded = True
 

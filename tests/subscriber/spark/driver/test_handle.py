@@ -7,7 +7,7 @@ import pytest
 
 from topicast.subscriber.spark import Handle, attach
 from topicast.subscriber.spark.refresh.catalyst import Catalyst, Unsupported
-from topicast.topics.errors import ConfigError, NotReady
+from topicast.topics.errors import ConfigError, NotReady, UsageError
 
 
 class ConnectSession:
@@ -47,10 +47,19 @@ def test_sync_of_what_is_not_attached_says_why(handle: Handle) -> None:
         handle.sync(timeout_s=0)
 
 
-def test_control_is_checked(handle: Handle) -> None:
+@pytest.mark.parametrize("timeout_s", [None, "x", True, -1, float("nan"), 10**400, [1.0]])
+def test_time_that_is_none_is_wrong_use_before_anything_else(
+    handle: Handle, timeout_s: object
+) -> None:
+    with pytest.raises(UsageError, match=r"timeout_s.*number of seconds"):
+        handle.sync(timeout_s)  # type: ignore[arg-type]  # which is the point
+
+
+@pytest.mark.parametrize("control", ["away", "", None, ["off"], {}])
+def test_control_is_checked(handle: Handle, control: object) -> None:
     handle.control("off")
     with pytest.raises(ConfigError, match="dry-run"):
-        handle.control("away")
+        handle.control(control)  # type: ignore[arg-type]  # which is the point
 
 
 def test_handle_is_of_no_use_after_a_fork(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
