@@ -1,11 +1,13 @@
 """Mutants: is each MUST of docs/protocol.md held by a test that fails when its code is changed?
 
     rules.toml: rule ──▶ functions ──Cosmic Ray──▶ mutants ──▶ the tests that cite their rules
-                                                                  └──none fails──▶ survivor
+                                                  none fails ──▶ all unit tests of the folder
+                                                                    └──none fails──▶ survivor
 
 Cosmic Ray's operators change one condition, comparison, constant or loop of a function at a time,
-in a copy of the tree. A mutant that no citing test notices is printed as a diff, and the run ends
-with 1. ``rules.toml`` excuses mutants that change nothing that can be seen, each with its reason.
+in a copy of the tree for each core. A mutant that no test notices is printed as a diff, and the run
+ends with 1; of one that only tests without the rule's id notice, the first of them is printed.
+``rules.toml`` excuses mutants that change nothing that can be seen, each with its reason.
 Run: make mutants; ARGS="P-SUB-3 P-CREDIT-5" tries these rules only.
 """
 
@@ -20,32 +22,53 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from difflib import unified_diff
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from signal import SIGKILL
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import hypothesis
 import msgpack
 import pytest
-import tomllib
 import zmq
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 RULES: Final = Path(__file__).with_name("rules.toml")
 PRELOADED: Final = (hypothesis, msgpack, zmq)  # by the parent, once for all its forks
-TIMEOUT_S: Final = 300.0  # of the tests of one mutant
+TIMEOUT_S: Final = 120.0  # of the tests of one mutant
 # Of all operators, those whose mutants stand for a rule that is left out or turned round.
 OPERATORS: Final = re.compile(
     r"core/(AddNot|Replace(True|False|And|Or)With\w+|ZeroIterationForLoop|Replace(Break|Continue)\w+"
     r"|ReplaceComparisonOperator_(Lt_GtE|LtE_Gt|Gt_LtE|GtE_Lt|Lt_LtE|LtE_Lt|Gt_GtE|GtE_Gt|Eq_NotEq"
     r"|NotEq_Eq|Is_IsNot|IsNot_Is|In_NotIn|NotIn_In)|ReplaceUnaryOperator_Delete_Not|NumberReplacer)"
 )
+
+
+OWN_TREE: Final[list[Path]] = []  # of this process of the pool
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What trying the mutants of one function came to."""
+
+    mutants: int
+    survivors: int
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +86,60 @@ def main() -> int:
     parser.add_argument("rules", nargs="*", help="ids such as P-SUB-3; none: all of rules.toml")
     named = parser.parse_args().rules
     table = tomllib.loads(RULES.read_text(encoding="utf-8"))
-    listed, excused = table["rules"], table["excused"]
+    listed = table["rules"]
     if unknown := set(named) - set(listed):
         parser.error(f"not in {RULES.name}: {', '.join(sorted(unknown))}")
     rules_of: dict[str, list[str]] = {}
     for rule, places in listed.items():
         for place in places:
             rules_of.setdefault(place, []).append(rule)
-    survivors = tried = 0
+    chosen = [(place, rules) for place, rules in rules_of.items()
+              if not named or set(named) & set(rules)]  # fmt: skip
+    tried = survivors = 0
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "topicast"
-        _copy_tree(tree)
-        for place, rules in rules_of.items():
-            if named and not set(named) & set(rules):
-                continue
-            tests = sorted({test for rule in rules for test in _tests_that_cite(rule)})
-            assert _pass(tree, tests), f"{tests} fail without a mutant"
-            mutants = [one for one in _mutants(place) if not _is_excused(one, excused)]
-            lived = [one for one in mutants if _survives(tree, one, tests)]
-            tried, survivors = tried + len(mutants), survivors + len(lived)
-            line = {"place": place, "rules": rules, "mutants": len(mutants)}
-            print(json.dumps(line | {"survivors": len(lived)}), flush=True)
-            for mutant in lived:
-                print(mutant.diff, flush=True)
+        cores = os.cpu_count() or 1
+        trees: Queue[Path] = get_context("fork").Queue()
+        for number in range(cores):
+            tree = Path(folder) / str(number) / "topicast"
+            _copy_tree(tree)
+            trees.put(tree)
+        jobs = [(place, rules, table["excused"]) for place, rules in chosen]
+        with ProcessPoolExecutor(
+            cores, mp_context=get_context("fork"), initializer=_take_tree, initargs=(trees,)
+        ) as pool:
+            for found in pool.map(_try_place, jobs):
+                print(*found.lines, sep="\n", flush=True)
+                tried, survivors = tried + found.mutants, survivors + found.survivors
     print(f"{tried} mutants, {survivors} survivors")
     return 1 if survivors else 0
+
+
+def _take_tree(trees: "Queue[Path]") -> None:
+    """Give this process of the pool a tree of its own."""
+    OWN_TREE.append(trees.get())
+
+
+def _try_place(job: tuple[str, list[str], dict[str, str]]) -> Tried:
+    """Try all mutants of one function."""
+    place, rules, excused = job
+    (tree,) = OWN_TREE
+    citing = sorted({test for rule in rules for test in _tests_that_cite(rule)})
+    assert not _first_failure(tree, citing), f"{citing} fail without a mutant"
+    mutants = [one for one in _mutants(place) if not _is_excused(one, excused)]
+    survivors, notes = 0, []
+    for mutant in mutants:
+        if _first_failure(tree, citing, mutant):
+            continue
+        other = _first_failure(tree, ["--unit", _folder_of(mutant.path)], mutant)
+        survivors += not other
+        notes += [f"only {other} notices:" if other else "SURVIVOR", mutant.diff]
+    line = {"place": place, "rules": rules, "mutants": len(mutants), "survivors": survivors}
+    return Tried(len(mutants), survivors, (json.dumps(line), *notes))
+
+
+def _folder_of(path: Path) -> str:
+    """Return the folder of tests that mirrors the folder of ``path``, or one above it."""
+    return next(f"tests/{folder}" for folder in path.parents if (ROOT / "tests" / folder).is_dir())
 
 
 def _is_excused(mutant: Mutant, excused: dict[str, str]) -> bool:
@@ -155,29 +207,51 @@ def _diff(name: str, before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-def _survives(tree: Path, mutant: Mutant, tests: list[str]) -> bool:
-    """Tell whether all of ``tests`` pass with the mutant."""
+def _first_failure(tree: Path, tests: list[str], mutant: Mutant | None = None) -> str:
+    """Return the first of ``tests`` that fails, or why there is none; empty: all pass."""
+    if mutant is None:
+        return _fails(tree, tests)
     file = tree / mutant.path
     before = file.read_text(encoding="utf-8")
     file.write_text(mutant.code, encoding="utf-8")
-    passes = _pass(tree, tests)
+    failure = _fails(tree, tests)
     file.write_text(before, encoding="utf-8")
-    return passes
+    return failure
 
 
-def _pass(tree: Path, tests: list[str]) -> bool:
-    process = get_context("fork").Process(target=_test, args=(tree, tests))
+def _fails(tree: Path, tests: list[str]) -> str:
+    receiving, sending = get_context("fork").Pipe(duplex=False)
+    process = get_context("fork").Process(target=_test, args=(tree, tests, sending))
     process.start()
+    sending.close()
     process.join(TIMEOUT_S)
     if process.exitcode is None:
         process.kill()
         process.join()
     ends = (0, 1, 2, 4, -SIGKILL)  # 4: a module of tests could not be imported
     assert process.exitcode in ends, f"pytest ends with {process.exitcode}"
-    return process.exitcode == 0
+    if process.exitcode == 0:
+        return ""
+    try:
+        return str(receiving.recv())
+    except EOFError:
+        return f"exit code {process.exitcode}"
+    finally:
+        receiving.close()
 
 
-def _test(tree: Path, tests: list[str]) -> None:
+class _FirstFailure:
+    """A plugin of pytest that sends the id of the first test that fails."""
+
+    def __init__(self, sending: Connection) -> None:
+        self._sending = sending
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._sending.send(report.nodeid)
+
+
+def _test(tree: Path, tests: list[str], sending: Connection) -> None:
     """Run ``tests`` in a fork of this process, which has imported all but the tree."""
     os.chdir(tree)
     sys.path.insert(0, str(tree.parent))
@@ -186,7 +260,8 @@ def _test(tree: Path, tests: list[str]) -> None:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     preloaded = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-    os._exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *preloaded, *tests]))
+    options = ["-x", "-q", "-p", "no:cacheprovider", *preloaded]
+    os._exit(pytest.main([*options, *tests], plugins=[_FirstFailure(sending)]))
 
 
 if __name__ == "__main__":
