@@ -404,6 +404,14 @@ class TopicReplicas:
                 effects += self._feed(account, refused, now=now)
         return effects + self._processed(refused.request, REFUSAL_COST)
 
+    @property
+    def agreement(self) -> object:
+        """What the last heartbeats and all topics agree on: one object as long as they do; or None.
+
+        Deltas that came after the last heartbeat are not in it.
+        """
+        return self._agreed
+
     def agrees(self, heartbeat: Heartbeat) -> bool:
         """Return whether all topics are known to be as the heartbeat has them."""
         return (heartbeat.epoch, heartbeat.versions) == self._agreed

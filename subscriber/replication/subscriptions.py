@@ -66,6 +66,7 @@ class Subscriptions:
         self.replicas = replicas
         self.num_topics = 0  # besides the namespace, as the last fit heartbeat has it
         self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub reports
+        self._sizes: tuple[int, ...] = ()  # those of the last heartbeat, unless a Join came after
         self.offers = ALL_OFFERED  # the levels that catalogd's mode offers
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
         self.planned: frozenset[int] | None = (
@@ -88,6 +89,7 @@ class Subscriptions:
         self._lost_s = LOST_S  # of silence, after which the hub may remove us
         self._status = NO_STATUS  # the last one that was sent
         self._reported: dict[int, Position] = {}  # by topic: what the hub was sent last
+        self._reported_at: object = None  # the agreement of which nothing was left to report
         self._namespace_over: OverBudget | None = None  # it never fitted
         self._late: int | None = None  # a planned topic that was not settled when last looked at
         self._refusal = ""  # why no hub registers us, for ``missing``
@@ -173,7 +175,7 @@ class Subscriptions:
         opened = self._session.on_welcome(welcome, now=now)
         if opened is None:
             return ()
-        self._reported.clear()
+        self._discard_reported()
         self._lost_s = welcome.lost_ms / 1000
         effects = opened
         self.catalog_address = welcome.catalog_address or self.catalog_address
@@ -201,19 +203,22 @@ class Subscriptions:
         if not self._requested and now >= self._join_at:
             effects += self._join_all(now)
         order = topic_ids(self.num_topics)
-        self.sizes.update(zip(order, heartbeat.sizes, strict=False))
+        if heartbeat.sizes is not self._sizes:  # the codec keeps equal ones one object
+            self._sizes = heartbeat.sizes
+            self.sizes.update(zip(order, heartbeat.sizes, strict=False))
         self.offers = heartbeat.offers
         effects += self.replicas.on_heartbeat(heartbeat, order, now=now)
         if now >= self._alive_at + ALIVE_S and not self._session.greeting:
-            effects += self._sign_of_life(now)
+            effects += self._sign_of_life(now, self.replicas.agreement)
         return effects
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
         """Follow what fits; drop at the hub what is not followed after all."""
         answered = self._session.on_joined(joined.request, now=now)
         if answered is None:
-            self._reported.clear()  # a Join that was repeated has replaced what came after it
+            self._discard_reported()  # a Join that was repeated has replaced what came after it
             return ()
+        self._reported_at, self._sizes = None, ()
         for position, state in zip(answered.join.positions, joined.topics, strict=False):
             if state.answer != DENIED:
                 self._reported[position.topic] = position
@@ -422,15 +427,27 @@ class Subscriptions:
         self.planned, self._requested = None, False
         return effects
 
-    def _sign_of_life(self, now: float) -> tuple[Effect, ...]:
-        """Report what has changed since the last report; a keep-alive if nothing has."""
+    def _discard_reported(self) -> None:
+        self._reported.clear()
+        self._reported_at = None
+
+    def _sign_of_life(self, now: float, agreement: object = None) -> tuple[Effect, ...]:
+        """Report what has changed since the last report; a keep-alive if nothing has.
+
+        ``agreement``: of a heartbeat that came just now; as long as it is the one of which all was
+        reported, no topic is looked at.
+        """
         if now >= self._alive_at + self._lost_s / 2:
-            self._reported.clear()  # the hub may have removed us, and registered us again
+            self._discard_reported()  # the hub may have removed us, and registered us again
         self._alive_at = now
         budget = self.replicas.budget
         before = self._status
         # Before the first answer the hub has nothing, or what the Join under way says.
-        moved = self.replicas.moved(self._reported) if self._registered else ()
+        if not self._registered or (agreement is not None and agreement is self._reported_at):
+            moved: tuple[Position, ...] = ()
+        else:
+            moved = self.replicas.moved(self._reported)
+            self._reported_at = agreement
         self._status = status = Status(
             positions=moved,
             lag_us=int(self.replicas.lag_max_s(now=now) * 1_000_000),

@@ -118,7 +118,8 @@ def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Driv
     driver.do(f"source = {SLOW_INDEX.replace('SEQ', seq)!r}")
     driver.do(SLOW)
     driver.do("for _ in range(5): registry.relist(mine, 'd.slow', slow, True)")
-    driver.do(f"more = [java_object(spark._jvm, 'SlowIndex', source, latch) for _ in range({MORE})]")
+    made = "java_object(spark._jvm, 'SlowIndex', source, latch)"
+    driver.do(f"more = [{made} for _ in range({MORE})]")
     driver.do("for one in more: registry.relist(mine, 'd.slow', one, True)")
     driver.do("registry.relist(mine, 'd.quick', quick, True)")
     until(lambda: driver.do("quick.refreshed()") == 1, timeout_s=20)
@@ -126,7 +127,10 @@ def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Driv
     assert driver.do("registry.unfinished()") == "d.slow"
     driver.do("latch.countDown()")
     assert driver.do("registry.settle(20000), slow.refreshed()") == [True, 2]
-    assert driver.do("{one.refreshed() for one in more} == {1}, registry.unfinished()") == [True, ""]
+    assert driver.do("{one.refreshed() for one in more} == {1}, registry.unfinished()") == [
+        True,
+        "",
+    ]
     driver.do("registry.relist(mine, 'd.failing', failing, True); registry.settle(20000)")
     said = [line for line in driver.do("registry.look()").splitlines() if line.startswith("!")]
     mine = driver.do("mine")

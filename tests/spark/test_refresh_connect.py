@@ -291,6 +291,10 @@ def test_what_a_client_begins_to_write_is_known_until_it_ends(attached: Place) -
 
         place.client.do(f"writing = threads.submit(lambda: spark.sql({forever!r}).collect())")
         until(lambda: intents() == 1, timeout_s=WAIT_S, what="its intent")
-        place.client.do("_ = spark.interruptAll()")
-        until(lambda: intents() == 0, timeout_s=WAIT_S, what="its end")
+
+        def is_interrupted() -> bool:
+            place.client.do("_ = spark.interruptAll()")  # in vain before Spark has begun to run it
+            return intents() == 0
+
+        until(is_interrupted, timeout_s=WAIT_S, what="its end", interval_s=0.5)
     assert place.client.do("writing.exception() is not None")

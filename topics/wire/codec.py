@@ -7,6 +7,7 @@ annotation of a field says how it is written, and checked when it is read.
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from struct import Struct, error
 from typing import (
@@ -357,7 +358,7 @@ def _decode_heartbeat(header: Header, body: bytes) -> Heartbeat:
         raise WireError("heartbeat body: address and vectors of other lengths than it says")
     if offers > ALL_OFFERED:
         raise WireError(f"heartbeat body: offers {offers} of unknown levels")
-    numbers = Struct(f">{2 * count + sizes}Q").unpack_from(body, vectors_at)
+    versions, floors, of_topics = _vectors(body[vectors_at:], count)
     return Heartbeat(
         hub=hub,
         epoch=header.epoch,
@@ -368,11 +369,18 @@ def _decode_heartbeat(header: Header, body: bytes) -> Heartbeat:
         watermark=watermark,
         age_ms=age_ms,
         catalog_address=text,
-        versions=numbers[:count],
-        floors=numbers[count : 2 * count],
-        sizes=numbers[2 * count :],
+        versions=versions,
+        floors=floors,
+        sizes=of_topics,
         offers=offers,
     )
+
+
+@lru_cache(maxsize=2)  # as a rule the next heartbeat has the same: then they are the same objects
+def _vectors(packed: bytes, count: int) -> tuple[tuple[int, ...], ...]:
+    """Return the versions and floors of ``count`` topics, and the sizes that are behind them."""
+    numbers = Struct(f">{len(packed) // _U64_BYTES}Q").unpack(packed)
+    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 
 
 def _decode_control(body: bytes) -> Message:
