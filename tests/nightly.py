@@ -1,6 +1,6 @@
 """Nightly: what takes too long for make test, one step after the other, and the record of it.
 
-    cells · a soak · 10,000 seeds · 1,000 examples · variants · formats · hosts · kills · …
+    cells · a soak · 10,000 seeds · 1,000 examples · variants · mutants · versions · hosts · …
                  └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
 
 A step that fails does not stop the others. KEEP=1 writes each step into tests/nightly.json as it
@@ -42,6 +42,9 @@ STEPS: Final[Steps] = {
         "make test ARGS='tests/spark/test_refresh.py --nightly -k come_and_go_for_long'",
         {"SESSIONS_S": "3600"},
     ),
+    "mutants": ("make mutants", {}),
+    "spark": ("make compat-spark", {}),
+    "hive": ("make compat-hive", {}),
     "lakes": ("make compat-lakes", {}),
     "kerberos": ("make compat-kerberos", {}),
     "s3": ("make compat-s3", {}),

@@ -132,6 +132,16 @@ def test_nothing_is_requested_before_its_deltas_are_sure_to_come(fact: Fact) -> 
     assert one.wanted == ((1, FULL),)
 
 
+def test_what_is_due_first_is_nothing_any_more_once_it_is_not_fenced() -> None:
+    """P-SUB-3."""
+    reader = Reader({1})
+    one = replicas(1, reader=reader)
+    opened(one)
+    assert one.deadline == SILENCE_S
+    reader.topics_fenced.clear()
+    assert one.deadline is None
+
+
 def test_stream_is_granted_only_the_bytes_that_are_expected() -> None:
     """P-CREDIT-5."""
     reader = Reader({1, 2}, {1: 600, 2: 400})

@@ -22,7 +22,7 @@ from topicast.topics.wire.header import (
     prefix,
     set_prefix,
 )
-from topicast.topics.wire.messages import Heartbeat, Welcome
+from topicast.topics.wire.messages import Drop, Heartbeat, Welcome
 
 WELCOME = Welcome(
     hub=1,
@@ -96,7 +96,10 @@ def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
 
 
 def test_subscriptions_that_come_while_a_barrier_is_under_way_do_not_delay_it() -> None:
+    """P-SUB-2: each is fenced by the first barrier after it, and by no other nonce."""
     session = Session()
+    assert session.receives(bytes(16)) == []
+    assert session.all_fenced() == set()
     assert session.wants(A, B) == session.wants(A, B, C) == []
     (following,) = session.receives(session.first)
     assert session.all_fenced() == {A}
@@ -213,6 +216,17 @@ def test_topics_that_are_new_together_are_subscribed_to_in_sets() -> None:
     (barrier,) = barriers(effects)
     assert session.receives(barrier) == []
     assert all(map(session.fenced, wanted))
+
+
+def test_hub_is_notified_of_what_is_followed_no_more() -> None:
+    """P-SUB-1: of a topic that is followed at no level."""
+    session = Session()
+    session.receives(session.first)
+    assert [type(one) for one in session.subscribe([A, (0, FULL)], now=0.4)].count(Send) == 0
+    effects = session.subscribe([B], now=0.5)
+    (drop,) = [one.message for one in effects if isinstance(one, Send)]
+    assert isinstance(drop, Drop)
+    assert drop.topics == (0,)
 
 
 def test_what_is_left_of_a_set_is_subscribed_to_again_behind_its_end() -> None:

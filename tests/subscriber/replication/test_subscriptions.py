@@ -374,6 +374,23 @@ def test_heartbeat_shows_how_current_a_topic_is() -> None:
     assert all(lags[topic] <= 0.4 for topic in others)
 
 
+def test_topics_are_looked_at_again_only_once_a_heartbeat_differs() -> None:
+    """P-FOLLOW-5: not while one is like the last with which all of them agreed."""
+    shopping = late()
+    replicas = shopping.reader.member.subscriptions.replicas
+    shopping.pass_time(1)
+    agreement = replicas.agreement
+    assert agreement is not None
+    shopping.pass_time(5)
+    assert replicas.agreement is agreement
+    behind(shopping)
+    shopping.pass_time(1)
+    assert replicas.agreement is None
+    shopping.release()
+    shopping.pass_time(1)
+    assert replicas.agreement not in (None, agreement)
+
+
 @pytest.mark.parametrize("channel", [Channel.CONTROL, Channel.BULK])
 def test_hub_that_does_not_know_the_connection_is_greeted_once(channel: Channel) -> None:
     """P-LIVE-3: refused with HELLO."""

@@ -109,6 +109,7 @@ def test_crc_is_in_its_place_and_covers_all_but_itself() -> None:
 @pytest.mark.parametrize("version", [0, 2, 255])
 def test_other_protocol_version_is_distinguished_from_garbage(version: int) -> None:
     """P-HDR-4."""
+    assert read_header(_frame()).kind == h.DELTA_KIND, "of ours"
     with pytest.raises(VersionMismatch, match=f"protocol version {version} offered"):
         read_header(_frame(protocol=version))
 
