@@ -85,7 +85,7 @@ def bench_attach(driver: Application) -> None:
         p50 = quantile(times, 0.5)
         against = beside("spark.sql('SELECT 1').collect(), ms", ours=p50, its=its)
         worst = max(times)
-        reached = target(worst, at_most=ATTACH_MS_MAX) if name == "attach" else {}
+        reached = target(worst, at_most=ATTACH_MS_MAX)
         say("attach", name, n=ATTACHES, p50_ms=p50, worst_ms=worst, **against, **reached)
 
 

@@ -43,6 +43,7 @@ DRIVERS = 100
 PARTITIONS = 500
 TABLES = ("alone", "cold")
 LARGE, CALLS, ONE_MS_MAX = 20_000, 20, 500.0
+OF_HMS_MAX = 0.2  # of what as many drivers take at the metastore
 
 
 def ask(address: str, table: str, *, drivers: int) -> float:
@@ -155,7 +156,11 @@ def main() -> None:
         load = beside("reads for one driver", ours=all_, its=one)
         say("cold", "loads", **facts, reads=all_, **load, **target(all_ / one, at_most=1.0))
         one_of_many(uri, visit, hub)
-        say("cold", "all", **facts, ms=took_ms, **beside("HMS", ours=took_ms, its=straight_ms(uri)))
+        its_ms = straight_ms(uri)
+        reached = target(took_ms / its_ms, at_most=OF_HMS_MAX)
+        say(
+            "cold", "all", **facts, ms=took_ms, **beside("HMS", ours=took_ms, its=its_ms), **reached
+        )
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from topicast.tests.cli.homes import Home
 
 PAIRS = 60
 COST_MS_MAX = 5.0
+SET_MS_MAX = 25.0  # with an address: what an attach needs is imported
 ADDRESS = {hook.VARIABLE: "tcp://127.0.0.1:1"}
 
 
@@ -38,7 +39,7 @@ def bench_start(plain: Home, hooked: Home, *, name: str, environ: Mapping[str, s
     ]
     cost = quantile([ours - its for its, ours in pairs], 0.5)
     its = quantile([its for its, _ in pairs], 0.5)
-    reached = target(cost, at_most=COST_MS_MAX) if name == "unset" else {}
+    reached = target(cost, at_most=COST_MS_MAX if name == "unset" else SET_MS_MAX)
     against = beside("python -c pass, ms", ours=its + cost, its=its)
     say("hook", name, n=PAIRS, cost_ms=cost, **against, **reached)
 

@@ -19,7 +19,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
-from topicast.tests.bench.report import beside, best_us, say, target
+from topicast.tests.bench.report import beside, best_us, reference, say, target
 from topicast.topics.objects.names import block_key, partition_name, partition_values
 from topicast.topics.objects.tables import PartitionReader
 from topicast.topics.objects.templates import Templates
@@ -38,6 +38,7 @@ PARTITIONS = 100_000
 FEW = 5_000  # as hmsclient's objects
 MEMORY_MAX = 0.01  # of hmsclient's objects
 LOAD_US_MAX = 20.0  # for each partition of a table that is read
+OPTION = reference("an option that is measured, not a promise")
 
 
 def structs(count: int) -> Iterator[tuple[str, bytes]]:
@@ -182,7 +183,7 @@ def compare_representations(table: list[tuple[str, bytes]]) -> None:
             ours = measured["zstd1_bytes"]
             its = its or ours  # of the first option, which is Thrift
             against = beside("thrift", ours=ours, its=its)
-            say("representation", f"{option}, {size} a block", **measured, **against)
+            say("representation", f"{option}, {size} a block", **measured, **against, **OPTION)
 
 
 def per_one(values: list[bytes], size: int) -> float:
@@ -277,10 +278,12 @@ def measure_memory(table: list[tuple[str, bytes]]) -> None:
 
     few = table[:FEW]
     its = held_bytes(lambda: [thrift_object(data) for _, data in few], FEW)
-    say("representation", "memory, hmsclient's objects", bytes_per_partition=its)
+    say("representation", "memory, hmsclient's objects", bytes_per_partition=its, **OPTION)
     ours = held_bytes(thrift, len(table))
     against = beside("hmsclient's objects", ours=ours, its=its)
-    say("representation", "memory, entries of Thrift", bytes_per_partition=ours, **against)
+    say(
+        "representation", "memory, entries of Thrift", bytes_per_partition=ours, **against, **OPTION
+    )
     ours = held_bytes(entries, len(table))
     accounted = values + sum(len(k) + ENTRY_OVERHEAD_BYTES for k, _ in blocks)
     say(

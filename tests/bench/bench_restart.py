@@ -35,6 +35,8 @@ BLOCK_BYTES = 1024
 ROW_BYTES = 331  # one partition by itself
 TURN = 500  # transactions in one commit
 RESTART_S_MAX = 2.0
+BLOCKS_RATIO_MAX = 0.2  # of what a row for each partition would take
+DROP_S_MAX = 1.0  # of a million partitions
 NOW_US = 1_700_000_000_000_000
 Write = tuple[int, tuple[bytes, bytes]]  # topic, key and value
 
@@ -148,7 +150,14 @@ def bench_blocks(folder: Path, rng: random.Random) -> None:
     fill(folder / "rows", parts(COMPARED, ROW_BYTES, rng))
     ours, its = restart_s(folder / "blocks")[0], restart_s(folder / "rows")[0]
     against = beside("a row each", ours=ours, its=its)
-    say("restart", "blocks", partitions=COMPARED, restart_s=ours, **against)
+    say(
+        "restart",
+        "blocks",
+        partitions=COMPARED,
+        restart_s=ours,
+        **against,
+        **target(ours / its, at_most=BLOCKS_RATIO_MAX),
+    )
 
 
 def bench_drop(folder: Path, rng: random.Random) -> None:
@@ -157,7 +166,7 @@ def bench_drop(folder: Path, rng: random.Random) -> None:
     keys = (large + f"\x01ds={number:08d}/hour=00".encode() for number in range(31_250))
     fill(folder, ((topic, (key, rng.randbytes(BLOCK_BYTES))) for key in keys))
     seconds, dropped = drop_s(folder)
-    say("restart", "drop", drop_s=seconds, blocks=dropped)
+    say("restart", "drop", drop_s=seconds, blocks=dropped, **target(seconds, at_most=DROP_S_MAX))
 
 
 def main() -> None:

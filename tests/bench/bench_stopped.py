@@ -25,7 +25,7 @@ from topicast.tests.bench.catalogd import (
     small_tables,
     stand,
 )
-from topicast.tests.bench.report import beside, percentiles, say, target
+from topicast.tests.bench.report import beside, percentiles, reference, say, target
 
 SEED = 11
 OTHERS = 3
@@ -36,6 +36,8 @@ IDLE_CHANGES = 600
 TABLE = "large"
 BLOCKS = 1000  # rewritten again and again, so that nobody has to hold more
 IDLE_RATIO_MAX = 2.0
+BUSY_RATIO_MAX = 1.5
+CAUGHT_UP_S_MAX = 2.0
 GROWTH_MB_MAX = 64.0
 
 
@@ -100,18 +102,37 @@ def measure(broadcast: Broadcast, stopped: Reader) -> None:
         for name, (at, _) in phases.items()
     }
     p99 = {name: float(str(facts["p99_ms"])) for name, facts in reported.items()}
-    say("stopped", "idle", **reported["idle"])
+    say("stopped", "idle", **reported["idle"], **reference("what the others are beside"))
     busy = beside("idle p99_ms", ours=p99["busy"], its=p99["idle"])
-    say("stopped", "busy", megabytes=BUSY_MEGABYTES, **reported["busy"], **busy)
+    say(
+        "stopped",
+        "busy",
+        megabytes=BUSY_MEGABYTES,
+        **reported["busy"],
+        **busy,
+        **reference("with no reader stopped"),
+    )
     facts = beside("busy p99_ms", ours=p99["stopped"], its=p99["busy"])
-    say("stopped", "stopped", megabytes=MEGABYTES, **reported["stopped"], **facts)
+    say(
+        "stopped",
+        "stopped",
+        megabytes=MEGABYTES,
+        **reported["stopped"],
+        **facts,
+        **target(p99["stopped"] / p99["busy"], at_most=BUSY_RATIO_MAX),
+    )
     to_idle = beside("idle p99_ms", ours=p99["stopped"], its=p99["idle"])
     reached = target(p99["stopped"] / p99["idle"], at_most=IDLE_RATIO_MAX)
     say("stopped", "stopped_to_idle", **to_idle, **reached)
     held = {f"{name}_mb": most for name, (_, most) in phases.items()}
     grown = phases["stopped"][1] - phases["idle"][1]
     say("stopped", "hub_memory", **held, grown_mb=grown, **target(grown, at_most=GROWTH_MB_MAX))
-    say("stopped", "goes_on", caught_up_s=caught_up_s)
+    say(
+        "stopped",
+        "goes_on",
+        caught_up_s=caught_up_s,
+        **target(caught_up_s, at_most=CAUGHT_UP_S_MAX),
+    )
 
 
 def _caught_up_s(catalogd: BenchCatalogd, reader: Reader) -> float:

@@ -10,7 +10,7 @@ Run: make bench ARGS=tests/bench/bench_topic.py
 import random
 from time import perf_counter
 
-from topicast.tests.bench.report import RUNS, beside, best_us, say, target, timed_s
+from topicast.tests.bench.report import RUNS, beside, best_us, reference, say, target, timed_s
 from topicast.topics.topic import Entry, Topic, prefix_tombstone
 
 SEED = 3
@@ -20,6 +20,9 @@ CHANGES = 20_000
 PARTITIONS_PER_BLOCK = 32
 VALUE = bytes(1000)
 BLOCK_BYTES = 550  # of 32 partitions with 20 columns
+FILE_US_MAX = 10.0  # an entry
+SINCE_RATIO_MAX = 0.001  # beyond twice the share that has changed
+CHANGE_RATIO_MAX = 3.0
 DROP_US_MAX = 20_000.0  # in one turn, for the largest table
 
 
@@ -80,17 +83,19 @@ def bench_file(topic: Topic, rng: random.Random) -> None:
     us = timed_s(lambda: topic.file(renewed)) / len(renewed) * 1e6
     topic.version += len(renewed)
     its = timed_s(lambda: keys.update((entry.key, entry) for entry in renewed)) * 1e6
-    say("topic", "file", us=us, **beside("a dict", ours=us, its=its / len(renewed)))
+    reached = target(us, at_most=FILE_US_MAX)
+    say("topic", "file", us=us, **beside("a dict", ours=us, its=its / len(renewed)), **reached)
 
 
 def bench_since(topic: Topic) -> None:
     whole = best_us(lambda: list(topic.since(0)))
-    say("topic", "since_0", us=whole, found=len(list(topic.since(0))))
+    say("topic", "since_0", us=whole, found=len(list(topic.since(0))), **reference("all"))
     for name, changed in (("since_1pct", ENTRIES // 100), ("since_10", 10), ("since_none", 0)):
         known = topic.version - changed
         us = best_us(lambda known=known: list(topic.since(known)))
         found = len(list(topic.since(known)))
-        say("topic", name, us=us, found=found, **beside("since_0", ours=us, its=whole))
+        reached = target(us / whole, at_most=2 * changed / ENTRIES + SINCE_RATIO_MAX)
+        say("topic", name, us=us, found=found, **beside("since_0", ours=us, its=whole), **reached)
 
 
 def bench_sizes() -> None:
@@ -105,7 +110,14 @@ def bench_sizes() -> None:
         big = table_of(partitions, others=100)
         times.append(min(file_changes(big, rng, blocks) for _ in range(RUNS)) * 1e6)
     small, large = times
-    say("topic", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small))
+    reached = target(large / small, at_most=CHANGE_RATIO_MAX)
+    say(
+        "topic",
+        "change_1e6",
+        us=large,
+        **beside("a table of 1e2", ours=large, its=small),
+        **reached,
+    )
 
 
 if __name__ == "__main__":

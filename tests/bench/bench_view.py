@@ -24,7 +24,16 @@ from topicast.tests.bench.bench_representation import (
     structs,
     thrift_object,
 )
-from topicast.tests.bench.report import RUNS, beside, best_s, best_us, say, target, timed_s
+from topicast.tests.bench.report import (
+    RUNS,
+    beside,
+    best_s,
+    best_us,
+    reference,
+    say,
+    target,
+    timed_s,
+)
 from topicast.tests.bench.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.bulk import chunks
@@ -46,6 +55,9 @@ SEED = 5
 PARTITIONS = 100_000
 FEW = 5_000  # as hmsclient's objects
 BYTES_MAX, AGAIN_US_MAX = 50.0, 10.0
+FIRST_US_MAX = 1000.0
+CHANGE_RATIO_MAX = 5.0
+ONE_RATIO_MAX = 0.005  # of all 100,000
 DROP_US_MAX = 20_000.0  # in one turn, for the largest table
 COLUMNS = tuple(f"column_{number:02}" for number in range(20))
 NAME = "db.events"
@@ -122,7 +134,14 @@ def bench_memory(travelled: list[bytes]) -> View:
     say("view", "memory", bytes_per_partition=ours, **facts, **against)
     ours = (held - raw) / len(rows)
     against = beside("ENTRY_OVERHEAD_BYTES", ours=ours, its=ENTRY_OVERHEAD_BYTES)
-    say("view", "entry", overhead_bytes=ours, entries=len(rows), **against)
+    say(
+        "view",
+        "entry",
+        overhead_bytes=ours,
+        entries=len(rows),
+        **against,
+        **target(ours, at_most=ENTRY_OVERHEAD_BYTES),
+    )
     return view
 
 
@@ -140,7 +159,7 @@ def bench_table(view: View) -> None:
 
     slow, fast = best_us(first, calls=100), best_us(read, calls=20_000)
     reached = target(fast, at_most=AGAIN_US_MAX)
-    say("view", "table_first", us=slow)
+    say("view", "table_first", us=slow, **target(slow, at_most=FIRST_US_MAX))
     say("view", "table_again", us=fast, **beside("table_first", ours=fast, its=slow), **reached)
 
 
@@ -163,7 +182,10 @@ def change_us(view: View, blocks: int) -> float:
 
 def bench_change(view: View) -> None:
     small, large = change_us(view, 4), change_us(view, 31_250)
-    say("view", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small))
+    reached = target(large / small, at_most=CHANGE_RATIO_MAX)
+    say(
+        "view", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small), **reached
+    )
 
 
 def drop_us(view: View, blocks: int) -> float:
@@ -192,8 +214,9 @@ def bench_partitions(view: View) -> None:
     assert len(filtered()) == 1
     ours = best_s(filtered) * 1000
     its = best_s(lambda: content.partitions("db", "events")) * 1000
-    say("view", "partitions_all", ms=its, partitions=PARTITIONS)
-    say("view", "partitions_1", ms=ours, **beside("partitions_all", ours=ours, its=its))
+    say("view", "partitions_all", ms=its, partitions=PARTITIONS, **reference("all"))
+    reached = target(ours / its, at_most=ONE_RATIO_MAX)
+    say("view", "partitions_1", ms=ours, **beside("partitions_all", ours=ours, its=its), **reached)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.lake import Driver, Lake, partition_counts
-from topicast.tests.bench.report import beside, least, percentiles, say, target
+from topicast.tests.bench.report import beside, least, percentiles, reference, say, target
 from topicast.tests.bench.stores import COLUMNS
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
@@ -229,11 +229,12 @@ def report(of: Measured) -> None:
     say("zipf", f"{name}_share", reads=reads, share=one.share, **facts, **reached)
     pulls = {"first": one.first / reads, "changed": one.changed / reads}
     pulls["given_up"] = 1 - one.share - sum(pulls.values())
-    say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls)
+    say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls, **reference("what the rest is"))
     say("zipf", f"{name}_older", answers=one.older, **target(one.older, at_most=0))
     facts = beside("ttl", ours=one.share, its=of.cached.share)
     stale = {"stale": one.stale / reads, "its_stale": of.cached.stale / reads}
-    say("zipf", f"{name}_ttl", share=one.share, **stale, **facts)
+    reached = least(one.share / of.cached.share, at_least=1.0)
+    say("zipf", f"{name}_ttl", share=one.share, **stale, **facts, **reached)
     say("zipf", f"{name}_full", **of.full)
 
 

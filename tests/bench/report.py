@@ -2,7 +2,8 @@
 
 A line has ``bench`` and ``name``, which stand for the result over the years, and numbers. ``ratio``
 is ours divided by that of ``beside``, both measured in the same run; ``met`` is whether a
-number to reach was reached. ``tests/bench/run.py`` compares lines with those of ``results.jsonl``.
+number to reach was reached. A line without one says by ``reference`` what it is for.
+``tests/bench/run.py`` compares lines with those of ``results.jsonl``.
 """
 
 import json
@@ -39,6 +40,11 @@ def target(value: float, *, at_most: float) -> dict[str, object]:
 def least(value: float, *, at_least: float) -> dict[str, object]:
     """Return the facts that show whether a number was reached that is to be exceeded."""
     return {"target": at_least, "least": True, "met": value >= at_least}
+
+
+def reference(why: str) -> dict[str, object]:
+    """Return the fact that says what a line is for that has no number to reach."""
+    return {"reference": why}
 
 
 def best_s(work: Callable[[], object], *, calls: int = 1, runs: int = RUNS) -> float:

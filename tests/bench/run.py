@@ -26,7 +26,7 @@ LATEST: Final = HERE.parent.parent / "build" / "bench.jsonl"
 SCRIPT_S_MAX: Final = 600.0  # the longest takes 240 s; what hangs is ended
 CORES: Final = 2  # of the machine on which results are recorded
 SAME: Final = 0.02  # a difference up to this is none
-APART: Final = ("bench", "name", "beside", "its", "ratio", "target", "least", "met")
+APART: Final = ("bench", "name", "beside", "its", "ratio", "target", "least", "met", "reference")
 ORIGIN: Final = ("machine", "python", "commit", "at")
 
 Line = dict[str, Any]
@@ -75,6 +75,8 @@ def shown(line: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     if "met" in line:
         bound = "at least" if line.get("least") else "at most"
         parts.append(f"[{bound if line['met'] else 'MISSED'} {line['target']}]")
+    if "reference" in line:
+        parts.append(f"[{line['reference']}]")
     return "  ".join(parts)
 
 
@@ -188,6 +190,8 @@ def main(arguments: list[str]) -> int:
     if keep and not failed:
         write_lines(RECORDED, merged(recorded, measured))
     missed = [".".join(key_of(line)) for line in measured if line.get("met") is False]
+    mute = [one for one in measured if not {"met", "reference"} & one.keys()]
+    failed += [f"{'.'.join(key_of(line))} (it states no target)" for line in mute]
     print(f"{len(measured)} results in {LATEST.parent.name}/{LATEST.name}", end="")
     print(f"; missed: {', '.join(missed)}" if missed else "", end="")
     print(f"; failed: {', '.join(failed)}" if failed else "")

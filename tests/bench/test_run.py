@@ -52,6 +52,8 @@ def test_lines_come_as_the_script_prints_them_and_other_text_is_passed_on(
     [
         ('{"bench": "one", "name": "n", "us": 1, "target": 2, "met": true}', 0, "1 results"),
         ('{"bench": "one", "name": "n", "us": 3, "target": 2, "met": false}', 1, "missed: one.n"),
+        ('{"bench": "one", "name": "n", "us": 3}', 1, "failed: one.n (it states no target)"),
+        ('{"bench": "one", "name": "n", "us": 3, "reference": "all"}', 0, "1 results"),
         ("{", 1, "failed: bench_one"),
     ],
 )
