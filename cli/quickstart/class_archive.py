@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
 from ...catalog.metastore.embedded.java import cache_folder
@@ -34,14 +34,39 @@ MADE_S_MAX: Final = 120.0
 APPLICATION: Final = f"{__package__}.apps.class_archive"
 
 
-def application_environment(java_home: Path, *, say: Callable[[str], None]) -> dict[str, str]:
+class Run(Protocol):
+    """Runs a command to its end, in a folder where it may leave files; its failure is no error."""
+
+    def __call__(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], /
+    ) -> None:
+        """``environment`` is the whole one."""
+
+
+def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    """Run ``command`` for a limited time, with its output in ``folder``."""
+    with (folder / "log").open("ab") as log, suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            dying_with_parent(command),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            timeout=MADE_S_MAX,
+            check=False,  # what failed is not there, and nothing depends on it
+        )
+
+
+def application_environment(
+    java_home: Path, *, say: Callable[[str], None], run: Run = run_logged
+) -> dict[str, str]:
     """Return the environment of applications that start quickly; make the archive at first."""
     found = spark_classes(java_home)
     if not (found / TRIED).exists():
         with _locked(found):  # another base makes the archive unfit that was made with this one
             if not (found / TRIED).exists():
                 say("preparing Spark's classes, for quicker starts (once, some 20 s)")
-                _make(found, java_home)
+                _make(found, java_home, run)
     with suppress(OSError):
         os.utime(found)  # others are removed before it
     base, spark = found / BASE, found / SPARK
@@ -68,20 +93,20 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def _make(found: Path, java_home: Path) -> None:
+def _make(found: Path, java_home: Path, run: Run) -> None:
     """Put both archives in place, the base first: the other one records its path."""
     with TemporaryDirectory(dir=found) as temporary:
         folder = Path(temporary)
         base, made = found / BASE, folder / BASE
         if not base.exists():
             own = [str(_java(java_home)), *JAVA_OPTIONS.split(), "-Xshare:dump"]
-            _run([*own, f"-XX:SharedArchiveFile={made}"], folder, os.environ)
+            run([*own, f"-XX:SharedArchiveFile={made}"], folder, os.environ)
             _keep(made, base)
         if base.exists():
             made = folder / SPARK
             options = (f"-XX:SharedArchiveFile={base}", f"-XX:ArchiveClassesAtExit={made}")
             environment = {**os.environ, **_environment(java_home, *options)}
-            _run([sys.executable, "-m", APPLICATION, temporary], folder, environment)
+            run([sys.executable, "-m", APPLICATION, temporary], folder, environment)
             _keep(made, found / SPARK)
     (found / TRIED).touch()
     others = sorted(found.parent.glob("spark-*"), key=_age_s)
@@ -102,19 +127,6 @@ def _environment(java_home: Path, *options: str) -> dict[str, str]:
 
 def _java(java_home: Path) -> Path:
     return java_home / "bin" / "java"
-
-
-def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
-    with (folder / "log").open("ab") as log, suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            dying_with_parent(command),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            timeout=MADE_S_MAX,
-            check=False,  # what failed is not there, and nothing depends on it
-        )
 
 
 def _age_s(folder: Path) -> float:

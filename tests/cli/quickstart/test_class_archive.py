@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from topicast.catalog.metastore.embedded.java import java_home_for_spark
-from topicast.cli.quickstart import class_archive
 from topicast.cli.quickstart.class_archive import (
     BASE,
     IN_USE_S,
@@ -33,9 +32,7 @@ def folders(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "topicast").iterdir())
 
 
-def test_they_are_made_once_and_used_from_then_on(
-    java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_made_once_and_used_from_then_on(java_home: Path, tmp_path: Path) -> None:
     """Given programs that leave what they make, then nothing else stays; other ones give way."""
 
     def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
@@ -54,9 +51,8 @@ def test_they_are_made_once_and_used_from_then_on(
         old.mkdir(parents=True)
         os.utime(old, (used_at, used_at))
     printed: list[str] = []
-    monkeypatch.setattr(class_archive, "_run", run)
-    first = application_environment(java_home, say=printed.append)
-    assert first == application_environment(java_home, say=printed.append)
+    first = application_environment(java_home, say=printed.append, run=run)
+    assert first == application_environment(java_home, say=printed.append, run=run)
     assert printed == ["preparing Spark's classes, for quicker starts (once, some 20 s)"]
     (made,) = (one for one in folders(tmp_path) if (one / SPARK).exists())
     names = {one.name for one in folders(tmp_path)}
@@ -65,13 +61,11 @@ def test_they_are_made_once_and_used_from_then_on(
     assert first["SPARK_SUBMIT_OPTS"].endswith(option)
     assert {one.name for one in made.iterdir()} == {BASE, SPARK, TRIED}
     os.utime(made, (0, 0))
-    application_environment(java_home, say=printed.append)
+    application_environment(java_home, say=printed.append, run=run)
     assert made.stat().st_mtime > 0, "what is used stays longest"
 
 
-def test_of_applications_that_start_at_once_one_makes_them(
-    java_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_applications_that_start_at_once_one_makes_them(java_home: Path) -> None:
     """With two bases, the archive that was made with the other one would never be used."""
     ran: list[Sequence[str]] = []
     both_are_here = threading.Barrier(2)
@@ -81,24 +75,25 @@ def test_of_applications_that_start_at_once_one_makes_them(
         with suppress(threading.BrokenBarrierError):
             both_are_here.wait(0.2)  # where both make them
 
-    monkeypatch.setattr(class_archive, "_run", run)
     printed: list[str] = []
     with ThreadPoolExecutor(2) as threads:
         starts = [
-            threads.submit(application_environment, java_home, say=printed.append) for _ in range(2)
+            threads.submit(application_environment, java_home, say=printed.append, run=run)
+            for _ in range(2)
         ]
         first, second = (one.result() for one in starts)
     assert first == second
     assert (len(ran), len(printed)) == (1, 1)
 
 
-def test_java_that_cannot_is_asked_once(
-    java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_that_cannot_make_them_is_tried_once(java_home: Path, tmp_path: Path) -> None:
     ran: list[Sequence[str]] = []
-    monkeypatch.setattr(class_archive, "_run", lambda command, *_others: ran.append(command))
+
+    def run(command: Sequence[str], *_others: object) -> None:
+        ran.append(command)
+
     for _ in range(2):
-        found = application_environment(java_home, say=print)
+        found = application_environment(java_home, say=print, run=run)
         assert "SharedArchiveFile" not in found["SPARK_SUBMIT_OPTS"]
     assert len(ran) == 1
     assert [[one.name for one in made.iterdir()] for made in folders(tmp_path)] == [[TRIED]]
