@@ -93,7 +93,7 @@ class KeepsWhatChangesEndAtFull(ResidentSet):
             super().apply_to_pulled(topic, held, entries)
 
 
-class FenceForHorizonsOnly(InvalidationFence):
+class FenceForInvalidateAllOnly(InvalidationFence):
     def invalidate(self, group: bytes, version: int) -> None:
         """Do nothing."""
 
@@ -237,7 +237,7 @@ FAULTS = (
     Fault(
         "a stub is noted for pulls on their way",
         "late_pull_behind_a_stub",
-        (FenceForHorizonsOnly,),
+        (FenceForInvalidateAllOnly,),
     ),
     Fault(
         "the topic of a pull is looked up when its fence is asked",

@@ -167,12 +167,12 @@ class FenceWithoutStubs(InvalidationFence):
         return 0
 
 
-class FenceWithoutHorizons(InvalidationFence):
+class FenceWithoutInvalidateAll(InvalidationFence):
     def invalidate_all(self, topic: int, version: int) -> None:
         """Do nothing."""
 
 
-class KeepsWhatAHorizonEnds(ResidentSet):
+class KeepsWhatInvalidateAllEnds(ResidentSet):
     def invalidate_all(self, topic: int, epoch: int, version: int) -> None:
         """Do nothing."""
 
@@ -396,14 +396,14 @@ FAULTS = (
     ),
     Fault("a pull from before a stub is stale", "late_pull_behind_a_stub", (FenceWithoutStubs,)),
     Fault(
-        "a horizon is a stub for pulls on their way",
-        "late_pull_behind_a_horizon",
-        (FenceWithoutHorizons,),
+        "an invalidate-all marker is a stub for pulls on their way",
+        "late_pull_behind_an_invalidate_all",
+        (FenceWithoutInvalidateAll,),
     ),
     Fault(
-        "a horizon is a stub for what was pulled",
+        "an invalidate-all marker is a stub for what was pulled",
         "pulled_and_below_the_floor",
-        (KeepsWhatAHorizonEnds,),
+        (KeepsWhatInvalidateAllEnds,),
     ),
     Fault("parts of two versions are not combined", "reply_of_two_versions", (CombinesVersions,)),
     Fault(

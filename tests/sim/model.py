@@ -27,9 +27,9 @@ MODEL = {
     "a hub files its own catch-up and does not forward it": (
         "a hub does not forward its own catch-up",
     ),
-    "horizon of a topic": (
-        "a horizon is a stub for pulls on their way",
-        "a horizon is a stub for what was pulled",
+    "invalidate-all marker of a topic": (
+        "an invalidate-all marker is a stub for pulls on their way",
+        "an invalidate-all marker is a stub for what was pulled",
     ),
     "touched tables at minimal too": ("memory does not answer while it catches up, at minimal",),
     "lower bound kept at a drop": ("what was shown of a topic stays a lower bound after its drop",),

@@ -7,16 +7,14 @@ from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog.ingest import chunked_load, locations, reports
-from topicast.catalog.ingest import read_threads as reading
+from topicast.catalog.ingest import chunked_load, locations, read_threads, reports
 from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import pull_server
-from topicast.statestore import stub_deltas as derived
-from topicast.subscriber import fetcher as subscriber_pulls
-from topicast.subscriber.client import read_view as subscriber_reading
-from topicast.subscriber.client import subscriber
-from topicast.subscriber.engine import write_outbox as outbox
+from topicast.statestore import stub_deltas
+from topicast.subscriber import fetcher
+from topicast.subscriber.client import read_view, subscriber
+from topicast.subscriber.engine import write_outbox
 from topicast.subscriber.placement import controller, planner, prefetch, usage
 from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers
@@ -29,7 +27,7 @@ LARGE_FROM_BYTES = 110
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (
-    (reading, "WHOLE_PARTITIONS_MAX", 2),  # larger tables are LOADING for a while
+    (read_threads, "WHOLE_PARTITIONS_MAX", 2),  # larger tables are LOADING for a while
     (chunked_load, "PARTITIONS_PER_READ_MAX", 2),
     (chunked_load, "SLICE_MAX", 1),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
@@ -40,11 +38,11 @@ SIZES = (
     (pull_server, "CHUNK_BYTES_MAX", 200),
     (pull_server, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
     (pull_server, "LOOKED_MAX", 1),
-    (subscriber_pulls, "CREDIT_DEFAULT", 500),
+    (fetcher, "CREDIT_DEFAULT", 500),
     (publisher, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
-    (publisher, "STUBS_BYTES_MAX", 200),  # or as a horizon
+    (publisher, "STUBS_BYTES_MAX", 200),  # or as an invalidate-all marker
     (bulk, "STUBS_BYTES_MAX", 400),
-    (derived, "STUBS_BYTES_MAX", 400),
+    (stub_deltas, "STUBS_BYTES_MAX", 400),
     (replicas, "STUBS_BYTES_MAX", 400),
 )
 # In some runs half of the tables and some blocks have values that are large, in pieces of 40 bytes.
@@ -70,7 +68,7 @@ TIMES = (
     (usage, "HALF_LIFE_S", 0.5),
     (usage, "_PER_S", log(2) / 0.5),
     (usage, "WINDOW_S", 0.8),
-    (outbox, "RENEW_S", 0.15),
+    (write_outbox, "RENEW_S", 0.15),
     (reports, "LEASE_S", 0.5),
 )
 
@@ -85,7 +83,7 @@ def small(clock: Callable[[], float], *, large_values: bool = False) -> Iterator
     ``large_values``: with LARGE, too, so that no hub gets the values of many entries.
     """
     with ExitStack() as stack:
-        for waiting in (subscriber, subscriber_reading):
+        for waiting in (subscriber, read_view):
             stack.enter_context(patch.object(waiting, "time", SimpleNamespace(monotonic=clock)))
         for module, name, size in (*SIZES, *TIMES, *(LARGE if large_values else ())):
             stack.enter_context(patch.object(module, name, size))
