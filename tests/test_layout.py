@@ -26,6 +26,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
 }
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+BY_NAME = {"setattr", "getattr", "delattr", "patch", "object"}  # the last two are of mock
 
 
 def _name(path: Path) -> str:
@@ -94,7 +95,7 @@ def _defined(path: Path) -> set[str]:
 
 def _names_in_text(call: ast.Call) -> list[str]:
     """Return the names of attributes that ``setattr`` and the like are given as texts."""
-    if ast.unparse(call.func).split(".")[-1] not in {"setattr", "delattr", "getattr", "patch"}:
+    if ast.unparse(call.func).split(".")[-1] not in BY_NAME:
         return []
     texts = (one.value for one in call.args if isinstance(one, ast.Constant))
     return [name for text in texts if isinstance(text, str) for name in text.split(".")]
