@@ -204,6 +204,6 @@ def test_examples_of_the_documentation_run(
 
 
 @pytest.mark.skipif(SPARK >= (4, 0), reason="Spark has data sources in Python")
-def test_older_spark_is_told_that_it_has_no_such_sources(drivers: Drivers) -> None:
+def test_error_of_an_older_spark_says_that_it_has_no_such_sources(drivers: Drivers) -> None:
     with pytest.raises(Failed, match=r"Spark 4\.0 or newer"):
         drivers.reader.do("import pyspark_topicast")

@@ -487,7 +487,7 @@ def test_relations_over_the_paths_of_a_table_are_refreshed_as_it_is(attached: Sc
 CACHED = ["parquet", "orc"]
 
 
-def test_users_cached_data_stays_unless_asked_for(attached: Scene) -> None:
+def test_users_cached_data_stays_unless_requested(attached: Scene) -> None:
     scene, reader = attached, attached.reader
     scene.create("kept", {kind: EVERY_KIND[kind] for kind in CACHED})
     scene.settle("kept", CACHED)

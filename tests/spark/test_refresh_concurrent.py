@@ -87,6 +87,6 @@ WRITTEN = (write(0, 0, 0, "a"), write(1, 10, 11, "b"), write(2, 20, 21, "c"))
         (query(19, 22, None, "none of them"), CROSSED, 0),
     ],
 )
-def test_query_is_judged_by_what_ran_beside_it(read: Note, kind: str, late_s: float) -> None:
+def test_query_is_judged_by_what_ran_at_the_same_time(read: Note, kind: str, late_s: float) -> None:
     (verdict,) = judge(WRITTEN, [read])
     assert (verdict.kind, verdict.late_s) == (kind, late_s)

@@ -191,7 +191,7 @@ logging.getLogger("topicast").addHandler(handler)
 """
 
 
-def test_path_that_is_no_table_yet_and_another_metastore_are_told_in_vain(scene: Scene) -> None:
+def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(scene: Scene) -> None:
     scene.settled("vain", "t")
     where, writer = scene.location("vain"), scene.writer
     writer.do(f"spark.sql(\"SELECT 2 id, 'a' ds\").write.parquet('file:{where}/later')")

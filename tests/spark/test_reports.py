@@ -336,7 +336,7 @@ _ = shutil.copy(made, made.with_name("copy-{number}.parquet"))
 """
 
 
-def test_what_nobody_tells_of_is_read_behind_a_step_of_a_scheduler(attached: Pair) -> None:
+def test_unreported_write_is_read_behind_a_step_of_a_scheduler(attached: Pair) -> None:
     pair = attached
     pair.create("by_hand", ("t",))
     pair.is_settled("by_hand", {"t": BEFORE})
@@ -350,7 +350,7 @@ def test_what_nobody_tells_of_is_read_behind_a_step_of_a_scheduler(attached: Pai
         pair.sees("by_hand", {"t": BEFORE * (number + 1)})
 
 
-def test_what_is_written_while_catalogd_is_away_is_told_when_it_is_back(attached: Pair) -> None:
+def test_write_while_catalogd_is_away_is_reported_when_it_is_back(attached: Pair) -> None:
     pair, tables = attached, ("sql", "java")
     pair.create("no_catalogd", tables)
     pair.is_settled("no_catalogd", dict.fromkeys(tables, BEFORE))
@@ -376,7 +376,7 @@ stream.processAllAvailable()
 """
 
 
-def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> None:
+def test_stream_that_was_started_before_the_attach_is_reported(attached: Pair) -> None:
     """While a stream is active its next batch counts as begun, in case that the driver dies."""
     pair, writer = attached, attached.writer
 
@@ -398,7 +398,7 @@ def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> No
     until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="it was stopped")
 
 
-def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> None:
+def test_last_write_is_reported_before_spark_stops(attached: Pair) -> None:
     pair, writer = attached, attached.writer
     pair.create("ended", ("java", "later"))
     pair.is_settled("ended", dict.fromkeys(("java", "later"), BEFORE))
@@ -415,7 +415,7 @@ def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> Non
     assert pair.status("errors") == 0
 
 
-def test_detached_driver_is_as_it_was_and_tells_nothing(attached: Pair) -> None:
+def test_detached_driver_is_as_it_was_and_reports_nothing(attached: Pair) -> None:
     pair, writer = attached, attached.writer
     pair.create("let_go", ("t",))
     pair.is_settled("let_go", {"t": BEFORE})
@@ -431,8 +431,8 @@ def test_detached_driver_is_as_it_was_and_tells_nothing(attached: Pair) -> None:
     pair.sees("let_go", {"t": [*INSERTED, [3, "a"]]})
 
 
-@pytest.mark.nightly  # test_what_was_written_last_... has an application that stops Spark
-def test_what_an_application_wrote_that_never_stops_spark_is_told_at_its_end(
+@pytest.mark.nightly  # test_last_write_... has an application that stops Spark
+def test_write_of_an_application_that_never_stops_spark_is_reported_at_its_end(
     attached: Pair, hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:
     pair = attached
