@@ -1,4 +1,4 @@
-"""Audit of what hubs and subscribers hold, beside catalogd's store, on real daemons."""
+"""Audit of what hubs and subscribers hold, against catalogd's store, on real daemons."""
 
 import os
 from collections.abc import Iterable, Iterator

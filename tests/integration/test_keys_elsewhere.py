@@ -48,7 +48,7 @@ def is_admitted(hosts: Hosts, key_file: Path) -> bool:
 
 
 def members(hosts: Hosts, key_file: Path) -> set[str]:
-    """Return the names of the hub's members, asked with an operator's key."""
+    """Return the names of the hub's members, requested with an operator's key."""
     own = find_credential("", key_file=str(key_file), environ={})
     with Operator(parse_addresses(hosts.address), timeout_s=30, credential=own) as visit:
         found = visit.hub("subscribers")

@@ -58,11 +58,11 @@ def turn(daemons: Daemons, *words: str, offered: int) -> None:
         facts = catalogd(daemons)
         return (facts.get("mode"), facts.get("topics_to_backfill")) == (words[0], 0)
 
-    until(shown, timeout_s=40, what="the mode in the status, and the end of the touch")
+    until(shown, timeout_s=40, what="the mode in the status, and the end of the re-stamp")
 
 
 def order_everything(daemons: Daemons) -> None:
-    """Let catalogd forget everything, and read it again."""
+    """Let catalogd discard everything, and read it again."""
     assert order(daemons, "invalidate")["failed"] == 0
     assert order(daemons, "refresh")["failed"] == 0
 

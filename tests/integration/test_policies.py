@@ -61,7 +61,7 @@ from topicast.topics.wire.messages import (
 
 MARKER = b"qzmark"  # in the names, places and partitions of every table that is not to be seen
 OWN = "own_sales.orders"
-HIDDEN = "elsewhere.plain"  # has the marker in its place, so that it can be asked for
+HIDDEN = "elsewhere.plain"  # has the marker in its place, so that it can be requested
 MARKED = "elsewhere.qzmark_t"
 TOPICS = topic_ids(16)
 SYNC_S = 60.0  # the metastore lets a read wait up to 5 s for a lock, and tries ten times
@@ -255,7 +255,7 @@ def test_no_frame_of_a_restricted_reader_has_anything_of_another_database(
 
 
 def received_by(daemons: Daemons, client: HMSClient, key_file: Path | None) -> Raw:
-    """Return a reader that has asked for everything, while everything was changed."""
+    """Return a reader that has requested everything, while everything was changed."""
     with Subscriber(daemons.hub_address, timeout_s=SYNC_S) as catalog:
         catalog.sync()
         for name in (OWN, HIDDEN, MARKED):

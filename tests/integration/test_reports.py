@@ -26,7 +26,7 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
 
 
 @contextmanager
-def told_and_heard(
+def writer_reader_and_watch(
     hub: str, metastore: str, pattern: str
 ) -> Iterator[tuple[Subscriber, Subscriber, Watch]]:
     """Yield one that writes, one that reads, and what the latter sees change."""
@@ -57,7 +57,7 @@ def test_written_tables_are_notified_through_kills_and_once_each(
 ) -> None:
     """Given a writer and a reader, when catalogd dies between writes, then all are received."""
     hub = daemons.hub_address
-    with told_and_heard(hub, hive.uri, "reports.*") as (writer, reader, watch):
+    with writer_reader_and_watch(hub, hive.uri, "reports.*") as (writer, reader, watch):
         before = reader.table("reports.t")
         take = received(watch)
         take().clear()  # a creation that still waits would stand for what comes after it
@@ -88,7 +88,7 @@ def test_what_one_subscriber_could_not_report_the_next_one_does(
     hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
 ) -> None:
     hub, outbox = daemons.hub_address, Outbox(driver=b"spark driver, 16", metastore=hive.uri)
-    with told_and_heard(hub, hive.uri, "reports.*") as (_writer, _reader, watch):
+    with writer_reader_and_watch(hub, hive.uri, "reports.*") as (_writer, _reader, watch):
         take = received(watch)
         take().clear()
         daemons.kill("catalogd")
@@ -128,13 +128,13 @@ with Subscriber(hub, timeout_s=60, metastore=metastore, name="flood") as it:
 """
 
 
-def test_flood_of_one_driver_is_put_off_and_others_are_not(
+def test_flood_of_one_driver_is_delayed_and_others_are_not(
     hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
 ) -> None:
     hub = daemons.hub_address
-    with told_and_heard(hub, hive.uri, "reports.u") as (writer, _reader, watch):
+    with writer_reader_and_watch(hub, hive.uri, "reports.u") as (writer, _reader, watch):
 
-        def told_ms() -> list[float]:
+        def received_ms() -> list[float]:
             found = []
             for _ in range(30):
                 begin = time.perf_counter()
@@ -142,7 +142,7 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
                 found.append((time.perf_counter() - begin) * 1000)
             return sorted(found)
 
-        quiet = told_ms()
+        quiet = received_ms()
         flood = subprocess.Popen(
             [sys.executable, "-c", FLOOD, hub, hive.uri], stdout=subprocess.PIPE, text=True
         )
@@ -150,7 +150,7 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
             assert flood.stdout is not None
             printed = flood.stdout.readline()
             assert "more than 200 writes a second of one driver: send fewer" in printed
-            beside = told_ms()
+            beside = received_ms()
             assert flood.poll() is None, "it goes on"
         finally:
             flood.kill()

@@ -250,7 +250,7 @@ def test_join_of_an_unknown_topic_is_denied(stage: Stage) -> None:
         assert [(one.topic, one.answer) for one in joined.topics] == [(NO_TOPIC, DENIED)]
 
 
-ASKED: Final[dict[str, tuple[Message, str, str]]] = {
+REFUSED_REQUESTS: Final[dict[str, tuple[Message, str, str]]] = {
     "a greeting": (HELLO, "UNEXPECTED", "catalogd does not answer Hello: see docs/"),
     "unknown table of facts": (
         Inspect(request=5, what="x"),
@@ -271,8 +271,8 @@ ASKED: Final[dict[str, tuple[Message, str, str]]] = {
 
 
 def test_what_catalogd_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
-    with undisturbed(stage), counted(stage, CATALOGD, refused=len(ASKED)):
-        for message, code, printed in ASKED.values():
+    with undisturbed(stage), counted(stage, CATALOGD, refused=len(REFUSED_REQUESTS)):
+        for message, code, printed in REFUSED_REQUESTS.values():
             with stranger(stage, CATALOGD) as peer:
                 peer.say(message)
                 assert printed in peer.is_refused(code)

@@ -1,4 +1,4 @@
-"""An application at a subscriber: it asks, and holds each answer against what was so."""
+"""An application at a subscriber: it requests, and compares each answer with what was so."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from topicast.tests.cluster.metastore import PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import NUM_TOPICS
 from topicast.tests.cluster.violation import Violation
-from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
+from topicast.tests.sim.checkers import Moments, Place, Requested, Versions, state_of
 from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
 from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
@@ -33,19 +33,19 @@ class Application:
     counts: Counter[str]
     current: dict[TableId, float]  # when an answer was last as the metastore is
     places: dict[TableId, Place]  # the data version of the last answer
-    said: Callable[[Asked, State], None] = lambda _asked, _seen: None
+    said: Callable[[Requested, State], None] = lambda _requested, _seen: None
     session: Callable[[], Session] | None = None
     talks: Session | None = None
-    asked: Asked | None = None
+    requested: Requested | None = None
     asking: bool = False
     waiting: Command[object] | None = None
-    sight: object = None  # what the subscriber might see when it was asked
+    sight: object = None  # what the subscriber might see when it was requested
 
     def act(self, *, calm: bool) -> None:
         """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
         rng = self.world.rng
         self.counts["changes received"] += self.world.mirrors[self.process.number].listen()
-        if self.asked is not None or (self.talks is not None and not self.talks.over):
+        if self.requested is not None or (self.talks is not None and not self.talks.over):
             return
         if calm:
             self.calm()
@@ -110,71 +110,73 @@ class Application:
     def read(self, table: TableId, *, whole: bool, part: str | None = None) -> None:
         """Read a table: ``whole`` with its partitions, or with ``part`` alone of them."""
         db, name = table
-        asked = self._await("table", table, whole=whole, part=part)
+        requested = self._await("table", table, whole=whole, part=part)
         self.process.member.placement.reads.append((db, name, whole))
         self.asking = True
-        request = TableRequest(db, name, asked.selector)
+        request = TableRequest(db, name, requested.selector)
         self._call(partial(self.process.member.read, request), waiting=True)
         self.asking = False
 
     def answered(self, command: Command[object]) -> bool:
         """Take a completed command, if it is ours, and check its result."""
-        if command is not self.waiting or self.asked is None:
+        if command is not self.waiting or self.requested is None:
             return False
         outcome = command.outcome
-        asked, self.asked = self.asked, None
-        if asked.kind == "sync":
+        requested, self.requested = self.requested, None
+        if requested.kind == "sync":
             if isinstance(outcome, Done):
-                self.moments.floor = max(self.moments.floor, asked.moment)
+                self.moments.floor = max(self.moments.floor, requested.moment)
                 self.counts["syncs"] += 1
             return True
         if type(outcome) is UsageError:
             return True  # a filter on a table that has no partition columns, by now
-        sight = self.process.sees(asked.table[0])
+        sight = self.process.sees(requested.table[0])
         if sight is not True or self.sight is not True:
-            self._unseen(asked, outcome, sight)
+            self._unseen(requested, outcome, sight)
             return True
         if isinstance(outcome, NotVisible) or Refusal.LARGE in str(outcome):
-            raise Violation(f"{asked}: {outcome}")
+            raise Violation(f"{requested}: {outcome}")
         if not isinstance(outcome, Done | NoSuchObject):
             self.counts["reads that failed"] += 1
             return True
         self.counts["reads checked"] += 1
-        self.counts["filters checked"] += asked.part is not None
+        self.counts["filters checked"] += requested.part is not None
         seen: State = None
         place = 0, 0
         if isinstance(outcome, Done):
             assert isinstance(outcome.result, TableSnapshot)
-            self._look(asked)
-            seen = state_of(asked, outcome.result)
+            self._look(requested)
+            seen = state_of(requested, outcome.result)
             place = self.versions.answered(self.process.member, outcome.result)
-            self.places[asked.table] = place
-        self.said(asked, seen)
-        self.world.mirrors[self.process.number].answered(asked, seen, place)
-        if self.moments.shown(asked, seen):
-            self.current[asked.table] = self.world.now
+            self.places[requested.table] = place
+        self.said(requested, seen)
+        self.world.mirrors[self.process.number].answered(requested, seen, place)
+        if self.moments.answered(requested, seen):
+            self.current[requested.table] = self.world.now
         return True
 
-    def _unseen(self, asked: Asked, outcome: object, sight: bool | None) -> None:
+    def _unseen(self, requested: Requested, outcome: object, sight: bool | None) -> None:
         """Take an answer about what may not be seen, or might not a moment ago."""
         if sight is False and self.sight is False:
             if isinstance(outcome, Done):
-                raise Violation(f"{asked} is answered, and may not be seen")
+                raise Violation(f"{requested} is answered, and may not be seen")
             self.counts["not visible"] += isinstance(outcome, NotVisible)
             if isinstance(outcome, NoSuchObject):
-                self.current[asked.table] = self.world.now
+                self.current[requested.table] = self.world.now
 
-    def _look(self, asked: Asked) -> None:
+    def _look(self, requested: Requested) -> None:
         """An answer that comes at once is memory's, which has nothing of what was dropped."""
-        topic = table_topic(*asked.table, NUM_TOPICS)
+        topic = table_topic(*requested.table, NUM_TOPICS)
         self.counts["from memory"] += self.asking
         if self.asking and topic in self.process.dropped:
-            raise Violation(f"{asked} is answered from topic {topic}, which was dropped")
+            raise Violation(f"{requested} is answered from topic {topic}, which was dropped")
 
-    def _await(self, kind: str, table: TableId, *, whole: bool, part: str | None = None) -> Asked:
-        self.asked = Asked(kind, table, whole, self.world.metastore.moment, part)
+    def _await(
+        self, kind: str, table: TableId, *, whole: bool, part: str | None = None
+    ) -> Requested:
+        self.requested = Requested(kind, table, whole, self.world.metastore.moment, part)
         self.sight = self.process.sees(table[0])
-        return self.asked
+        return self.requested
 
     def _call(self, operation: Operation[object], *, waiting: bool = False) -> None:
         command = self.process.command(operation, PATIENCE_S)

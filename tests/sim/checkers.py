@@ -22,7 +22,7 @@ History = Mapping[TableId, Sequence[tuple[int, State]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """What an application waits for; ``part``: the one partition that a filter asks for.
 
     ``kind`` exists, listed and picked: whether there is a table, the names of its partitions, those
@@ -50,7 +50,7 @@ class Asked:
 
 
 class Moments:
-    """One subscriber's answers: each is a moment of the table, none before the one shown last.
+    """One subscriber's answers: each is a moment of the table, none before the one answered last.
 
     ``floor``: the moment from which everything was to be seen, when a sync ended.
     """
@@ -58,26 +58,28 @@ class Moments:
     def __init__(self, history: History) -> None:
         self.floor = 0
         self._history = history
-        self._shown: dict[TableId, int] = {}
+        self._answered: dict[TableId, int] = {}
 
     def least(self, table: TableId) -> int:
         """Return the moment at or after which an answer about ``table`` has to be."""
-        return max(self.floor, self._shown.get(table, 0))
+        return max(self.floor, self._answered.get(table, 0))
 
-    def shown(self, asked: Asked, seen: State, *, least: int = -1) -> bool:
+    def answered(self, requested: Requested, seen: State, *, least: int = -1) -> bool:
         """Take an answer; returns whether it is what the metastore holds right now.
 
-        ``least``: what was so when it was asked, if others may be answered meanwhile.
+        ``least``: what was so when it was requested, if others may be answered meanwhile.
         """
-        history = self._history[asked.table]
-        least = self.least(asked.table) if least < 0 else least
+        history = self._history[requested.table]
+        least = self.least(requested.table) if least < 0 else least
         for at, (moment, state) in enumerate(history):
             last = at + 1 == len(history)
-            if (last or history[at + 1][0] > least) and same(asked, seen, state):
-                self._shown[asked.table] = max(moment, self._shown.get(asked.table, 0))
-                return same(asked, seen, history[-1][1])
+            if (last or history[at + 1][0] > least) and same(requested, seen, state):
+                self._answered[requested.table] = max(
+                    moment, self._answered.get(requested.table, 0)
+                )
+                return same(requested, seen, history[-1][1])
         raise Violation(
-            f"{asked}: shown {seen}, which was not so at or after moment {least}; "
+            f"{requested}: answered {seen}, which was not so at or after moment {least}; "
             f"history {history[-6:]}"
         )
 
@@ -146,7 +148,7 @@ class Incarnations:
     def __init__(self) -> None:
         self._born: dict[tuple[bytes, int], str] = {}
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """The store is another one: it gives its incarnations again."""
         self._born.clear()
 
@@ -173,7 +175,7 @@ class Epochs:
     def __init__(self) -> None:
         self._lives: dict[int, int] = {}  # by epoch
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """The store is another one: it may go on in an epoch from before."""
         self._lives.clear()
 
@@ -195,30 +197,30 @@ def _structs(transactions: Sequence[Transaction]) -> Iterator[tuple[bytes, bytes
                 yield entry.key, decode_table_value(entry.value).thrift
 
 
-def state_of(asked: Asked, content: TableSnapshot) -> State:
+def state_of(requested: Requested, content: TableSnapshot) -> State:
     """Return what an application sees in an answer."""
-    group = table_key(*asked.table)
+    group = table_key(*requested.table)
     head = content.head(group)
     assert head is not None
     rev = int(head.table.parameters["rev"])
-    selector = asked.selector if head.table.partition_columns else ALL
-    parts = content.partitions(*asked.table, selector) if asked.whole else ()
+    selector = requested.selector if head.table.partition_columns else ALL
+    parts = content.partitions(*requested.table, selector) if requested.whole else ()
     return rev, tuple(sorted((p.name, int(p.parameters["rev"])) for p in parts))
 
 
-def same(asked: Asked, seen: State, state: State) -> bool:
+def same(requested: Requested, seen: State, state: State) -> bool:
     """Tell whether what was ``seen`` is what an application sees in ``state``."""
     if seen is None or state is None:
         return seen is state
-    if asked.kind == "exists":
+    if requested.kind == "exists":
         return True
-    if asked.kind == "listed":
+    if requested.kind == "listed":
         return [name for name, _ in seen[1]] == [name for name, _ in state[1]]
-    if asked.kind == "picked":
-        return seen[1] == tuple(p for p in state[1] if p[0] in (asked.part or ""))
-    if not asked.whole:
+    if requested.kind == "picked":
+        return seen[1] == tuple(p for p in state[1] if p[0] in (requested.part or ""))
+    if not requested.whole:
         return seen[0] == state[0]
-    parts = state[1] if asked.part is None else [p for p in state[1] if p[0] == asked.part]
+    parts = state[1] if requested.part is None else [p for p in state[1] if p[0] == requested.part]
     return seen == (state[0], tuple(parts))
 
 

@@ -8,7 +8,7 @@ from topicast.subscriber.engine.watch import Watch, Watches
 from topicast.subscriber.protocol.shell import Change
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
-from topicast.tests.sim.checkers import Asked, Place, same
+from topicast.tests.sim.checkers import Place, Requested, same
 from topicast.topics.topic import table_topic
 
 
@@ -24,7 +24,7 @@ class Mirror:
     watch: Watch = field(init=False)
     _now: int = 0
     _is_open: bool = False
-    _answers: list[tuple[int, Asked, State, Place]] = field(default_factory=list)
+    _answers: list[tuple[int, Requested, State, Place]] = field(default_factory=list)
     _offered: dict[str, int] = field(default_factory=dict)
     _heard: dict[str, int] = field(default_factory=dict)
     _deaf: dict[int, int] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class Mirror:
         """The store is another one, which may know of no such write."""
         self._raised.clear()
 
-    def answered(self, asked: Asked, seen: State, place: Place) -> None:
+    def answered(self, requested: Requested, seen: State, place: Place) -> None:
         """Take an answer: it is what is believed from now on; ``place`` is its data version."""
         self._now += 1
-        self._answers.append((self._now, asked, seen, place))
+        self._answers.append((self._now, requested, seen, place))
 
     def stepped(self, member: Core) -> None:
         """Note which topics are followed at no level."""
@@ -88,13 +88,13 @@ class Mirror:
         ``sees``: whether the subscriber may see a database.
         """
         self.listen()
-        for at, asked, seen, place in self._answers:
-            if not sees(asked.table[0]):
+        for at, requested, seen, place in self._answers:
+            if not sees(requested.table[0]):
                 continue
-            name, topic = ".".join(asked.table), table_topic(*asked.table, num_topics)
+            name, topic = ".".join(requested.table), table_topic(*requested.table, num_topics)
             now = self._raised.get(name, (0, 0))
             written = now[0] == place[0] and now > place
-            if same(asked, seen, history[asked.table][-1][1]) and not written:
+            if same(requested, seen, history[requested.table][-1][1]) and not written:
                 continue
             if max(self._heard.get(name, 0), self._deaf.get(topic, 0)) < at:
-                raise Violation(f"{asked}: {seen} is so no more, and no watcher was notified")
+                raise Violation(f"{requested}: {seen} is so no more, and no watcher was notified")

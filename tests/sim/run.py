@@ -165,9 +165,9 @@ class Run:
                     mirror.raised(table, (self.world.catalogd.store.epoch, version))
 
         def restored() -> None:
-            incarnations.forget()
-            epochs.forget()
-            commits.forget()
+            incarnations.discard()
+            epochs.discard()
+            commits.discard()
             self.written.restored()
             for mirror in self.world.mirrors:
                 mirror.restored()

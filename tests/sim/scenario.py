@@ -29,7 +29,7 @@ from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.cluster.workers import Worker
 from topicast.tests.sim.application import Application
-from topicast.tests.sim.checkers import Asked, Epochs, Incarnations, Moments, Versions
+from topicast.tests.sim.checkers import Epochs, Incarnations, Moments, Requested, Versions
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.world import World
 from topicast.topics.errors import StaleMetadata
@@ -56,7 +56,7 @@ class Script:
             epochs.committed(self.world.catalogd.store.epoch, transactions)
 
         self.world.catalogd.committed = committed
-        self.world.catalogd.restored = incarnations.forget
+        self.world.catalogd.restored = incarnations.discard
         self._threads: dict[str, Application] = {}
         self._asking = False
         for process in self.world.readers:
@@ -117,7 +117,7 @@ class Script:
         self.world.metastore.logs = False
 
     def says(self, _who: str) -> None:
-        """Say, whenever it is asked, whether it records events: a sync compares no names then."""
+        """Let the metastore say whether it records events: a sync compares no names then."""
         self.world.metastore.says = True
 
     def records(self, _who: str) -> None:
@@ -338,13 +338,13 @@ class Script:
             name = process.name + number
             counts: Counter[str] = Counter()
             one = Application(self.world, process, moments, versions, counts, {}, {})
-            one.said = lambda asked, seen, name=name: self._show(name, asked, seen)
+            one.said = lambda requested, seen, name=name: self._show(name, requested, seen)
             self._threads[name] = one
             threads.append((name, one))
 
         def answered(command: Command[object]) -> None:
             for name, thread in threads:
-                kind = thread.asked.kind if thread.asked is not None else ""
+                kind = thread.requested.kind if thread.requested is not None else ""
                 if thread.answered(command):
                     if kind == "sync" or thread.counts["reads that failed"]:
                         self._tell(name, command, kind)
@@ -367,13 +367,13 @@ class Script:
         else:
             self._say(f"{name} {kind} is done")
 
-    def _show(self, name: str, asked: Asked, seen: State) -> None:
+    def _show(self, name: str, requested: Requested, seen: State) -> None:
         source = "from memory" if self._asking else "pulled"
         if seen is None:
-            self._say(f"{name} {source} {asked}: there is none")
+            self._say(f"{name} {source} {requested}: there is none")
             return
         parts = "".join(f", {part} of {moment}" for part, moment in seen[1])
-        self._say(f"{name} {source} {asked}: {seen[0]}{parts}")
+        self._say(f"{name} {source} {requested}: {seen[0]}{parts}")
 
 
 def run(text: str) -> str:

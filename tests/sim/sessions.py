@@ -9,7 +9,7 @@ from topicast.subscriber.client.subscriber import Reader, Subscriber
 from topicast.tests.cluster.metastore import DBS, PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.workers import Worker
-from topicast.tests.sim.checkers import Asked, Moments
+from topicast.tests.sim.checkers import Moments, Requested
 from topicast.tests.sim.drivers import what
 from topicast.tests.sim.verdicts import Commits, Verdicts
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
@@ -105,8 +105,8 @@ class Session:
         assert self.verdicts is not None
         self.verdicts.agrees(seen)
         for table, state in seen.items():
-            asked = Asked("reading", table, whole=True, moment=0)
-            self.moments.shown(asked, state, least=least[table])
+            requested = Requested("reading", table, whole=True, moment=0)
+            self.moments.answered(requested, state, least=least[table])
 
     def _validate(self, subscriber: Subscriber) -> None:
         seen: dict[TableId, State] = {}
@@ -116,8 +116,8 @@ class Session:
             self._arrived()
             found = subscriber.table(".".join(table))
             seen[table] = int(found.parameters["rev"]), ()
-            asked = Asked("table", table, whole=False, moment=0)
-            self.moments.shown(asked, seen[table], least=self.least[table])
+            requested = Requested("table", table, whole=False, moment=0)
+            self.moments.answered(requested, seen[table], least=self.least[table])
             known.append((found.full_name, found.version))
         self._pause()
         bounds = {table: self.moments.least(table) for table in self.tables}
@@ -126,15 +126,15 @@ class Session:
         assert self.verdicts is not None
         for table, state in seen.items():  # of another epoch versions mean nothing
             if ".".join(table) not in stale and self.verdicts.epoch == epoch:
-                asked = Asked("table", table, whole=False, moment=0)
-                self.moments.shown(asked, state, least=bounds[table])
+                requested = Requested("table", table, whole=False, moment=0)
+                self.moments.answered(requested, state, least=bounds[table])
 
     def _names(self, subscriber: Subscriber) -> None:
         before = {db: self.process.sees(db) for db in DBS}
         known = subscriber.databases()
         for db in [one for one in DBS if before[one] and self.process.sees(one)]:
             seen: State = (0, ()) if db in known else None
-            self.databases.shown(Asked("exists", (db, ""), whole=False, moment=0), seen)
+            self.databases.answered(Requested("exists", (db, ""), whole=False, moment=0), seen)
         for db in known:
             try:
                 tables = subscriber.tables(db)
@@ -144,7 +144,7 @@ class Session:
             for table in self.tables:
                 if table[0] == db:
                     seen = (0, ()) if table[1] in tables else None
-                    self.moments.shown(Asked("exists", table, whole=False, moment=0), seen)
+                    self.moments.answered(Requested("exists", table, whole=False, moment=0), seen)
 
     def _parts(self, subscriber: Subscriber) -> None:
         for table in self.tables:
@@ -152,15 +152,15 @@ class Session:
             self._arrived()
             listed = subscriber.partition_names(name)
             seen: State = (0, tuple((one, 0) for one in listed))
-            asked = Asked("listed", table, whole=True, moment=0)
-            self.moments.shown(asked, seen, least=self.least[table])
+            requested = Requested("listed", table, whole=True, moment=0)
+            self.moments.answered(requested, seen, least=self.least[table])
             self._pause()
             picked = sorted(listed[:1] + PARTS[2:4])
             self._arrived()
             found = subscriber.partitions(name, names=picked)
             seen = (0, tuple((p.name, int(p.parameters["rev"])) for p in found))
-            asked = Asked("picked", table, whole=True, moment=0, part=" ".join(picked))
-            self.moments.shown(asked, seen, least=self.least[table])
+            requested = Requested("picked", table, whole=True, moment=0, part=" ".join(picked))
+            self.moments.answered(requested, seen, least=self.least[table])
 
     def _writing(self, subscriber: Subscriber) -> None:
         wanted, rng = what(self.process.world), self.process.world.rng

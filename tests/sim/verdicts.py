@@ -1,4 +1,4 @@
-"""What is held against catalogd's answer to Validate: stale iff it is so while it is asked."""
+"""What is held against catalogd's answer to Validate: stale iff it is so while it is requested."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
-from topicast.tests.sim.checkers import Asked, state_of
+from topicast.tests.sim.checkers import Requested, state_of
 from topicast.topics.objects.names import group_of, table_key
 from topicast.topics.objects.values import LOADING
 from topicast.topics.topic import NAMESPACE, VALUE
@@ -41,7 +41,7 @@ class Commits:
         self._own: dict[Key, int] = {}
         self._whole: dict[Key, int] = {}
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """The store is another one."""
         self.stores += 1
         self._own.clear()
@@ -91,13 +91,13 @@ class Commits:
             return None
         found = catalog.tables.topic_of(table)[1].rows(table_key(*table))
         rows = sorted((e for e in found if e.kind == VALUE), key=lambda entry: entry.version)
-        return state_of(Asked("table", table, whole, 0), snapshot_of(rows))
+        return state_of(Requested("table", table, whole, 0), snapshot_of(rows))
 
 
 class Verdicts:
-    """One question: what was so when it was asked, held against the answer.
+    """One question: what was so when it was requested, held against the answer.
 
-    ``sees``: whether who asked may see a database. What it may not is stale.
+    ``sees``: whether the client may see a database. What it may not see is stale.
     """
 
     def __init__(

@@ -160,7 +160,7 @@ def attached(scene: Scene, plain: object) -> Scene:
 
 
 def test_attaching_makes_nothing_of_the_sessions_state(untouched: dict[str, Any]) -> None:
-    """Whoever makes it fixes what metastore it has; so nothing was asked of one either."""
+    """Whoever makes it fixes what metastore it has; so no metastore was called either."""
     assert untouched["state"] is False
     assert untouched["again"] is True
     assert (untouched["sessions"], untouched["status"], untouched["detached"]) == (
