@@ -1,7 +1,7 @@
-"""A table that catalogd does not hold, asked for by 100 drivers at once, beside straight HMS.
+"""A table that catalogd does not hold, requested by 100 drivers at once, beside straight HMS.
 
-loads   how often it was loaded from the metastore, in reads of what one driver's asking takes
-all     ms until the last driver has its answer, beside 100 clients that ask the metastore
+loads   how often it was loaded from the metastore, in reads of what one driver takes
+all     ms until the last driver has its answer, beside 100 clients of the metastore
 one     ms until one partition of a cold table of 20,000 is there, by name and by filter in turns,
         beside a client that reads the table, its partitions' names and the one
 

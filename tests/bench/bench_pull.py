@@ -1,4 +1,4 @@
-"""Pulls from a warm catalogd, as an application sees them, beside the same asked of the metastore.
+"""Pulls from a warm catalogd, as an application sees them, beside the metastore's own answers.
 
 one_by_filter, ten_thousand_by_filter   partitions of a table of 100,000
 one_by_name, all_names                  of the same

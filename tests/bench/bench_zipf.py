@@ -8,7 +8,7 @@ pulls     round trips for a read: of tables never read before, changed since the
 older     answers that are older than what the driver had applied; ``stale``: than the metastore
 ttl       our answers beside a cache of 60 s with as many bytes; ``stale``: older than the metastore
 full      the most that we held, beside a driver that holds everything and never pulls
-hms       ms for a read, beside a real metastore that is asked the same at the same moments;
+hms       ms for a read, beside a real metastore that gets the same requests at the same moments;
           ``calls``: of the metastore for a read, by catalogd; ``its_calls``: by the client
 
 A read is of a table with all its partitions. One change for 20 reads, by the same law. All but the
