@@ -53,6 +53,7 @@ class Spellings:
                 yield from (f"hdfs://{one}{slash}{below}" for one in sorted(service))
 
     def _by_mounts(self, path: str) -> Iterator[str]:
+        path = _without_authority(path)
         for view, target in self.mounts:
             for here, there in ((view, target), (target, view)):
                 if path == here or path.startswith(here + "/"):
@@ -65,7 +66,9 @@ def spellings_of(settings: Settings) -> Spellings:
     for key, value in sorted(settings.items()):
         name, link, folder = key.removeprefix(_MOUNTS).partition(_LINK)
         if key.startswith(_MOUNTS) and link:
-            mounts.append((f"viewfs://{name}{folder.rstrip('/')}", value.rstrip("/")))
+            mounts.append(
+                (f"viewfs://{name}{folder.rstrip('/')}", _without_authority(value.rstrip("/")))
+            )
     services = []
     for service in _words(settings.get(_SERVICES, "")):
         nodes = _words(settings.get(_NODES + service, ""))
@@ -92,6 +95,11 @@ def path_of(uri: str) -> str:
     if colon:
         return "/" + rest.partition("/")[2].rstrip("/")
     return uri.removeprefix("file:").rstrip("/")
+
+
+def _without_authority(uri: str) -> str:
+    """Return ``file:/x`` for ``file:///x``, and anything else as it is."""
+    return f"file:{uri.removeprefix('file://')}" if uri.startswith("file:///") else uri
 
 
 def _words(text: str) -> list[str]:

@@ -185,6 +185,28 @@ def test_dataframe_over_a_path_reads_anew_once_any_of_its_files_cannot_be_read(
     assert driver.do("rows()") == [[1, "c"], [2, "a"]], "at its end, at which nothing is gone"
 
 
+MOUNTED = """
+mounts = spark.sparkContext._jsc.hadoopConfiguration()
+mounts.set("fs.viewfs.mounttable.spelled.link./mounted", "file:" + mounted)
+"""
+
+
+def test_dataframe_over_another_spelling_of_a_location_reads_anew(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    """A table's location names its files, the DataFrame a mount of ``viewfs`` above them."""
+    driver, day = drivers.writer, tmp_path / "lines" / "day=2026-11-01"
+    day.mkdir(parents=True)
+    (day / "part-0").write_text("a")
+    driver.do(f"mounted, where = {str(tmp_path)!r}, 'viewfs://spelled/mounted/lines'")
+    driver.do(MOUNTED)
+    driver.do(LOOKED_AT.replace('"d.lines", where', f'"d.lines", "file://{tmp_path}/lines"'))
+    assert driver.do("rows()") == [[1, "a"]]
+    (day / "part-0").unlink()
+    (day / "part-1").write_text("b")
+    assert driver.do("rows()") == [[1, "b"]]
+
+
 def test_of_many_folders_the_last_ones_are_looked_at(drivers: Drivers, tmp_path: Path) -> None:
     driver = drivers.writer
     days = [tmp_path / f"day={number:03}" for number in range(FOLDERS_MAX + 1)]

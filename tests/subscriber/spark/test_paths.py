@@ -5,6 +5,7 @@ import pytest
 from topicast.subscriber.spark.paths import SPELLINGS_MAX, Spellings, spellings_of
 
 SETTINGS = {
+    "fs.viewfs.mounttable.lake.link./local": "file:///mnt/",
     "dfs.nameservices": "ns, alone",
     "dfs.ha.namenodes.ns": "a,b",
     "dfs.namenode.rpc-address.ns.a": "nn1:8020",
@@ -27,6 +28,9 @@ NODES = ("hdfs://nn1:8020", "hdfs://nn2:9000", "hdfs://ns")
         ("hdfs://elsewhere/warehouse", set()),
         ("hdfs://ns/warehouse2", {"hdfs://nn1:8020/warehouse2", "hdfs://nn2:9000/warehouse2"}),
         ("viewfs://lake/other", set()),
+        ("file:/mnt/t", {"viewfs://lake/local/t"}),
+        ("file:///mnt/t", {"file:/mnt/t", "viewfs://lake/local/t"}),
+        ("viewfs://lake/local/t", {"file:/mnt/t"}),
         ("s3a://ns/t", set()),
         ("/w/t", set()),
     ],

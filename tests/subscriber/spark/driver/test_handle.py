@@ -42,6 +42,21 @@ def test_whatever_is_given_nothing_is_raised() -> None:
         assert handle.status().errors > 0
 
 
+@pytest.mark.parametrize("nonsense", [b"\0", -1, 10**400, float("nan"), [], {"a": 1}, object()])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("statestores", "budget", "control", "refresh_existing", "refresh_cached"),
+        *("metastore", "key_file"),
+    ],
+)
+def test_whatever_an_argument_is_nothing_is_raised(argument: str, nonsense: object) -> None:
+    given = {"statestores": "tcp://127.0.0.1:9", argument: nonsense}
+    with attach(ConnectSession(), **given) as handle:  # type: ignore[arg-type]  # as above
+        assert handle.status().state == "unsupported"
+        assert handle.status().reason
+
+
 def test_sync_of_what_is_not_attached_says_why(handle: Handle) -> None:
     with pytest.raises(NotReady, match="unsupported: a Spark Connect session"):
         handle.sync(timeout_s=0)
