@@ -186,7 +186,7 @@ def _catalogd(hubs: Sequence[Address], credential: Credential) -> Iterator[Conve
 def _only(public: str) -> Iterator[bool]:
     """Yield whether no other process renews the key ``public``, until the end of the block.
 
-    The file that says so is this user's, and of a name that nobody knows who has not the key.
+    The lock file belongs to this user; its name cannot be guessed without the key.
     """
     name = hashlib.blake2b(public.encode("ascii"), digest_size=_LOCK_DIGEST_BYTES).hexdigest()
     path = Path(gettempdir(), _LOCK_PREFIX + name)

@@ -79,7 +79,9 @@ class Outbox:
         self.delay = ""  # why catalogd takes the last report only later
         self.ended = 0  # writes that have ended, since the start
         self.acknowledged = 0  # of these, those that catalogd has
-        self.not_visible = ""  # why a write was refused last whose table our key may not see
+        self.not_visible = (
+            ""  # why: of the last write refused because our key may not see its table
+        )
         self.unknown = 0  # of these, those of objects that it does not know
         self.discarded = 0  # writes that were removed for want of room
         self._probes = probe
@@ -155,7 +157,7 @@ class Outbox:
             wake()
 
     def has_settled(self, number: int = EVERY) -> bool:
-        """Whether catalogd has the write ``number``, or all, as it is now, or never will."""
+        """Whether catalogd has acknowledged, or will never get, write ``number``, or all."""
         return number not in self._queue if number else not self._queue
 
     def wait(self, number: int = EVERY, *, timeout_s: float) -> bool:

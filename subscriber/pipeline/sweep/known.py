@@ -301,7 +301,7 @@ class KnownInOrder:
         self._behind = behind  # where the range begins
         self._next = behind  # up to where it is read
         self.revision = 0
-        """As of which the facts are, and later what a Sweep of the reader has made of it."""
+        """The revision of the facts; updated after each Sweep of this reader."""
         self._read()
 
     def begin(self) -> None:

@@ -83,7 +83,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """As of when partitions are known with a batch, as in the message Sweep; 0: only these."""
+    """The line of catalogd's log as of which a Sweep knows all partitions up to ``until``.
+
+    The fields are those of the message. ``as_of`` 0: only the partitions that it names are known.
+    """
 
     as_of: int = 0
     until: str = ""
@@ -469,7 +472,10 @@ class Sweeper:
         folders: Mapping[str, str],
         plan: Plan | None,
     ) -> dict[str, bool]:
-        """Return what has changed without that readers were notified; and if files may be gone."""
+        """Return the partitions that changed although readers were not notified.
+
+        With each: whether files of it may be gone.
+        """
         changed: dict[str, bool] = {}
         first = {one: facts for one, facts in found.items() if one not in before}
         if first:

@@ -106,7 +106,7 @@ class Accepts(Protocol):
     """Spark's caches of relations."""
 
     def accept(self, java: Any) -> None:
-        """Know a session of the JVM, whose relations may be stale."""
+        """Register a session of the JVM; its relations may be stale."""
 
 
 class ConnectSessions:

@@ -178,7 +178,7 @@ class Listener:
         source: str = SOURCE,
         queue_max: int = QUEUE_MAX,
     ) -> None:
-        """Listen to the context of ``session``, whose state is not made by this.
+        """Listen to the context of ``session``, without creating the session's state.
 
         ``found``: a Consumer of Java's, which gets the session of each execution, in the JVM.
 
