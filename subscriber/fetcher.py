@@ -278,7 +278,7 @@ class Fetcher:
         self.sent = 0
         self.stale_replies = 0
         self.latency = LatencyEstimate()
-        self.fence = fence
+        self._fence = fence
         self._base = base
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
@@ -289,6 +289,15 @@ class Fetcher:
     def deadline(self) -> float | None:
         """The time at which ``due`` has something."""
         return self._requests.deadline
+
+    @property
+    def open_pulls(self) -> int:
+        """The number of pulls that have been sent and not answered."""
+        return len(self._requests)
+
+    def reply_minimum(self, group: bytes) -> int:
+        """Return the topic version below which a reply about ``group`` is too old."""
+        return self._fence.minimum(group)
 
     def begin(self, fetch: Fetch, *, now: float) -> Effects:
         """Fetch what is requested, with a pull that runs already if there is one."""
@@ -410,7 +419,7 @@ class Fetcher:
         """Assert every invariant."""
         assert len(self._running) <= PULLS_MAX
         assert len(self._queue) <= WAITING_MAX
-        assert len(self._requests) == len(self._running) == self.fence.pulls
+        assert len(self._requests) == len(self._running) == self._fence.pulls
         for wanted, request in self._running.items():
             pull = self._requests.get(request)
             assert pull is not None
@@ -436,7 +445,7 @@ class Fetcher:
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims, in_pieces)
         request = self._requests.open(pull, now=now)
         self._running[wanted] = request
-        self.fence.begin(wanted.group)
+        self._fence.begin(wanted.group)
         return request
 
     def _continue(self, part: Pulled, *, now: float) -> Effects:
@@ -461,7 +470,7 @@ class Fetcher:
         pull = self._requests.close(request)
         assert pull is not None
         del self._running[pull.wanted]
-        self.fence.end(pull.wanted.group)
+        self._fence.end(pull.wanted.group)
         return pull
 
     def _next(self, now: float) -> Effects:

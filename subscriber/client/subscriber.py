@@ -147,13 +147,13 @@ class Reader:
 
     def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""
-        self.core.placement.reads.append((db, table, False))
+        self.core.note_read(db, table, whole=False)
         content = self.view().table(db, table)
         return self._pull(db, table, TABLE_ONLY) if content is None else content
 
     def select(self, request: TableRequest) -> Result:
         """Get partitions from memory or from catalogd, which may send listings of names instead."""
-        self.core.placement.reads.append((request.db, request.table, True))
+        self.core.note_read(request.db, request.table, whole=True)
         held = self.view().partitions(request.db, request.table, request.selector)
         return held if held is not None else self.call(partial(self.core.read, request))
 

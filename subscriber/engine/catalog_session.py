@@ -41,13 +41,13 @@ class CatalogSession:
         self,
         subscriptions: Subscriptions,
         *,
+        replicas: TopicReplicas,
         lineage: Lineage,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
         outbox: Outbox,
         name: str = "",
     ) -> None:
-        replicas = subscriptions.replicas
         self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.fence, name=name)
         self.reports = WriteSender(outbox, next_id)
         self._subscriptions = subscriptions
@@ -65,6 +65,11 @@ class CatalogSession:
         if self.address:
             times += [self._requests.deadline, self._lineage.compare_at, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
+
+    @property
+    def open_pulls(self) -> int:
+        """The number of pulls that have been sent and not answered."""
+        return self.fetcher.open_pulls
 
     def sync(self, *, now: float) -> Started[None]:
         """Wait until everything that HMS has committed by now is visible here."""
@@ -222,7 +227,7 @@ class CatalogSession:
         namespace_position = (part.epoch, part.namespace_version)
         if part.topic != topic or position < self._read_floor.of(topic):
             return True
-        if part.topic_version < self.fetcher.fence.minimum(request.group):
+        if part.topic_version < self.fetcher.reply_minimum(request.group):
             return True
         if namespace_position < self._read_floor.of(NAMESPACE):
             return True

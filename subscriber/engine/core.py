@@ -79,8 +79,8 @@ Fact = Received | Undecodable | Tick | Command[object] | Watching | ConnectionPr
 class Core:
     """Decides everything that a subscriber does.
 
-    ``view`` is what readers read, in any thread. The methods that return ``Started`` are the
-    operations of commands; all others but ``handle`` are for the shell.
+    ``view`` is what readers read, in any thread, and ``note_read`` is for them. The methods that
+    return ``Started`` are the operations of commands; all others but ``handle`` are for the shell.
     """
 
     def __init__(
@@ -154,8 +154,9 @@ class Core:
             next_id=self._next_id,
             new_nonce=self._new_id,
         )
+        resident_set = ResidentSet(self.view, budget, priorities)
         self._replicas = replicas = TopicReplicas(
-            ResidentSet(self.view, budget, priorities),
+            resident_set,
             session=session,
             read_floor=self._read_floor,
             next_id=self._next_id,
@@ -165,6 +166,7 @@ class Core:
         )
         self._catalog = CatalogSession(
             self._subscriptions,
+            replicas=replicas,
             lineage=self._lineage,
             read_floor=self._read_floor,
             next_id=self._next_id,
@@ -174,12 +176,19 @@ class Core:
         self.placement = PlacementController(
             self._subscriptions,
             priorities,
+            replicas=replicas,
+            resident_set=resident_set,
+            view=self.view,
+            budget=budget,
             planner=self._new_planner(MINIMAL_BYTES, self._catalog.fetcher.latency),
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
             self._subscriptions,
             priorities,
+            replicas=replicas,
+            resident_set=resident_set,
+            view=self.view,
             levels=self.placement,
             client=self._catalog,
         )
@@ -193,7 +202,7 @@ class Core:
     @property
     def watched(self) -> bool:
         """Whether changes are collected for watches."""
-        return self._replicas.change_feed.enabled
+        return self._replicas.watches_changes
 
     @property
     def deadline(self) -> float:
@@ -233,10 +242,14 @@ class Core:
         """
         self._policy = self.view.policy = policy
 
+    def note_read(self, db: str, table: str, *, whole: bool) -> None:
+        """Count a read of a table; ``whole``: of its partitions, too. Any thread may call it."""
+        self.placement.reads.append((db, table, whole))
+
     @property
     def open_pulls(self) -> int:
         """The number of pulls that have been sent and not answered."""
-        return self._catalog.fetcher.fence.pulls
+        return self._catalog.open_pulls
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -340,7 +353,7 @@ class Core:
     def _decide(self, fact: Fact, now: float) -> Effects:
         match fact:
             case Received(policy=number) if number not in (0, self._policy_number):
-                return ()  # left out is what another policy does not see: what it lacks is a gap
+                return ()  # of another policy, which leaves out other entries
             case Received(channel=channel, message=message):
                 handler = self._handlers.get((channel, type(message)))
                 # Without one it is well formed and of no use here, as Dropped is
@@ -355,7 +368,7 @@ class Core:
                 self._wire_errors += 1
                 return ()
             case Watching(on=on):
-                self._replicas.change_feed.enabled = on
+                self._replicas.watch_changes(on=on)
                 return self.placement.watch_all(on=on, now=now)
             case ConnectionProblem(text=text):
                 self._connection_problem = text
@@ -379,7 +392,10 @@ class Core:
         return effects
 
     def _on_welcome(self, welcome: Welcome, *, now: float) -> Effects:
-        """Begin anew under another policy: positions say nothing of what that leaves out."""
+        """Restart if the policy has changed.
+
+        Positions do not cover entries that the old policy left out.
+        """
         self._policy_number, digest = policy_of(welcome.features)
         if self._policy_digest in (None, digest):
             self._on_policy(digest)

@@ -27,7 +27,10 @@ from ...topics.topic import (
     topic_ids,
 )
 from ..protocol.shell import DONE, Done, Effects, Started, Wait
+from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
+from ..store.resident_set import Budget, ResidentSet
+from ..store.view import View
 from .planner import Planner, Situation
 from .priorities import Priorities
 
@@ -55,6 +58,10 @@ class PlacementController:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
+        replicas: TopicReplicas,
+        resident_set: ResidentSet,
+        view: View,
+        budget: Budget,
         planner: Planner,
         automatic: bool,
     ) -> None:
@@ -66,10 +73,10 @@ class PlacementController:
         self._automatic = automatic
         self._watched = False  # the application watches all changes
         self._subscriptions = subscriptions
-        self._replicas = replicas = subscriptions.replicas
-        self._resident_set = replicas.resident_set
-        self._view = replicas.view
-        self._budget = replicas.budget
+        self._replicas = replicas
+        self._resident_set = resident_set
+        self._view = view
+        self._budget = budget
         self._priorities = priorities
         self._offers = subscriptions.offers  # as of the last look
         self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
@@ -117,7 +124,7 @@ class PlacementController:
     def join(self, topics: tuple[int, ...], level: int, *, now: float) -> Started[None]:
         """Follow ``topics`` by hand at ``level``, minimal or full."""
         effects = self._subscriptions.join(topics, level, now=now)
-        wait = _JoinWait(self._subscriptions, topics, level)
+        wait = _JoinWait(self._subscriptions, self._replicas, topics=topics, level=level)
         if wait.failure() is None:
             self._set_by_hand(topics)
         return wait, effects
@@ -290,8 +297,16 @@ class PlacementController:
 class _JoinWait(Wait[None]):
     """Until all topics are joined, or one of them cannot be."""
 
-    def __init__(self, subscriptions: Subscriptions, topics: tuple[int, ...], level: int) -> None:
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        replicas: TopicReplicas,
+        *,
+        topics: tuple[int, ...],
+        level: int,
+    ) -> None:
         self._subscriptions = subscriptions
+        self._replicas = replicas
         self._topics = topics
         self._level = level
 
@@ -299,7 +314,7 @@ class _JoinWait(Wait[None]):
         error = self.failure()
         if error is not None:
             raise error
-        joined = self._subscriptions.replicas.joined
+        joined = self._replicas.joined
         return DONE if all(joined(topic, self._level) for topic in self._topics) else None
 
     def missing(self) -> str:

@@ -27,8 +27,11 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ..fetcher import Fetch, Result, TableRequest
 from ..protocol.shell import DONE, Done, Effects, PinsNotHeld, Wait
+from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
+from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
+from ..store.view import View
 from .priorities import FILTERS_MAX, Pin, Priorities, Wants
 from .usage import HOT_PER_S
 
@@ -89,15 +92,18 @@ class Prefetcher:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
+        replicas: TopicReplicas,
+        resident_set: ResidentSet,
+        view: View,
         levels: TopicLevels,
         client: PullClient,
     ) -> None:
         self.pins = priorities.pins
         self.pulls = 0  # sent so far
         self._subscriptions = subscriptions
-        self._replicas = replicas = subscriptions.replicas
-        self._resident_set = replicas.resident_set
-        self._view = replicas.view
+        self._replicas = replicas
+        self._resident_set = resident_set
+        self._view = view
         self._priorities = priorities
         self._levels = levels
         self._client = client
@@ -334,12 +340,12 @@ class Prefetcher:
         elif isinstance(outcome, OverBudget):
             pin.size = max(pin.size, outcome.needed_bytes)  # at least: the rest was not taken
             delay_s = TOO_LARGE_RETRY_S
-        self.pins.not_held.pop(group, None)
+        self.pins.mark_held(group)
         if self._is_held(pin, group):
             return
         pin.retry_at = self._now + delay_s
         if pin.size > self._room_now(pin, group):
-            self.pins.not_held[group] = pin.size
+            self.pins.mark_not_held(group, pin.size)
             pin.retry_at = max(pin.retry_at, self._now + RETRY_S)
 
     def _room_bytes(self) -> int:
@@ -368,10 +374,10 @@ class Prefetcher:
             if pin is None or group in self._jobs or group in self._runs:
                 continue
             if self._is_held(pin, group):
-                self.pins.not_held.pop(group, None)
+                self.pins.mark_held(group)
                 pin.size = self._resident_set.pinned_sizes.get((pin.topic, group), pin.size)
             elif pin.size > self._room_now(pin, group):
-                self.pins.not_held[group] = pin.size
+                self.pins.mark_not_held(group, pin.size)
             elif self._now >= pin.retry_at:
                 self._schedule_pin(group)
 

@@ -154,6 +154,15 @@ class Pins:
         """How many bytes all pinned tables take, as far as it is known."""
         return sum(pin.size for pin in self.known.values())
 
+    def mark_not_held(self, group: bytes, size: int) -> None:
+        """Note that there is no room for a known table, which needs ``size`` bytes."""
+        assert group in self.known
+        self.not_held[group] = size
+
+    def mark_held(self, group: bytes) -> None:
+        """Note that a table is held, or that there may be room for it again."""
+        self.not_held.pop(group, None)
+
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
         """Have the names that were created or dropped scanned."""
         if not self.rules.has_pins:

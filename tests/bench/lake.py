@@ -198,7 +198,7 @@ class Driver:
     def read(self, number: int) -> tuple[TableSnapshot, bool]:
         """Read a table with all its partitions; return whether memory answered, too."""
         db, name = self.lake.tables[number]
-        self._core.placement.reads.append((db, name, True))
+        self._core.note_read(db, name, whole=True)
         content = self._core.view.partitions(db, name)
         if content is not None:
             return content, True

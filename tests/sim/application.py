@@ -111,7 +111,7 @@ class Application:
         """Read a table: ``whole`` with its partitions, or with ``part`` alone of them."""
         db, name = table
         requested = self._await("table", table, whole=whole, part=part)
-        self.process.member.placement.reads.append((db, name, whole))
+        self.process.member.note_read(db, name, whole=whole)
         self.asking = True
         request = TableRequest(db, name, requested.selector)
         self._call(partial(self.process.member.read, request), waiting=True)

@@ -143,7 +143,7 @@ def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
     shopping = Shopping(late=True, automatic=True)
     placement = shopping.reader.member.placement
     for number in range(3 * DRAIN_MAX):
-        placement.reads.append(("shop", f"t{number % 200}", False))
+        shopping.reader.member.note_read("shop", f"t{number % 200}", whole=False)
     left = [len(placement.reads)]
     now = shopping.cluster.now + PLAN_S
     while left[-1]:

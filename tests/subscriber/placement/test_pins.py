@@ -148,7 +148,7 @@ def test_table_that_is_unpinned_is_removed_and_not_found_again() -> None:
     names = Namespace("db.*")
     names.create("a", "b")
     names.scan()
-    names.pins.not_held[table_key("db", "a")] = 10
+    names.pins.mark_not_held(table_key("db", "a"), 10)
     names.pins.unpin("db", "a")
     assert names.pins.not_held_count == 0
     names.create("c")
