@@ -16,7 +16,7 @@ from ..subscriber.client.conversation import (
     greet,
 )
 from ..subscriber.engine.reachability import unreached
-from ..subscriber.protocol.shell import Channel
+from ..subscriber.protocol.effects import Connection
 from ..topics.backports import Self
 from ..topics.errors import LinkError, NotReady, TopicastError
 from ..topics.keys.credential import Credential
@@ -33,7 +33,7 @@ from ..topics.wire.messages import (
 from .output import note
 
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
-DATA: Final = Channel.DATA
+DATA: Final = Connection.DATA
 LOOK_S: Final = 0.1  # between two looks at a handshake
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class Operator:
         address = self.welcome.catalog_address
         if self._link.handshake(CATALOG) is Handshake.DONE:
             return f"catalogd at {address} does not answer: is it running?"
-        return unreached(Channel.SERVICE, address, hub=str(self.address))
+        return unreached(Connection.SERVICE, address, hub=str(self.address))
 
 
 def at_each(

@@ -6,7 +6,7 @@ Imports `topics` only; a driver loads nothing else of ours.
 from ..topics.topic import Version
 from .client.subscriber import Subscriber
 from .engine.watch import Watch
-from .protocol.shell import Change
+from .protocol.effects import Change
 from .protocol.status import Stats, TopicInfo
 
 __all__ = ["Change", "Stats", "Subscriber", "TopicInfo", "Version", "Watch"]

@@ -53,7 +53,7 @@ from ..topics.wire.messages import (
     Refused,
 )
 from ..topics.wire.refusal import Refusal
-from .protocol.shell import Channel, Effect, Effects, Send
+from .protocol.effects import Connection, Effect, Effects, Send
 from .store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from .store.view import TopicView
 
@@ -321,7 +321,7 @@ class Fetcher:
         if pull.fetches:
             return ()
         self._close(request)
-        return Send(Channel.PULLS, Cancel(stream=request)), *self._next(now)
+        return Send(Connection.PULLS, Cancel(stream=request)), *self._next(now)
 
     def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, Effects]:
         """Take a part of a reply; return the reply once it is complete, and what to send."""
@@ -331,7 +331,7 @@ class Fetcher:
         credit: Effects = ()
         if not part.last:
             amount = pulled_cost(part)
-            credit = (Send(Channel.PULLS, Credit(stream=part.request, amount=amount)),)
+            credit = (Send(Connection.PULLS, Credit(stream=part.request, amount=amount)),)
             self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
         stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
@@ -407,7 +407,7 @@ class Fetcher:
         for request, pull in self._requests.due(now):
             self.sent += 1
             pull.sent_at, pull.counted_bytes = now, pull.received_bytes
-            effects.append(Send(Channel.PULLS, _message(request, pull)))
+            effects.append(Send(Connection.PULLS, _message(request, pull)))
         return tuple(effects)
 
     def refusal(self, fetch: Fetch) -> str:
@@ -481,7 +481,7 @@ class Fetcher:
 
 def _cancel(part: Pulled) -> Effects:
     """Cancel the rest of a reply, if ``part`` is not the last one."""
-    return () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
+    return () if part.last else (Send(Connection.PULLS, Cancel(stream=part.request)),)
 
 
 def _sendable(request: TableRequest) -> TableRequest:

@@ -42,7 +42,7 @@ from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
 from ..fetcher import Result, TableRequest
-from ..protocol.shell import EngineRestarted, Operation
+from ..protocol.effects import EngineRestarted, Operation
 from ..protocol.status import Stats, TopicInfo
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View

@@ -25,7 +25,7 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..fetcher import Fetch, Fetcher, Reply, Result, TableRequest, claims_about_mates, confirm
-from ..protocol.shell import DONE, Channel, ConnectCatalog, Done, Effects, Send, Started, Wait
+from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effects, Send, Started, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
@@ -125,7 +125,7 @@ class CatalogSession:
         if self.address and due_at is not None and now >= due_at:
             versions = self._replicas.versions(self._lineage.accepted[0])
             compare = self._lineage.due(self._next_id(), versions, now=now)
-            effects += (Send(Channel.SERVICE, compare),)
+            effects += (Send(Connection.SERVICE, compare),)
         return effects
 
     def on_compared(self, compared: Compared, *, now: float) -> Effects:
@@ -209,7 +209,7 @@ class CatalogSession:
             *(wait.message(request) for request, wait in self._requests.due(now)),
             *self.reports.due(now=now),
         ]
-        return (*effects, *(Send(Channel.SERVICE, message) for message in due))
+        return (*effects, *(Send(Connection.SERVICE, message) for message in due))
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -43,11 +43,11 @@ from ..placement.controller import PlacementController
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import PinRules, Priorities
-from ..protocol.shell import (
+from ..protocol.effects import (
     DONE,
     BeginAnew,
-    Channel,
     Command,
+    Connection,
     ConnectionProblem,
     Done,
     Effects,
@@ -313,28 +313,28 @@ class Core:
         """Get counters, and the state of the budget."""
         return Done(self._stats(now)), ()
 
-    def _by_message(self) -> dict[tuple[Channel, type[Message]], Callable[..., Effects]]:
-        """Return the handlers of messages, by channel and type."""
+    def _by_message(self) -> dict[tuple[Connection, type[Message]], Callable[..., Effects]]:
+        """Return the handlers of messages, by connection and type."""
         subscriptions, catalog = self._subscriptions, self._catalog
         return {
-            (Channel.DATA, Delta): self._on_delta,
-            (Channel.DATA, Heartbeat): self._on_heartbeat,
-            (Channel.DATA, Barrier): subscriptions.on_barrier,
-            (Channel.BULK, Chunk): subscriptions.on_chunk,
-            (Channel.BULK, Welcome): self._on_bulk_welcome,
-            (Channel.BULK, Refused): subscriptions.on_bulk_refused,
-            (Channel.CONTROL, Welcome): self._on_welcome,
-            (Channel.CONTROL, ServerKeys): self._on_server_keys,
-            (Channel.CONTROL, Joined): subscriptions.on_joined,
-            (Channel.CONTROL, Refused): subscriptions.on_control_refused,
-            (Channel.CONTROL, Inspect): self._on_inspect,
-            (Channel.SERVICE, Compared): catalog.on_compared,
-            (Channel.SERVICE, Synced): catalog.on_synced,
-            (Channel.SERVICE, Validated): catalog.on_validated,
-            (Channel.SERVICE, Reported): catalog.on_reported,
-            (Channel.SERVICE, Refused): catalog.on_sync_refused,
-            (Channel.PULLS, Pulled): catalog.on_pulled,
-            (Channel.PULLS, Refused): catalog.on_pull_refused,
+            (Connection.DATA, Delta): self._on_delta,
+            (Connection.DATA, Heartbeat): self._on_heartbeat,
+            (Connection.DATA, Barrier): subscriptions.on_barrier,
+            (Connection.BULK, Chunk): subscriptions.on_chunk,
+            (Connection.BULK, Welcome): self._on_bulk_welcome,
+            (Connection.BULK, Refused): subscriptions.on_bulk_refused,
+            (Connection.CONTROL, Welcome): self._on_welcome,
+            (Connection.CONTROL, ServerKeys): self._on_server_keys,
+            (Connection.CONTROL, Joined): subscriptions.on_joined,
+            (Connection.CONTROL, Refused): subscriptions.on_control_refused,
+            (Connection.CONTROL, Inspect): self._on_inspect,
+            (Connection.SERVICE, Compared): catalog.on_compared,
+            (Connection.SERVICE, Synced): catalog.on_synced,
+            (Connection.SERVICE, Validated): catalog.on_validated,
+            (Connection.SERVICE, Reported): catalog.on_reported,
+            (Connection.SERVICE, Refused): catalog.on_sync_refused,
+            (Connection.PULLS, Pulled): catalog.on_pulled,
+            (Connection.PULLS, Refused): catalog.on_pull_refused,
         }
 
     def _on_server_keys(self, keys: ServerKeys, *, now: float) -> Effects:  # noqa: ARG002
@@ -354,8 +354,8 @@ class Core:
         match fact:
             case Received(policy=number) if number not in (0, self._policy_number):
                 return ()  # of another policy, which leaves out other entries
-            case Received(channel=channel, message=message):
-                handler = self._handlers.get((channel, type(message)))
+            case Received(connection=connection, message=message):
+                handler = self._handlers.get((connection, type(message)))
                 # Without one it is well formed and of no use here, as Dropped is
                 return handler(message, now=now) if handler is not None else ()
             case Command():
@@ -374,7 +374,7 @@ class Core:
                 self._connection_problem = text
                 return ()
             case Leave():
-                return (Send(Channel.CONTROL, Bye(reason="closed")),)
+                return (Send(Connection.CONTROL, Bye(reason="closed")),)
             case _:
                 assert_never(fact)
 
@@ -432,7 +432,7 @@ class Core:
     def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
         topics, stats, driver = self._topics(now), self._stats(now), self.driver.facts()
         answer = inspected(inspect, topics=topics, stats=stats, driver=driver)
-        return (Send(Channel.CONTROL, answer),)
+        return (Send(Connection.CONTROL, answer),)
 
     def _topics(self, now: float) -> tuple[TopicInfo, ...]:
         replicas, sizes = self._replicas, self._subscriptions.sizes

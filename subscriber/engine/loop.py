@@ -26,14 +26,14 @@ from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.wire import decode, encode
 from ...topics.wire.header import POLICY_MARK, policy_number, without_policy
-from ..protocol.shell import (
+from ..protocol.effects import (
     BeginAnew,
-    Channel,
     Command,
     Complete,
     ConnectCatalog,
     ConnectData,
     ConnectHub,
+    Connection,
     ConnectionProblem,
     Effect,
     EngineRestarted,
@@ -56,8 +56,8 @@ from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0
 TURN_S: Final = 0.002  # for commands, before the sockets are polled again
-CHANNELS: Final = {one.value: one for one in Channel}
-LARGE: Final = (Channel.BULK, Channel.PULLS)  # of which a frame may take a millisecond
+CONNECTIONS: Final = {one.value: one for one in Connection}
+LARGE: Final = (Connection.BULK, Connection.PULLS)  # of which a frame may take a millisecond
 GRACE_S: Final = 1.0  # the core times commands out; this is for a thread that is held up
 STOP_S: Final = 5.0  # for the thread to end
 FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of them
@@ -109,9 +109,9 @@ class EngineLoop:
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._commands: set[Command[object]] = set()  # not completed yet
-        self._connected: set[Channel] = set()
+        self._connected: set[Connection] = set()
         # One a turn: a delta waits for one, not for all; bounded by the credit that was granted
-        self._large: deque[tuple[Channel, bytes]] = deque()
+        self._large: deque[tuple[Connection, bytes]] = deque()
         self._taken: deque[Fact] = deque()  # of the inbox, and left to the next turn
         self._watches = Watches()
         self._handling: Fact | None = None  # the command that is being started
@@ -182,11 +182,11 @@ class EngineLoop:
         batch = self._link.poll(0.0 if rested or self._large or self._taken else pause_s)
         facts: list[Fact] = []
         for frame in batch:
-            channel = CHANNELS[frame.name]
-            if channel in LARGE:
-                self._large.append((channel, frame.frame))
+            connection = CONNECTIONS[frame.name]
+            if connection in LARGE:
+                self._large.append((connection, frame.frame))
             else:
-                facts.append(_read(channel, frame.frame))
+                facts.append(_read(connection, frame.frame))
         if self._large:
             facts.append(_read(*self._large.popleft()))
         if self._watches and not self.core.watched:  # a watch was just made
@@ -221,7 +221,7 @@ class EngineLoop:
         """Count the polls that bring deltas, one soon after the other."""
         if not batch:
             self._polls = 0
-        if not batch or batch[-1].name != Channel.DATA:
+        if not batch or batch[-1].name != Connection.DATA:
             return
         again = now < self._delta_at + FLOOD_S and len(batch) <= self._few
         self._polls = self._polls + 1 if again else 0
@@ -305,7 +305,7 @@ class EngineLoop:
 
     def _begin_anew(self, reason: str) -> None:
         """Begin anew on new sockets, and give callers and watches ``reason`` for it."""
-        self._reconnect(tuple(Channel), "")
+        self._reconnect(tuple(Connection), "")
         self._large.clear()
         self._deadline = 0.0
         self.core.restart()
@@ -320,15 +320,15 @@ class EngineLoop:
 
     def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch by match
         match effect:
-            case Send(channel=channel, message=message):
-                if channel in self._connected:  # what is lost is repeated
-                    self._link.send(channel, encode(message))
+            case Send(connection=connection, message=message):
+                if connection in self._connected:  # what is lost is repeated
+                    self._link.send(connection, encode(message))
             case Subscribe(prefix=prefix):
-                if Channel.DATA in self._connected:
-                    self._link.subscribe(Channel.DATA, prefix)
+                if Connection.DATA in self._connected:
+                    self._link.subscribe(Connection.DATA, prefix)
             case Unsubscribe(prefix=prefix):
-                if Channel.DATA in self._connected:
-                    self._link.unsubscribe(Channel.DATA, prefix)
+                if Connection.DATA in self._connected:
+                    self._link.unsubscribe(Connection.DATA, prefix)
             case Complete(command=command):
                 self._commands.discard(command)
                 command.release()
@@ -338,19 +338,19 @@ class EngineLoop:
             case ConnectHub(address=address):
                 log.info("statestored tried: address=%s", address)
                 self._hub = address
-                self._reconnect((Channel.DATA,), "")
-                self._reconnect((Channel.CONTROL, Channel.BULK), address)
+                self._reconnect((Connection.DATA,), "")
+                self._reconnect((Connection.CONTROL, Connection.BULK), address)
             case ConnectData(address=address):
                 log.info("statestored followed: data_address=%s", address)
-                self._reconnect((Channel.DATA,), address)
+                self._reconnect((Connection.DATA,), address)
             case ConnectCatalog(address=address):
                 log.info("catalogd found: address=%s", address)
-                self._reconnect((Channel.SERVICE, Channel.PULLS), address)
+                self._reconnect((Connection.SERVICE, Connection.PULLS), address)
             case Trust(hub=hub, catalogd=catalogd):
                 self._hub_keys[self._hub] = hub
                 self._catalogd_keys = catalogd or self._catalogd_keys
-                for channel in self._connected:
-                    self._link.trust(channel, self._keys_of(channel))
+                for connection in self._connected:
+                    self._link.trust(connection, self._keys_of(connection))
             case BeginAnew():
                 log.info("databases of our key changed: begun anew")
                 self._begin_anew("the databases that our key may see have changed")
@@ -359,41 +359,41 @@ class EngineLoop:
             case _:
                 assert_never(effect)
 
-    def _reconnect(self, channels: tuple[Channel, ...], address: str) -> None:
+    def _reconnect(self, connections: tuple[Connection, ...], address: str) -> None:
         """Open sockets anew, unless the address, which may come from a peer, is none."""
-        for channel in channels:
-            if channel in LARGE:
-                self._large = deque(one for one in self._large if one[0] != channel)
-            if channel in self._connected:
-                self.reachability.closed(channel)
-                self._link.disconnect(channel)
-                self._connected.discard(channel)
+        for connection in connections:
+            if connection in LARGE:
+                self._large = deque(one for one in self._large if one[0] != connection)
+            if connection in self._connected:
+                self.reachability.closed(connection)
+                self._link.disconnect(connection)
+                self._connected.discard(connection)
             if not address:
                 continue
             try:
-                servers = self._keys_of(channel)
-                if channel is Channel.DATA:
+                servers = self._keys_of(connection)
+                if connection is Connection.DATA:
                     bound = self._inbox_bytes
-                    self._link.connect_subscriber(channel, address, servers, inbox_bytes=bound)
+                    self._link.connect_subscriber(connection, address, servers, inbox_bytes=bound)
                 else:
-                    self._link.connect_dealer(channel, address, servers)
+                    self._link.connect_dealer(connection, address, servers)
             except (LinkError, ConfigError) as error:
-                log.warning("address refused: socket=%s error=%s", channel.value, error)
+                log.warning("address refused: socket=%s error=%s", connection.value, error)
             else:
-                self._connected.add(channel)
-                self.reachability.opened(channel, address)
+                self._connected.add(connection)
+                self.reachability.opened(connection, address)
 
-    def _keys_of(self, channel: Channel) -> PublicKeys:
-        """Return the public keys that the server that ``channel`` leads to may have."""
-        if channel in (Channel.SERVICE, Channel.PULLS):
+    def _keys_of(self, connection: Connection) -> PublicKeys:
+        """Return the public keys that the server that ``connection`` leads to may have."""
+        if connection in (Connection.SERVICE, Connection.PULLS):
             return self._catalogd_keys or self._credential.catalogd_keys
         return self._hub_keys.get(self._hub) or self._credential.hub_keys(self._hub)
 
 
-def _read(channel: Channel, frame: bytes) -> Fact:
+def _read(connection: Connection, frame: bytes) -> Fact:
     try:
         if not frame.startswith(POLICY_MARK):
-            return Received(channel, decode(frame))
-        return Received(channel, decode(without_policy(frame)), policy_number(frame))
+            return Received(connection, decode(frame))
+        return Received(connection, decode(without_policy(frame)), policy_number(frame))
     except WireError:
         return Undecodable()

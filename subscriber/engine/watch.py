@@ -10,7 +10,7 @@ from weakref import ref
 
 from ...topics.errors import StaleMetadata
 from .. import arguments
-from ..protocol.shell import DATA_CHANGED, SCHEMA, Change
+from ..protocol.effects import DATA_CHANGED, SCHEMA, Change
 
 WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
 ALL: Final = "*"

@@ -26,7 +26,7 @@ from ...topics.topic import (
     table_topic,
     topic_ids,
 )
-from ..protocol.shell import DONE, Done, Effects, Started, Wait
+from ..protocol.effects import DONE, Done, Effects, Started, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import Budget, ResidentSet

@@ -26,7 +26,7 @@ from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ..fetcher import Fetch, Result, TableRequest
-from ..protocol.shell import DONE, Done, Effects, PinsNotHeld, Wait
+from ..protocol.effects import DONE, Done, Effects, PinsNotHeld, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet

@@ -46,7 +46,15 @@ from ...topics.wire.messages import (
     Position,
     Welcome,
 )
-from ..protocol.shell import Channel, ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
+from ..protocol.effects import (
+    ConnectData,
+    ConnectHub,
+    Connection,
+    Effect,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
 
 HEARTBEATS_MISSED: Final = 4
 HEARTBEAT_S: Final = 0.25  # until the Welcome gives the hub's own period
@@ -56,7 +64,7 @@ UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so
 BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost, or the hub is busy
 BARRIER_AGAIN_S_MAX: Final = 8.0
 BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, times out
-CHANNELS: Final = ((Channel.CONTROL, CONTROL_CHANNEL), (Channel.BULK, BULK_CHANNEL))
+CHANNELS: Final = ((Connection.CONTROL, CONTROL_CHANNEL), (Connection.BULK, BULK_CHANNEL))
 
 
 class SessionState(Enum):
@@ -224,7 +232,7 @@ class HubSession:
 
     def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
         """Notify the hub that ``topics`` are not followed."""
-        return (Send(Channel.CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
+        return (Send(Connection.CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
 
     def subscribe(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
         """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
@@ -320,7 +328,7 @@ class HubSession:
         """Send again what was not answered in time."""
         effects: list[Effect] = []
         for request, pending in self._joins.due(now):
-            effects.append(Send(Channel.CONTROL, replace(pending.join, request=request)))
+            effects.append(Send(Connection.CONTROL, replace(pending.join, request=request)))
         if self._nonces and now >= self._barrier_at:
             effects += self._send_barrier(now)
         return tuple(effects)

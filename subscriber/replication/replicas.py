@@ -42,7 +42,7 @@ from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetcher import InvalidationFence
-from ..protocol.shell import NO_EFFECTS, Change, Channel, Effect, Effects, Notify, Send
+from ..protocol.effects import NO_EFFECTS, Change, Connection, Effect, Effects, Notify, Send
 from ..store.change_feed import ChangeFeed
 from ..store.resident_set import NoRoom, ResidentSet
 from ..store.table_snapshot import Swap, TableSnapshot
@@ -397,7 +397,7 @@ class TopicReplicas:
         account = (chunk.topic, chunk.level)
         if not self._set.received(chunk.stream, account, now=now):
             again = self._set.cancel(chunk.stream, now=now)
-            return (Send(Channel.BULK, Cancel(stream=chunk.stream)),) if again else ()
+            return (Send(Connection.BULK, Cancel(stream=chunk.stream)),) if again else ()
         effects = self._feed(account, chunk, now=now)
         return effects + self._processed(chunk.stream, chunk_cost(chunk))
 
@@ -481,7 +481,7 @@ class TopicReplicas:
         if request is None:
             return ()
         self.catch_ups += 1
-        return (Send(Channel.BULK, request),)
+        return (Send(Connection.BULK, request),)
 
     def take_evicted(self) -> list[tuple[int, int]]:
         """Return (topic, bytes needed) of what was lowered to make room since the last call."""
@@ -604,7 +604,7 @@ class TopicReplicas:
         topic, level = account
         live = replica.current.level == level  # readers see the content that is changed
         if isinstance(step, Abandoned):
-            return (Send(Channel.BULK, Cancel(stream=step.stream)),)
+            return (Send(Connection.BULK, Cancel(stream=step.stream)),)
         if isinstance(step, Want):
             self.unsettled = True
             if live:
@@ -768,7 +768,7 @@ class TopicReplicas:
         """Stop ``follower``; its content stays."""
         self._changed = self.unsettled = True
         abandoned = self._set.stop((follower.topic, follower.level))
-        return tuple(Send(Channel.BULK, Cancel(stream=stream)) for stream in abandoned)
+        return tuple(Send(Connection.BULK, Cancel(stream=stream)) for stream in abandoned)
 
     def _make_room(self, topic: int, growth: int) -> Effects:
         """Lower the largest topic, or this one if it is still being joined."""
@@ -790,7 +790,7 @@ class TopicReplicas:
 
     def _processed(self, stream: int, cost: int) -> Effects:
         credit = self._set.processed(stream, cost)
-        return () if credit is None else (Send(Channel.BULK, credit),)
+        return () if credit is None else (Send(Connection.BULK, credit),)
 
 
 def _staged(replica: TopicReplica) -> TopicView:

@@ -38,7 +38,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.shell import Channel, Effect, Send
+from ..protocol.effects import Connection, Effect, Send
 from .hub_session import HubSession
 from .lineage import Lineage
 from .replicas import TopicReplicas
@@ -458,9 +458,9 @@ class Subscriptions:
         same = held == (status.held_bytes, status.budget_bytes)
         is_current = max(before.lag_us, status.lag_us) < LAG_US
         if self._session.takes_keep_alives and same and is_current and not moved:
-            return (Send(Channel.CONTROL, KEEP_ALIVE),)
+            return (Send(Connection.CONTROL, KEEP_ALIVE),)
         self._reported.update((position.topic, position) for position in moved)
-        return (Send(Channel.CONTROL, status),)
+        return (Send(Connection.CONTROL, status),)
 
 
 def _nowhere(topic: int, level: int = FULL) -> Position:

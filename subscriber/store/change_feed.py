@@ -34,7 +34,7 @@ from ...topics.wire.messages import (
     Chunk,
     Delta,
 )
-from ..protocol.shell import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change, ChangeKind
+from ..protocol.effects import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change, ChangeKind
 from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from .view import ReadFloor, View
 

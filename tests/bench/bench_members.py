@@ -18,19 +18,19 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection as Pipe
 from operator import eq
 from typing import Any, Final
 
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.protocol.shell import (
+from topicast.subscriber.protocol.effects import (
     BeginAnew,
-    Channel,
     Complete,
     ConnectCatalog,
     ConnectData,
     ConnectHub,
+    Connection,
     Effect,
     Notify,
     PinsNotHeld,
@@ -112,17 +112,17 @@ class Members:
         for name, _, frame, _ in self._link.poll(0.0 if self._chunks else wait_s):
             channel, _, digits = name.partition(" ")
             number = int(digits)
-            if channel == Channel.BULK:
+            if channel == Connection.BULK:
                 self._chunks.setdefault(number, deque()).append(frame)
                 continue
-            message = decoded(frame) if channel == Channel.DATA else decode(frame)
+            message = decoded(frame) if channel == Connection.DATA else decode(frame)
             if isinstance(message, Heartbeat):
                 self.hubs[number] = message.hub
-            facts.setdefault(number, []).append(Received(Channel(channel), message))
+            facts.setdefault(number, []).append(Received(Connection(channel), message))
         for number, chunks in list(self._chunks.items()):
             frames = [chunks.popleft() for _ in range(min(CHUNKS, len(chunks)))]
             news = facts.setdefault(number, [])
-            news += [Received(Channel.BULK, decode(frame)) for frame in frames]
+            news += [Received(Connection.BULK, decode(frame)) for frame in frames]
             if not chunks:
                 del self._chunks[number]
         now = time.monotonic()
@@ -140,19 +140,19 @@ class Members:
     def _perform(self, number: int, effects: Iterable[Effect]) -> None:  # noqa: C901 - by match
         for effect in effects:
             match effect:
-                case Send(channel=channel, message=message):
+                case Send(connection=channel, message=message):
                     if f"{channel} {number}" in self._connected:
                         self._link.send(f"{channel} {number}", encode(message))
                 case Subscribe(prefix=prefix):
-                    self._link.subscribe(f"{Channel.DATA} {number}", prefix)
+                    self._link.subscribe(f"{Connection.DATA} {number}", prefix)
                 case Unsubscribe(prefix=prefix):
-                    self._link.unsubscribe(f"{Channel.DATA} {number}", prefix)
+                    self._link.unsubscribe(f"{Connection.DATA} {number}", prefix)
                 case ConnectHub(address=address):
-                    self._connect(number, address, Channel.CONTROL, Channel.BULK)
+                    self._connect(number, address, Connection.CONTROL, Connection.BULK)
                 case ConnectData(address=address):
-                    self._connect(number, address, Channel.DATA)
+                    self._connect(number, address, Connection.DATA)
                 case ConnectCatalog(address=address):
-                    self._connect(number, address, Channel.SERVICE, Channel.PULLS)
+                    self._connect(number, address, Connection.SERVICE, Connection.PULLS)
                 case Notify(changes=changes):
                     now = time.monotonic()
                     self.seen += [
@@ -165,16 +165,16 @@ class Members:
                 case _:
                     assert_never(effect)
 
-    def _connect(self, number: int, address: str, *channels: Channel) -> None:
+    def _connect(self, number: int, address: str, *channels: Connection) -> None:
         for channel in channels:
             name = f"{channel} {number}"
             if name in self._connected:
                 self._link.disconnect(name)
             self._connected.add(name)
             connect = self._link.connect_dealer
-            if channel is Channel.DATA:
+            if channel is Connection.DATA:
                 connect = self._link.connect_subscriber
-            is_hub = channel not in (Channel.SERVICE, Channel.PULLS)
+            is_hub = channel not in (Connection.SERVICE, Connection.PULLS)
             connect(name, address, self._own.hub_key(self._hub) if is_hub else self._own.catalogd)
 
 
@@ -183,7 +183,7 @@ def _core(hub: str, name: str) -> Core:
     return Core(settings, new_id=lambda: secrets.token_bytes(16))
 
 
-def _crowd(hub: str, count: int, pipe: Connection) -> None:
+def _crowd(hub: str, count: int, pipe: Pipe) -> None:
     members = Members(hub, count)
     pipe.send("made")
     assert pipe.recv() == ("join",)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.introspection import Facts
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Change, Channel, Command, Operation
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import Change, Command, Connection, Operation
 from topicast.tests.cluster.holding import CheckedBudget, CheckedPlanner, check_credit
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox
@@ -23,7 +23,7 @@ from topicast.topics.wire.messages import CatchUp, Credit, Welcome, Write
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
 
-CHANNEL = {Channel.CONTROL: 1, Channel.BULK: 2}
+CHANNEL = {Connection.CONTROL: 1, Connection.BULK: 2}
 CALL_S = 3.0  # how long a call of the application may wait for another process
 LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged
 AMPLE_BYTES = 10_000_000
@@ -55,7 +55,7 @@ class ReaderProcess:
         self.answered: Callable[[Command[object]], None] = lambda _: None
         self.steps: list[Callable[[Core], None]] = []  # called after each fact
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
-        self.pins_not_held: list[shell.PinsNotHeld] = []
+        self.pins_not_held: list[effects.PinsNotHeld] = []
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -82,7 +82,7 @@ class ReaderProcess:
             noted=self._note,
             wait=self._wait_in_thread,
         )
-        outbox.attach(lambda: self.handle(shell.Tick()))
+        outbox.attach(lambda: self.handle(effects.Tick()))
         self.budget = self._new_budget()
         self.member = Core(
             self.settings,
@@ -97,7 +97,7 @@ class ReaderProcess:
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
-            world.at(0.0, lambda: self.handle(shell.Watching(on=True)))
+            world.at(0.0, lambda: self.handle(effects.Watching(on=True)))
         world.clients[b"s/%d" % number] = self
         world.at(0.0, self._tick)
 
@@ -155,39 +155,39 @@ class ReaderProcess:
         self.world.check(self.member)
 
     def _tick(self) -> None:
-        self.handle(shell.Tick())
+        self.handle(effects.Tick())
         self.world.at(TICK_S, self._tick)
 
     def _perform(self, effect: object) -> None:  # noqa: C901 - dispatch
         match effect:
-            case shell.Send(channel=channel, message=message):
+            case effects.Send(connection=connection, message=message):
                 self._look(message)
-                self._send(channel, self.world.frames.write(message))
-            case shell.Subscribe(prefix=prefix):
+                self._send(connection, self.world.frames.write(message))
+            case effects.Subscribe(prefix=prefix):
                 self.prefixes[prefix] = None
                 self._subscribe(b"\1" + prefix)
-            case shell.Unsubscribe(prefix=prefix):
+            case effects.Unsubscribe(prefix=prefix):
                 self.prefixes.pop(prefix, None)
                 self._subscribe(b"\0" + prefix)
-            case shell.ConnectHub(address=address):
+            case effects.ConnectHub(address=address):
                 self.lines["hub"] += 1
                 self.lines["data"] += 1
                 self.hub = int(address.removeprefix("hub-"))
                 self.data, self.prefixes = -1, {}
-            case shell.ConnectData(address=address):
+            case effects.ConnectData(address=address):
                 self.lines["data"] += 1
                 self.data, self.prefixes = int(address.removeprefix("data-")), {}
-            case shell.ConnectCatalog():
+            case effects.ConnectCatalog():
                 self.lines["catalog"] += 1
-            case shell.Complete(command=command):
+            case effects.Complete(command=command):
                 self.commands.pop(command, None)
                 command.release()
                 self._hand_over(command)
-            case shell.Notify(changes=changes):
+            case effects.Notify(changes=changes):
                 self._notify(changes)
-            case shell.BeginAnew():
+            case effects.BeginAnew():
                 self._begin_anew()
-            case shell.PinsNotHeld():
+            case effects.PinsNotHeld():
                 self.pins_not_held.append(effect)
 
     def _begin_anew(self) -> None:
@@ -198,12 +198,12 @@ class ReaderProcess:
         self.hub, self.data, self.prefixes = -1, -1, {}
         self.member.restart()
         if self.setup.watching:
-            self.world.at(0.0, lambda: self.handle(shell.Watching(on=True)))
+            self.world.at(0.0, lambda: self.handle(effects.Watching(on=True)))
         for began_anew in self.began_anew:
             began_anew()
         commands, self.commands = self.commands, {}
         for command in commands:
-            command.abort(shell.EngineRestarted("another policy"))
+            command.abort(effects.EngineRestarted("another policy"))
             self._hand_over(command)
 
     def _notify(self, changes: tuple[Change, ...]) -> None:
@@ -220,19 +220,19 @@ class ReaderProcess:
             self.world.counts["credits"] += isinstance(message, Credit)
             check_credit(self.member.subscriptions.replicas, message.stream)
 
-    def _send(self, channel: str, frame: bytes) -> None:
+    def _send(self, connection: str, frame: bytes) -> None:
         world = self.world
-        if channel in CHANNEL:
+        if connection in CHANNEL:
             if self.hub < 0:
                 return
             hub = world.hubs[self.hub]
             place = (
-                f"r/{self.number}/{channel}/{self.lines['hub']}/{hub.number}/{hub.life}".encode()
+                f"r/{self.number}/{connection}/{self.lines['hub']}/{hub.number}/{hub.life}".encode()
             )
             world.carry((self.name, hub.name), place, frame, partial(hub.take, place))
             return
         catalogd = world.catalogd
-        place = f"s/{self.number}/{channel}/{self.lines['catalog']}/{catalogd.life}".encode()
+        place = f"s/{self.number}/{connection}/{self.lines['catalog']}/{catalogd.life}".encode()
         way = (self.name, catalogd.name)
         world.carry(way, place, frame, partial(catalogd.take_request, place))
 
@@ -265,23 +265,23 @@ class ReaderProcess:
         _, _, line, number, life = place.decode().split("/")
         hub = self.world.hubs[int(number)]
         if int(line) == self.lines["data"] and int(life) == hub.life:
-            self._received(Channel.DATA, frame)
+            self._received(Connection.DATA, frame)
 
     def take_hub(self, place: bytes, frame: bytes) -> None:
-        _, _, channel, line, _, _ = place.decode().split("/")
+        _, _, connection, line, _, _ = place.decode().split("/")
         if int(line) == self.lines["hub"]:
-            self._received(channel, frame)
+            self._received(connection, frame)
 
     def take_service(self, place: bytes, frame: bytes) -> None:
-        _, _, channel, line, _ = place.decode().split("/")
+        _, _, connection, line, _ = place.decode().split("/")
         if int(line) == self.lines["catalog"]:
-            self._received(channel, frame)
+            self._received(connection, frame)
 
-    def _received(self, channel: str, frame: bytes) -> None:
+    def _received(self, connection: str, frame: bytes) -> None:
         for look in self.arrived:
-            look(channel, frame)
-        fact = shell.Received(channel, self.world.frames.read(frame), policy_number(frame))
-        if channel == Channel.CONTROL and isinstance(fact.message, Welcome):
+            look(connection, frame)
+        fact = effects.Received(connection, self.world.frames.read(frame), policy_number(frame))
+        if connection == Connection.CONTROL and isinstance(fact.message, Welcome):
             self.welcomed_by = fact.message.features >> DIGEST_SHIFT
         if self.slow:
             self.world.at(self.slow, lambda: self.handle(fact))

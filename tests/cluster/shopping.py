@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Change
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.protocol.status import Stats, TopicInfo
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder, Way
 from topicast.tests.cluster.reader import ReaderProcess, Setup
@@ -139,7 +139,7 @@ class Shopping:
 
     def watch(self) -> None:
         """Have changes collected from now on."""
-        self.reader.handle(shell.Watching(on=True))
+        self.reader.handle(effects.Watching(on=True))
         self.take_changes()
 
     def take_changes(self) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.watch import Watch, Watches
-from topicast.subscriber.protocol.shell import Change
+from topicast.subscriber.protocol.effects import Change
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Place, Requested, same

@@ -19,7 +19,7 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol.shell import Command, Done, Watching
+from topicast.subscriber.protocol.effects import Command, Done, Watching
 from topicast.tests.cluster.catalogd import EPOCH_0, CatalogProcess
 from topicast.tests.cluster.cluster import NetworkOrder, Steady
 from topicast.tests.cluster.hub import HubProcess

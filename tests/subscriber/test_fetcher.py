@@ -28,7 +28,7 @@ from topicast.subscriber.fetcher import (
     Result,
     TableRequest,
 )
-from topicast.subscriber.protocol.shell import Effects, Send
+from topicast.subscriber.protocol.effects import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from ....topics.errors import NoSuchObject
-from ...protocol.shell import DROPPED, Change
+from ...protocol.effects import DROPPED, Change
 from ..guard import Guard
 
 TABLES_MAX: Final = 1000  # that wait to be looked up; beyond, all relations over paths are renewed

@@ -18,7 +18,7 @@ from typing import Final
 
 from ....topics.errors import UsageError
 from ....topics.objects.rules import DRY_RUN, OFF, ON, STATES
-from ...protocol.shell import DATA_CHANGED, SCHEMA, Change
+from ...protocol.effects import DATA_CHANGED, SCHEMA, Change
 from ...store.change_feed import CATCH_UP
 
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute

@@ -22,7 +22,7 @@ from ....topics.objects.rules import ON
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
-from ...protocol.shell import Change
+from ...protocol.effects import Change
 from ..guard import Guard
 from ..status import CONNECTING, DETACHED, LIVE
 from .control import Control

@@ -8,8 +8,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.subscriber.fetcher import TableRequest
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Channel, Command
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import Command, Connection
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
@@ -48,14 +48,14 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
 
 
 def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
-    shopping.reader.handle(shell.Undecodable())
+    shopping.reader.handle(effects.Undecodable())
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
-    for channel, message in (
-        (Channel.CONTROL, Dropped(request=1)),
-        (Channel.DATA, Dropped(request=1)),
-        (Channel.CONTROL, refused),
+    for connection, message in (
+        (Connection.CONTROL, Dropped(request=1)),
+        (Connection.DATA, Dropped(request=1)),
+        (Connection.CONTROL, refused),
     ):
-        shopping.reader.handle(shell.Received(channel, message))
+        shopping.reader.handle(effects.Received(connection, message))
     assert shopping.stats().wire_errors == 1
     assert shopping.columns("shop.orders") == ("id",)
 
@@ -68,18 +68,18 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
     shopping.settle()
     core, now = shopping.reader.member, shopping.cluster.now
     deltas = [one for one in shopping.messages(Delta, sender="hub-0") if one.entries][-2:]
-    received = [shell.Received(Channel.DATA, delta) for delta in deltas]
+    received = [effects.Received(Connection.DATA, delta) for delta in deltas]
     read = Command(partial(core.read, TableRequest("shop", "sales", TABLE_ONLY)), deadline=now + 1)
     changes, answer, *_ = core.handle_all([read, *received], now=now)
-    assert isinstance(changes, shell.Notify)
+    assert isinstance(changes, effects.Notify)
     assert {change.object for change in changes.changes} == {"shop.orders", "shop.sales"}
-    assert answer == shell.Complete(read)
-    later = core.handle(shell.Tick(), now=now)
-    assert not any(isinstance(one, shell.Notify) for one in later)
+    assert answer == effects.Complete(read)
+    later = core.handle(effects.Tick(), now=now)
+    assert not any(isinstance(one, effects.Notify) for one in later)
 
 
 def test_subscriber_that_leaves_says_goodbye(shopping: Shopping) -> None:
-    shopping.reader.handle(shell.Leave())
+    shopping.reader.handle(effects.Leave())
     shopping.pass_time(0.1)
     assert shopping.messages(Bye)
 
@@ -125,7 +125,7 @@ def test_topics_have_their_version_and_the_bytes_that_are_held(shopping: Shoppin
 
 def inspected(shopping: Shopping, what: str) -> Inspected | Refused:
     """Return what the subscriber answers to an operator, through its hub."""
-    shopping.reader.handle(shell.Received(Channel.CONTROL, Inspect(request=5, what=what)))
+    shopping.reader.handle(effects.Received(Connection.CONTROL, Inspect(request=5, what=what)))
     answers = [m for _, m in shopping.sent if isinstance(m, Inspected | Refused)]
     assert decode(encode(answers[-1])) == answers[-1]
     return answers[-1]
@@ -268,7 +268,7 @@ def test_delta_for_another_policy_is_a_gap() -> None:
     start = shopping.messages(Heartbeat, sender="hub-0")[-1].start
     sent = delta(version, version + 1, topic=topic, epoch=epoch, entries=())
     cut = replace(sent, start=start)
-    shopping.reader.handle(shell.Received(Channel.DATA, cut, 1 + WELCOMED_AS))
+    shopping.reader.handle(effects.Received(Connection.DATA, cut, 1 + WELCOMED_AS))
     assert followed[topic].reached == (epoch, version)
-    shopping.reader.handle(shell.Received(Channel.DATA, cut, WELCOMED_AS))
+    shopping.reader.handle(effects.Received(Connection.DATA, cut, WELCOMED_AS))
     assert followed[topic].reached == (epoch, version + 1)

@@ -24,13 +24,13 @@ from topicast.subscriber.engine.loop import (
     TURN_S,
     EngineLoop,
 )
-from topicast.subscriber.protocol.shell import (
+from topicast.subscriber.protocol.effects import (
     DATA_CHANGED,
     DONE,
     Change,
-    Channel,
     Command,
     ConnectCatalog,
+    Connection,
     EngineRestarted,
     Notify,
     PinsNotHeld,
@@ -38,7 +38,7 @@ from topicast.subscriber.protocol.shell import (
     Started,
     Subscribe,
 )
-from topicast.subscriber.protocol.shell import Received as ShellReceived
+from topicast.subscriber.protocol.effects import Received as ReceivedFact
 from topicast.subscriber.protocol.status import Stats
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.keys import CREDENTIAL, PAIR, own_link
@@ -49,7 +49,7 @@ from topicast.topics.wire import encode
 from topicast.topics.wire.messages import Delta, Heartbeat, ServerKeys, Sync
 
 HUBS = ("tcp://127.0.0.1:1",)  # where no hub is
-GARBAGE = Received(Channel.DATA, b"", b"garbage of a stranger")
+GARBAGE = Received(Connection.DATA, b"", b"garbage of a stranger")
 WAIT_S = 60.0
 
 
@@ -152,11 +152,11 @@ def test_every_frame_that_is_no_message_is_counted() -> None:
         assert wire_errors(loop) == 2 * TOGETHER + 1
 
 
-@pytest.mark.parametrize("channel", [Channel.BULK, Channel.PULLS])
-def test_one_large_frame_is_handled_in_each_turn(channel: Channel) -> None:
+@pytest.mark.parametrize("connection", [Connection.BULK, Connection.PULLS])
+def test_one_large_frame_is_handled_in_each_turn(connection: Connection) -> None:
     with running() as (loop, link):
         link.turn()  # it connects
-        link.turn(*[Received(channel, b"", b"garbage")] * 3, GARBAGE)
+        link.turn(*[Received(connection, b"", b"garbage")] * 3, GARBAGE)
         counts = [wire_errors(loop)]
         for _ in range(3):
             link.turn()
@@ -200,7 +200,7 @@ def test_watch_receives_a_change_of_the_turn_in_which_it_was_made() -> None:
     now = shopping.cluster.now
     with running(clock=lambda: now, core=shopping.reader.member) as (loop, link):
         watch = loop.watch("*", timeout_s=WAIT_S)
-        link.turn(Received(Channel.DATA, b"", encode(delta)))
+        link.turn(Received(Connection.DATA, b"", encode(delta)))
         change = watch.next_within(0)
         assert change is not None
         assert change.object == "shop.orders"
@@ -285,7 +285,7 @@ def test_pins_that_do_not_fit_are_logged(
 def test_address_that_is_malformed_is_not_connected_to(
     loop: EngineLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    send = Send(Channel.SERVICE, Sync(request=1))
+    send = Send(Connection.SERVICE, Sync(request=1))
     loop.perform([ConnectCatalog("nonsense"), Subscribe(b"1234"), send])
     assert "address refused" in caplog.text
 
@@ -416,10 +416,10 @@ def test_connection_is_made_with_the_keys_that_the_hub_has_told() -> None:
     keys = ServerKeys(hub="h" * 40, hub_next="", catalogd=own.public, catalogd_next="x")
     now = time.monotonic()
     try:
-        assert loop.core.handle(ShellReceived(Channel.CONTROL, keys), now=now) == ()
-        received = ShellReceived(Channel.CONTROL, replace(keys, catalogd_next=""))
+        assert loop.core.handle(ReceivedFact(Connection.CONTROL, keys), now=now) == ()
+        received = ReceivedFact(Connection.CONTROL, replace(keys, catalogd_next=""))
         loop.perform(loop.core.handle(received, now=now))
-        loop.perform([ConnectCatalog(address), Send(Channel.SERVICE, Sync(request=7))])
+        loop.perform([ConnectCatalog(address), Send(Connection.SERVICE, Sync(request=7))])
         until(lambda: [one.frame for one in hub.poll(0.01)] == [encode(Sync(request=7))])
     finally:
         loop.stop()

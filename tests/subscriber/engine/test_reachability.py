@@ -3,14 +3,14 @@
 import pytest
 
 from topicast.subscriber.engine.reachability import ADDRESSES_MAX, UNREACHED_S, Reachability
-from topicast.subscriber.protocol.shell import Channel
+from topicast.subscriber.protocol.effects import Connection
 from topicast.topics.link import Handshake
 
 A, A_DATA = "tcp://hub-a:24000", "tcp://hub-a:24001"
 B, B_DATA = "tcp://hub-b:24000", "tcp://hub-b:24001"
 CATALOGD = "tcp://catalogd:26000"
 NONE, LOST, DONE = Handshake.NONE, Handshake.UNREACHED, Handshake.DONE
-CONTROL, DATA, SERVICE = Channel.CONTROL, Channel.DATA, Channel.SERVICE
+CONTROL, DATA, SERVICE = Connection.CONTROL, Connection.DATA, Connection.SERVICE
 
 
 class Connections:
@@ -18,21 +18,21 @@ class Connections:
 
     def __init__(self, hub: str = A, data: str = A_DATA, catalogd: str = CATALOGD) -> None:
         self.seen = Reachability("etl")
-        self.states: dict[Channel, Handshake] = {}
+        self.states: dict[Connection, Handshake] = {}
         self.now = 100.0
-        for channel, address in ((CONTROL, hub), (DATA, data), (SERVICE, catalogd)):
-            self.open(channel, address)
+        for connection, address in ((CONTROL, hub), (DATA, data), (SERVICE, catalogd)):
+            self.open(connection, address)
 
-    def open(self, channel: Channel, address: str) -> None:
+    def open(self, connection: Connection, address: str) -> None:
         """Connect, and leave the connection of before, if there is one."""
-        if channel in self.states:
-            self.seen.closed(channel)
-        self.seen.opened(channel, address)
-        self.states[channel] = NONE
+        if connection in self.states:
+            self.seen.closed(connection)
+        self.seen.opened(connection, address)
+        self.states[connection] = NONE
 
     def after(self, seconds: float = 0.0, **states: Handshake) -> str:
         """Return the problem once these connections have had these states for so long."""
-        self.states.update({Channel(name): state for name, state in states.items()})
+        self.states.update({Connection(name): state for name, state in states.items()})
         self.seen.look(self.states, now=self.now)
         self.now += seconds
         self.seen.look(self.states, now=self.now)
@@ -41,7 +41,7 @@ class Connections:
 
 @pytest.mark.parametrize("state", [NONE, LOST])
 @pytest.mark.parametrize(
-    ("channel", "said"),
+    ("connection", "said"),
     [
         (CONTROL, rf"the statestored at {A} is not reached"),
         (DATA, rf"at {A} says that its data is at {A_DATA}, which is not reached"),
@@ -49,15 +49,15 @@ class Connections:
     ],
 )
 def test_server_that_is_not_reached_for_a_while_is_named(
-    channel: Channel, said: str, state: Handshake
+    connection: Connection, said: str, state: Handshake
 ) -> None:
     found = Connections()
     found.after(control=DONE, data=DONE, service=DONE)
-    assert found.after(UNREACHED_S - 0.1, **{channel: state}) == ""
+    assert found.after(UNREACHED_S - 0.1, **{connection: state}) == ""
     problem = found.after(0.2)
     assert said in problem
     assert "port" in problem
-    assert found.after(**{channel: DONE}) == ""
+    assert found.after(**{connection: DONE}) == ""
 
 
 def test_restart_of_a_server_is_no_problem() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from topicast.subscriber.engine import watch as watch_module
 from topicast.subscriber.engine.watch import Watch, Watches
-from topicast.subscriber.protocol.shell import Change
+from topicast.subscriber.protocol.effects import Change
 from topicast.tests.waiting import until
 from topicast.topics.errors import StaleMetadata
 

@@ -16,8 +16,8 @@ from topicast.subscriber.placement.controller import (
 )
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.placement.planner import DWELL_S
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Channel
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import Connection
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
@@ -170,7 +170,7 @@ def test_plan_is_dropped_when_the_names_are_behind_by_then() -> None:
     placement.tick(now=now)
     heartbeat = shopping.messages(Heartbeat, sender="hub-0")[-1]
     newer = replace(heartbeat, versions=tuple(version + 1 for version in heartbeat.versions))
-    shopping.reader.handle(shell.Received(Channel.DATA, newer))
+    shopping.reader.handle(effects.Received(Connection.DATA, newer))
     assert placement.tick(now=now) == ()
     assert placement.reason(0) == UNPLANNED
 

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from topicast.subscriber.protocol.shell import (
+from topicast.subscriber.protocol.effects import (
     ConnectData,
     Effect,
     Send,

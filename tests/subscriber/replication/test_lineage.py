@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Channel, ConnectCatalog
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import ConnectCatalog, Connection
 from topicast.subscriber.replication.lineage import AGAIN_S, Lineage
 from topicast.subscriber.replication.replicas import TopicReplica
 from topicast.tests.cluster.cluster import NetworkOrder
@@ -100,7 +100,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
     version = published(shopping, old.topic)
     entry = old.entries[0]._replace(version=version + 1)
     newer = replace(old, from_version=version, to_version=version + 1, entries=(entry,))
-    shopping.reader.handle(shell.Received(Channel.DATA, newer))
+    shopping.reader.handle(effects.Received(Connection.DATA, newer))
     shopping.pass_time(1)
     assert len(shopping.messages(Compare)) == 1
     assert shopping.topics()[old.topic].version == version
@@ -116,7 +116,7 @@ def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
     start = shopping.cluster.catalogd.store.starts[-1].start
     shopping.alter(Chunk, lambda chunk: replace(chunk, start=start))
     for held in shopping.messages(Chunk, sender=HUB)[-1:]:
-        shopping.reader.handle(shell.Received(Channel.BULK, replace(held, start=start)))
+        shopping.reader.handle(effects.Received(Connection.BULK, replace(held, start=start)))
     assert shopping.memory("shop.orders") is None
     assert shopping.messages(Compare)
     shopping.release()
@@ -211,10 +211,10 @@ def test_catalogd_that_moves_is_followed() -> None:
     shopping = late()
     heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]
     moved = replace(heartbeat, catalog_address="tcp://elsewhere:26000")
-    effects = shopping.reader.member.handle(
-        shell.Received(Channel.DATA, moved), now=shopping.cluster.now
+    decided = shopping.reader.member.handle(
+        effects.Received(Connection.DATA, moved), now=shopping.cluster.now
     )
-    assert ConnectCatalog("tcp://elsewhere:26000") in effects
+    assert ConnectCatalog("tcp://elsewhere:26000") in decided
 
 
 def test_what_was_refused_of_a_start_is_requested_soon_after_it_is_accepted() -> None:

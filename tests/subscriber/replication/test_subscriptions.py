@@ -6,8 +6,8 @@ from hashlib import sha256
 
 import pytest
 
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Channel
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import Connection
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
@@ -293,7 +293,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     assert shopping.stats().staleness_s <= 0.5
     assert len(shopping.messages(Join)) == joins + 1
     again = shopping.messages(Welcome, sender=HUB)[-1]  # to a Hello that was sent twice
-    shopping.reader.handle(shell.Received(Channel.CONTROL, again))
+    shopping.reader.handle(effects.Received(Connection.CONTROL, again))
     assert len(shopping.messages(Join)) == joins + 1
 
 
@@ -326,7 +326,7 @@ def test_hub_that_was_silent_and_is_the_same_is_joined_nothing_again(
     shopping.pass_time(6)
     assert len(shopping.messages(Hello)) == hellos > 2, "heartbeats say that it knows the reader"
     shopping.reader.handle(
-        shell.Received(Channel.CONTROL, shopping.messages(Welcome, sender=HUB)[0])
+        effects.Received(Connection.CONTROL, shopping.messages(Welcome, sender=HUB)[0])
     )
     shopping.pass_time(2)
     assert len(shopping.messages(Join)) == joins
@@ -391,15 +391,15 @@ def test_topics_are_looked_at_again_only_once_a_heartbeat_differs() -> None:
     assert replicas.agreement not in (None, agreement)
 
 
-@pytest.mark.parametrize("channel", [Channel.CONTROL, Channel.BULK])
-def test_hub_that_does_not_know_the_connection_is_greeted_once(channel: Channel) -> None:
+@pytest.mark.parametrize("connection", [Connection.CONTROL, Connection.BULK])
+def test_hub_that_does_not_know_the_connection_is_greeted_once(connection: Connection) -> None:
     """P-LIVE-3: refused with HELLO."""
     shopping = late()
     hellos = len(shopping.messages(Hello))
     unknown = Refused(request=0, code="HELLO", message="unknown", retry_ms=0)
     for _ in range(2):
-        shopping.reader.handle(shell.Received(channel, unknown))
-    assert len(shopping.messages(Hello)) == hellos + 2, "once for each channel"
+        shopping.reader.handle(effects.Received(connection, unknown))
+    assert len(shopping.messages(Hello)) == hellos + 2, "once for each connection"
 
 
 def test_hub_that_refuses_everyone_is_named_with_its_reason() -> None:
@@ -407,7 +407,7 @@ def test_hub_that_refuses_everyone_is_named_with_its_reason() -> None:
     shopping.cluster.hubs[0].crash()
     full = Refused(request=0, code="FULL", message="no room", retry_ms=0)
     shopping.pass_time(0.5)
-    shopping.reader.handle(shell.Received(Channel.CONTROL, full))
+    shopping.reader.handle(effects.Received(Connection.CONTROL, full))
     with pytest.raises(NotReady, match=r"hub-0.*no room"):
         shopping.call(lambda catalog: catalog.databases())
 
@@ -478,9 +478,9 @@ def test_refused_catch_up_is_requested_again() -> None:
     shopping.reshape("shop.orders", "id", "lost")
     stream = shopping.messages(CatchUp)[-1].stream
     busy = Refused(request=stream, code="BUSY", message="later", retry_ms=300)
-    shopping.reader.handle(shell.Received(Channel.BULK, busy))
+    shopping.reader.handle(effects.Received(Connection.BULK, busy))
     assert shopping.memory("shop.orders") is None
-    shopping.reader.handle(shell.Received(Channel.BULK, replace(busy, request=999)))
+    shopping.reader.handle(effects.Received(Connection.BULK, replace(busy, request=999)))
     shopping.pass_time(0.7)
     assert shopping.memory("shop.orders") == ("id", "lost")
 
@@ -494,7 +494,7 @@ def test_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
     refusal = Refused(
         request=request.stream, code="RETRY", message="wait", retry_ms=100, topic=last
     )
-    shopping.reader.handle(shell.Received(Channel.BULK, refusal))
+    shopping.reader.handle(effects.Received(Connection.BULK, refusal))
     shopping.release()
     shopping.settle()
     assert is_ready(shopping)
@@ -598,7 +598,7 @@ def test_second_answer_to_a_join_is_followed_by_a_report_of_everything() -> None
     """P-LIVE-5: the hub has obeyed the same Join twice, the second time after newer positions."""
     shopping = idle()
     again = shopping.messages(Joined, sender=HUB)[-1]
-    shopping.reader.handle(shell.Received(Channel.CONTROL, again))
+    shopping.reader.handle(effects.Received(Connection.CONTROL, again))
     (report,) = [one for one in signs(shopping, seconds=3) if one != KeepAlive()]
     assert {one.topic for one in report.positions} == set(sizes())
 
@@ -649,7 +649,7 @@ def test_heartbeat_that_is_older_than_a_catch_up_requests_nothing() -> None:
     shopping = late()
     heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]
     requests = len(behind(shopping).messages(CatchUp))
-    shopping.reader.handle(shell.Received(Channel.DATA, heartbeat))
+    shopping.reader.handle(effects.Received(Connection.DATA, heartbeat))
     assert len(shopping.messages(CatchUp)) == requests
 
 
@@ -665,7 +665,7 @@ def test_barrier_that_was_not_requested_fences_nothing() -> None:
     shopping = late(start=False)
     shopping.lose(HUB, READER, Barrier)
     shopping.pass_time(0.5)
-    shopping.reader.handle(shell.Received(Channel.DATA, Barrier(nonce=b"x" * 16)))
+    shopping.reader.handle(effects.Received(Connection.DATA, Barrier(nonce=b"x" * 16)))
     assert shopping.messages(CatchUp) == []
 
 
@@ -674,7 +674,7 @@ def test_joined_that_answers_no_request_decides_nothing() -> None:
     shopping.lose(HUB, READER, Joined)
     shopping.pass_time(0.5)
     shopping.reader.handle(
-        shell.Received(Channel.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
+        effects.Received(Connection.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
     )
     assert not is_ready(shopping)
     shopping.mend()
@@ -690,6 +690,6 @@ def test_deadline_is_the_next_time_at_which_there_is_work() -> None:
     for _ in range(200):
         shopping.pass_time(0.01)
         if shopping.cluster.now < member.deadline:
-            assert member.handle(shell.Tick(), now=shopping.cluster.now) == ()
+            assert member.handle(effects.Tick(), now=shopping.cluster.now) == ()
             idle += 1
     assert idle > 100

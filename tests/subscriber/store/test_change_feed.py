@@ -6,8 +6,8 @@ from weakref import ref
 
 import pytest
 
-from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Change
+from topicast.subscriber.protocol import effects
+from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.subscriber.store.table_snapshot import Swap, TableSnapshot
 from topicast.subscriber.store.view import TopicView, View, prepare
@@ -78,7 +78,7 @@ def test_watcher_is_notified_of_what_was_created_changed_and_dropped() -> None:
         (lambda shop: shop.drop(name), (name, "dropped", "events")),
     ):
         assert seen_after(shopping, act) == [change]
-    shopping.reader.handle(shell.Watching(on=False))
+    shopping.reader.handle(effects.Watching(on=False))
     assert seen_after(shopping, lambda shop: shop.create(name)) == []
 
 

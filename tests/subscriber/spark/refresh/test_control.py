@@ -3,7 +3,7 @@ from dataclasses import asdict
 import pytest
 
 from topicast import __version__
-from topicast.subscriber.protocol.shell import DATA_CHANGED, Change
+from topicast.subscriber.protocol.effects import DATA_CHANGED, Change
 from topicast.subscriber.spark.refresh.control import Application, Control, facts_of
 from topicast.subscriber.spark.refresh.refresher import Looked, Refresher
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from topicast.subscriber.protocol.shell import CREATED, DATA_CHANGED, DROPPED, Change, ChangeKind
+from topicast.subscriber.protocol.effects import CREATED, DATA_CHANGED, DROPPED, Change, ChangeKind
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh import path_relations as module
 from topicast.subscriber.spark.refresh.path_relations import PathRelations

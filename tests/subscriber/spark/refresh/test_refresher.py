@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.protocol.shell import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from topicast.subscriber.protocol.effects import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
 from topicast.subscriber.spark.refresh.refresher import (
     LATE_S,
     LOOK_S,

@@ -1,4 +1,4 @@
-"""The facts and effects between a subscriber's core and its shell, and the channels.
+"""The facts and effects between a subscriber's core and its shell, and the connections.
 
     sockets, applications, time ──fact──▶ core ──effect──▶ sockets, callers, watches
 
@@ -27,7 +27,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ChangeKind(StrEnum):
-    """What happened to an object."""
+    """What happened to an object, as ``Subscriber.watch`` says it.
+
+    catalogd's store has a ChangeKind of its own, with these texts and those of loads.
+    """
 
     CREATED = "created"
     SCHEMA = "schema"
@@ -41,7 +44,7 @@ DATA_CHANGED: Final = ChangeKind.DATA_CHANGED
 DROPPED: Final = ChangeKind.DROPPED
 
 
-class Channel(StrEnum):
+class Connection(StrEnum):
     """A connection with a socket of its own, which has its name."""
 
     DATA = "data"  # SUB to the hub: deltas, heartbeats, barriers
@@ -60,9 +63,9 @@ class EngineRestarted(NotReady):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """``message`` arrived on ``channel``; ``policy``: the number that its frame began with."""
+    """``message`` arrived on ``connection``; ``policy``: the number that its frame began with."""
 
-    channel: Channel
+    connection: Connection
     message: Message
     policy: int = 0
 
@@ -125,9 +128,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send ``message`` on ``channel``."""
+    """Send ``message`` on ``connection``."""
 
-    channel: Channel
+    connection: Connection
     message: Message
 
 
