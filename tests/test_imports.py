@@ -53,7 +53,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 # The rooms of a folder, and modules beside them: each may import those before it.
 ONE_WAY = {
     "subscriber": (
-        *("protocol", "store", "config", "fetcher", "replication", "placement", "engine", "client"),
+        *("protocol", "store", "config", "fetch", "replication", "placement", "engine", "client"),
         *("datasource", "spark", "pipeline"),
     ),
     "subscriber/spark": (

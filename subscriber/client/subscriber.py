@@ -41,7 +41,7 @@ from ..engine.introspection import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
-from ..fetcher import Result, TableRequest
+from ..fetch.fetcher import Result, TableRequest
 from ..protocol.effects import EngineRestarted, Operation
 from ..protocol.status import Stats, TopicInfo
 from ..store.table_snapshot import TableSnapshot

@@ -24,7 +24,7 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal
-from ..fetcher import Fetch, Fetcher, Reply, Result, TableRequest, claims_about_mates, confirm
+from ..fetch.fetcher import Fetch, Fetcher, Reply, Result, TableRequest, claims_about_mates, confirm
 from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effects, Send, Started, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas

@@ -38,7 +38,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..config import Settings
-from ..fetcher import LatencyEstimate, Result, TableRequest
+from ..fetch.fetcher import LatencyEstimate, Result, TableRequest
 from ..placement.controller import PlacementController
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher

@@ -29,7 +29,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from ...topics.topic import FULL, MINIMAL, NONE
-from ..fetcher import LatencyEstimate
+from ..fetch.fetcher import LatencyEstimate
 from ..store.eviction import PROTECTED_SHARE
 from .usage import TopicUsage
 

@@ -25,7 +25,7 @@ from ...topics.errors import (
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
-from ..fetcher import Fetch, Result, TableRequest
+from ..fetch.fetcher import Fetch, Result, TableRequest
 from ..protocol.effects import DONE, Done, Effects, PinsNotHeld, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions

@@ -41,7 +41,7 @@ from ...topics.objects.names import group_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
-from ..fetcher import InvalidationFence
+from ..fetch.fetcher import InvalidationFence
 from ..protocol.effects import NO_EFFECTS, Change, Connection, Effect, Effects, Notify, Send
 from ..store.change_feed import ChangeFeed
 from ..store.resident_set import NoRoom, ResidentSet

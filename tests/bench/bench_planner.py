@@ -23,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import accumulate, groupby, pairwise
 from typing import Final
 
-from topicast.subscriber.fetcher import LatencyEstimate
+from topicast.subscriber.fetch.fetcher import LatencyEstimate
 from topicast.tests.bench.lake import Driver, Lake
 from topicast.tests.bench.report import beside, least, say
 from topicast.topics.topic import FULL, NAMESPACE

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from topicast.catalog.core import Effect, Publish
 from topicast.catalog.model.versions import Transaction
-from topicast.subscriber.fetcher import TableRequest
+from topicast.subscriber.fetch.fetcher import TableRequest
 from topicast.subscriber.protocol.effects import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS

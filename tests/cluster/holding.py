@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.fetcher import LatencyEstimate
+from topicast.subscriber.fetch.fetcher import LatencyEstimate
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.store.resident_set import Budget

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from topicast.subscriber.fetcher import TableRequest
+from topicast.subscriber.fetch.fetcher import TableRequest
 from topicast.subscriber.protocol.effects import Command, Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import PARTS, State, TableId

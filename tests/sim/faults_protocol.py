@@ -17,7 +17,7 @@ from topicast.catalog.publish.modes import Remainder
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
-from topicast.subscriber.fetcher import Fetcher, InvalidationFence, Reply
+from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, Reply
 from topicast.subscriber.protocol.effects import Effect
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas

@@ -12,9 +12,9 @@ from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import pull_server
 from topicast.statestore import stub_deltas
-from topicast.subscriber import fetcher
 from topicast.subscriber.client import read_view, subscriber
 from topicast.subscriber.engine import write_outbox
+from topicast.subscriber.fetch import fetcher
 from topicast.subscriber.placement import controller, planner, prefetch, usage
 from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers

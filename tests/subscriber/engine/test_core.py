@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.subscriber.fetcher import TableRequest
+from topicast.subscriber.fetch.fetcher import TableRequest
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.effects import Command, Connection
 from topicast.tests.cluster.shop import Shop

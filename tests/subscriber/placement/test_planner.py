@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.fetcher import LatencyEstimate
+from topicast.subscriber.fetch.fetcher import LatencyEstimate
 from topicast.subscriber.placement import planner as module
 from topicast.subscriber.placement.planner import (
     DWELL_S,

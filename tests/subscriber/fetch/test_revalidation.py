@@ -1,6 +1,6 @@
 """What a reply confirms of the other tables of its topic: no more than catalogd has checked."""
 
-from topicast.subscriber.fetcher import (
+from topicast.subscriber.fetch.fetcher import (
     CLAIMS_MAX,
     claims_about_mates,
     confirm,

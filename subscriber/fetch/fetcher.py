@@ -27,8 +27,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
-from ..topics.errors import (
+from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
+from ...topics.errors import (
     LinkError,
     NotReady,
     NotVisible,
@@ -38,12 +38,12 @@ from ..topics.errors import (
     TopicastError,
     UsageError,
 )
-from ..topics.objects.names import parse_table_key, table_key, table_name
-from ..topics.objects.selector import ALL, Selector, SelectorKind
-from ..topics.requests import RETRY_S, Requests
-from ..topics.topic import Entry, value_of
-from ..topics.wire.codec import TEXT_MAX
-from ..topics.wire.messages import (
+from ...topics.objects.names import parse_table_key, table_key, table_name
+from ...topics.objects.selector import ALL, Selector, SelectorKind
+from ...topics.requests import RETRY_S, Requests
+from ...topics.topic import Entry, value_of
+from ...topics.wire.codec import TEXT_MAX
+from ...topics.wire.messages import (
     IN_PIECES,
     Cancel,
     Claimed,
@@ -52,10 +52,10 @@ from ..topics.wire.messages import (
     Pulled,
     Refused,
 )
-from ..topics.wire.refusal import Refusal
-from .protocol.effects import Connection, Effect, Effects, Send
-from .store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
-from .store.view import TopicView
+from ...topics.wire.refusal import Refusal
+from ..protocol.effects import Connection, Effect, Effects, Send
+from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
+from ..store.view import TopicView
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # fetches; more are refused

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from topicast.subscriber import fetcher as pulls
-from topicast.subscriber.fetcher import (
+from topicast.subscriber.fetch import fetcher as pulls
+from topicast.subscriber.fetch.fetcher import (
     BYTES_PER_S,
     BYTES_PER_S_MAX,
     BYTES_PER_S_MIN,

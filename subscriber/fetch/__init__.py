@@ -1,0 +1,1 @@
+"""Fetches tables from catalogd: pulls, their invalidation fence, revalidation, and latency."""
