@@ -13,7 +13,7 @@ from typing import Final
 
 from ...topics.errors import NotReady, StaleMetadata, UsageError
 from ...topics.objects.filters import LENGTH_MAX
-from ...topics.objects.names import table_name
+from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import ALL, by_sql
 from ...topics.objects.tables import Partition, Table
 from ...topics.topic import Version, epoch_of
@@ -24,7 +24,6 @@ from ..store.table_snapshot import TableSnapshot
 TABLES_MAX: Final = 1000  # of one read view
 SHOWN_MAX: Final = 10  # of its tables, where it is shown
 
-Name = tuple[str, str]  # db, table
 Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # positions of what is stale
 
 
@@ -39,7 +38,7 @@ class VersionedTable:
 class ReadView:
     """Tables as they were at one moment; it does not change, whatever is written meanwhile."""
 
-    def __init__(self, tables: Mapping[Name, VersionedTable], validate: Validate) -> None:
+    def __init__(self, tables: Mapping[TableId, VersionedTable], validate: Validate) -> None:
         self._tables = tables
         self._validate = validate
 
@@ -85,7 +84,7 @@ class ReadView:
         return found.snapshot
 
 
-def names_of(names: Iterable[str]) -> tuple[Name, ...]:
+def names_of(names: Iterable[str]) -> tuple[TableId, ...]:
     """Return the tables to read, each once.
 
     Raises:
@@ -98,8 +97,8 @@ def names_of(names: Iterable[str]) -> tuple[Name, ...]:
 
 
 def open_read_view(
-    names: tuple[Name, ...],
-    read: Callable[[Name, float], VersionedTable],
+    names: tuple[TableId, ...],
+    read: Callable[[TableId, float], VersionedTable],
     *,
     validate: Validate,
     give_up_at: float,
@@ -111,7 +110,7 @@ def open_read_view(
     Raises:
         NotReady: they could not be read until ``give_up_at``, or changed faster.
     """
-    tables: dict[Name, VersionedTable] = {}
+    tables: dict[TableId, VersionedTable] = {}
     missing = names
     while True:
         for name in missing:
@@ -123,7 +122,7 @@ def open_read_view(
             raise NotReady(f"{table_name(*missing[0])} changes faster than it can be read")
 
 
-def stale_of(tables: Mapping[Name, VersionedTable], validate: Validate) -> tuple[Name, ...]:
+def stale_of(tables: Mapping[TableId, VersionedTable], validate: Validate) -> tuple[TableId, ...]:
     """Return the names of the tables whose version is not the newest."""
     names = tuple(tables)
     claims = claims_of(((name, tables[name].version) for name in names), whole=True)
@@ -131,7 +130,7 @@ def stale_of(tables: Mapping[Name, VersionedTable], validate: Validate) -> tuple
 
 
 def claims_of(
-    known: Iterable[tuple[tuple[str, str], int]], *, whole: bool
+    known: Iterable[tuple[TableId, int]], *, whole: bool
 ) -> tuple[int, tuple[Claimed, ...]]:
     """Return the epoch to validate in, and the claims about the tables ``known``, by version.
 

@@ -41,7 +41,7 @@ from ..engine.introspection import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
-from ..fetch.fetcher import Result, TableRequest
+from ..fetch.fetcher import PartitionRequest, Result
 from ..protocol.effects import EngineRestarted, Operation
 from ..protocol.status import Stats, TopicInfo
 from ..store.table_snapshot import TableSnapshot
@@ -151,13 +151,13 @@ class Reader:
         content = self.view().table(db, table)
         return self._pull(db, table, TABLE_ONLY) if content is None else content
 
-    def select(self, request: TableRequest) -> Result:
+    def select(self, request: PartitionRequest) -> Result:
         """Get partitions from memory or from catalogd, which may send listings of names instead."""
         self.core.note_read(request.db, request.table, whole=True)
         held = self.view().partitions(request.db, request.table, request.selector)
         return held if held is not None else self.call(partial(self.core.read, request))
 
-    def versioned(self, name: tuple[str, str], timeout_s: float) -> VersionedTable:
+    def versioned(self, name: TableId, timeout_s: float) -> VersionedTable:
         """Get a table whole, and the version up to which that is known to be current."""
         view = self.view()
         epoch, reached = view.reached(*name)
@@ -191,7 +191,7 @@ class Reader:
 
     def selector(
         self,
-        name: tuple[str, str],
+        name: TableId,
         text: str | None,
         *,
         names: Iterable[str] | None = None,
@@ -223,12 +223,12 @@ class Reader:
     def _pull(
         self, db: str, table: str, selector: Selector, *, timeout_s: float | None = None
     ) -> TableSnapshot:
-        request = TableRequest(db, table, selector)
+        request = PartitionRequest(db, table, selector)
         snapshot = self.call(partial(self.core.read, request), timeout_s=timeout_s)
         assert isinstance(snapshot, TableSnapshot)
         return snapshot
 
-    def _in_order(self, name: tuple[str, str], values: Values) -> Sequence[str]:
+    def _in_order(self, name: TableId, values: Values) -> Sequence[str]:
         """Return the first values, in the order of the table's partition columns."""
         if not isinstance(values, Mapping):
             items = arguments.several(values, "values", such_as="('2026-11-01', 3), or by column")
@@ -466,7 +466,7 @@ class Subscriber:
         """
         db, table = arguments.table(name)
         selector = self._reader.selector((db, table), filter, names=names, values=values)
-        found = self._reader.select(TableRequest(db, table, selector))
+        found = self._reader.select(PartitionRequest(db, table, selector))
         assert isinstance(found, TableSnapshot)
         return found.partitions(db, table, selector)
 
@@ -486,7 +486,7 @@ class Subscriber:
         """
         db, table = arguments.table(name)
         selector = self._reader.selector((db, table), filter, values=values)
-        found = self._reader.select(TableRequest(db, table, selector, names_only=True))
+        found = self._reader.select(PartitionRequest(db, table, selector, names_only=True))
         if isinstance(found, TableSnapshot):
             return found.partition_names(db, table, selector)
         return tuple([one for listing in found for one in decode_listing(listing)])

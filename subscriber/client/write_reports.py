@@ -8,7 +8,15 @@ from collections.abc import Iterable
 
 from ...topics.backports import Self
 from ...topics.objects.names import table_name
-from ...topics.wire.messages import ABANDONED, FAILED, INTENT, OVERWRITTEN, WRITTEN, Write
+from ...topics.wire.messages import (
+    ABANDONED,
+    FAILED,
+    INTENT,
+    OVERWRITTEN,
+    WRITTEN,
+    Write,
+    WriteState,
+)
 from .. import arguments
 from ..engine.write_outbox import Outbox
 
@@ -56,7 +64,7 @@ class WriteIntent:
         """
         return self._outbox.wait(self._number, timeout_s=arguments.timeout_s(timeout_s))
 
-    def _end(self, state: int) -> None:
+    def _end(self, state: WriteState) -> None:
         partitions = partition_names(self.partitions)
         self._outbox.end(
             Write(number=self._number, state=state, object=self._object, partitions=partitions)
@@ -100,7 +108,7 @@ def partition_names(partitions: Iterable[str]) -> tuple[str, ...]:
     return arguments.partition_names(partitions, "partitions")
 
 
-def _state(*, failed: bool, overwritten: bool) -> int:
+def _state(*, failed: bool, overwritten: bool) -> WriteState:
     if arguments.flag(failed, "failed"):
         return FAILED  # which may have changed anything
     return OVERWRITTEN if arguments.flag(overwritten, "overwritten") else WRITTEN

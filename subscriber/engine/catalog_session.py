@@ -24,7 +24,15 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal
-from ..fetch.fetcher import Fetch, Fetcher, Reply, Result, TableRequest, claims_about_mates, confirm
+from ..fetch.fetcher import (
+    Fetch,
+    Fetcher,
+    PartitionRequest,
+    Reply,
+    Result,
+    claims_about_mates,
+    confirm,
+)
 from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effects, Send, Started, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
@@ -85,7 +93,7 @@ class CatalogSession:
         self._requests.open(wait, now=now)
         return wait, self.tick(now=now)
 
-    def fetch(self, request: TableRequest, *, now: float) -> Started[Result]:
+    def fetch(self, request: PartitionRequest, *, now: float) -> Started[Result]:
         """Get a table from catalogd."""
         fetch = Fetch(request)
         return _FetchWait(self, self._replicas.view, fetch), self.begin_fetch(fetch, now=now)
@@ -220,7 +228,7 @@ class CatalogSession:
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start, now=now)
 
-    def _stale(self, part: Pulled, request: TableRequest) -> bool:
+    def _stale(self, part: Pulled, request: PartitionRequest) -> bool:
         """Tell whether the reply that ends with ``part`` is older than what was answered before."""
         topic = table_topic(request.db, request.table, self._subscriptions.num_topics)
         position = (part.epoch, part.topic_version)

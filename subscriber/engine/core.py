@@ -38,7 +38,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..config import Settings
-from ..fetch.fetcher import LatencyEstimate, Result, TableRequest
+from ..fetch.fetcher import LatencyEstimate, PartitionRequest, Result
 from ..placement.controller import PlacementController
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
@@ -268,7 +268,7 @@ class Core:
         is_ready = partial(self._replicas.is_settled, NAMESPACE)
         return _NamespaceWait(self._subscriptions, is_ready), ()
 
-    def read(self, request: TableRequest, now: float) -> Started[Result]:
+    def read(self, request: PartitionRequest, now: float) -> Started[Result]:
         """Get a table from memory, or from catalogd."""
         held = self.view.partitions(request.db, request.table, request.selector)
         if held is not None:

@@ -31,6 +31,7 @@ from ...topics.wire.messages import (
     Reported,
     Verdict,
     Write,
+    WriteState,
 )
 from ...topics.wire.refusal import Refusal
 
@@ -119,7 +120,7 @@ class Outbox:
 
     # for any thread
 
-    def add(self, wanted: str, partitions: tuple[str, ...] = (), *, state: int) -> int:
+    def add(self, wanted: str, partitions: tuple[str, ...] = (), *, state: WriteState) -> int:
         """Add a write that begins (INTENT) or has ended; return its number.
 
         A write gets its number and its place in one step: catalogd would take a lower number that

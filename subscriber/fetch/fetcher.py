@@ -85,7 +85,7 @@ Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of na
 Base = Callable[[str, str], tuple[int, TableSnapshot | None, tuple[Claimed, ...]]]
 
 
-class TableRequest(NamedTuple):
+class PartitionRequest(NamedTuple):
     """A table with the selected partitions; ``names_only``: as listings, if it is pulled."""
 
     db: str
@@ -112,7 +112,7 @@ class Fetch:
     ``bytes_max``: a larger reply is an error.
     """
 
-    request: TableRequest
+    request: PartitionRequest
     background: bool = False
     bytes_max: float = inf
     outcome: Result | TopicastError | None = None
@@ -240,7 +240,7 @@ class _Page:
 
 @dataclass(slots=True)
 class _Pull:
-    wanted: TableRequest
+    wanted: PartitionRequest
     fetches: list[Fetch]
     epoch: int  # of ``base``
     base: TableSnapshot | None
@@ -258,7 +258,7 @@ class _Pull:
 class Reply:
     """A complete reply: its last part, the result of all parts, and the claims that it confirms."""
 
-    request: TableRequest
+    request: PartitionRequest
     last: Pulled
     result: Result
     confirmed: tuple[Claimed, ...] = ()
@@ -282,7 +282,7 @@ class Fetcher:
         self._base = base
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
-        self._running: dict[TableRequest, int] = {}
+        self._running: dict[PartitionRequest, int] = {}
         self._queue: deque[Fetch] = deque()
 
     @property
@@ -439,7 +439,7 @@ class Fetcher:
         return True
 
     def _open(
-        self, wanted: TableRequest, fetches: list[Fetch], now: float, *, in_pieces: bool = False
+        self, wanted: PartitionRequest, fetches: list[Fetch], now: float, *, in_pieces: bool = False
     ) -> int:
         epoch, base, claims = self._base(wanted.db, wanted.table)
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims, in_pieces)
@@ -484,13 +484,13 @@ def _cancel(part: Pulled) -> Effects:
     return () if part.last else (Send(Connection.PULLS, Cancel(stream=part.request)),)
 
 
-def _sendable(request: TableRequest) -> TableRequest:
+def _sendable(request: PartitionRequest) -> PartitionRequest:
     """Return what to pull: all blocks if the selector is too long for a message."""
     names = request.selector.names + request.selector.values
     longest = max(map(len, (*names, request.selector.filter)))
     if longest <= TEXT_MAX and sum(map(len, names)) + 3 * len(names) <= NAMES_BYTES_MAX:
         return request
-    return TableRequest(request.db, request.table, ALL)
+    return PartitionRequest(request.db, request.table, ALL)
 
 
 def _end(pull: _Pull, outcome: Result | TopicastError) -> None:
@@ -498,7 +498,7 @@ def _end(pull: _Pull, outcome: Result | TopicastError) -> None:
         fetch.outcome = outcome
 
 
-def _held(base: TableSnapshot | None, wanted: TableRequest) -> dict[bytes, Entry]:
+def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, Entry]:
     """Return what a pull of ``wanted`` need not bring if it is still so."""
     held: dict[bytes, Entry] = {}
     if base is None or wanted.names_only:

@@ -25,7 +25,7 @@ from ...topics.errors import (
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
-from ..fetch.fetcher import Fetch, Result, TableRequest
+from ..fetch.fetcher import Fetch, PartitionRequest, Result
 from ..protocol.effects import DONE, Done, Effects, PinsNotHeld, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
@@ -301,7 +301,7 @@ class Prefetcher:
         key, pin = parse_table_key(group), self.pins.known.get(group)
         self.pulls += 1
         fetch = Fetch(
-            TableRequest(key.db, key.table, left.popleft()),
+            PartitionRequest(key.db, key.table, left.popleft()),
             background=True,
             bytes_max=inf if pin is None else self._room_in_future(pin, group),
         )

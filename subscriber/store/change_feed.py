@@ -16,6 +16,7 @@ from typing import Final
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
+    TableId,
     group_of,
     name_of,
     parse_namespace_key,
@@ -64,7 +65,7 @@ class ChangeFeed:
         # what pulls brought meanwhile, at full.
         self._pulled: dict[int, dict[bytes, None]] = {}
         # Tables that pulls found before the namespace named them.
-        self._unnamed: dict[tuple[str, str], None] = {}
+        self._unnamed: dict[TableId, None] = {}
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
         """Return what ``delta`` changed."""

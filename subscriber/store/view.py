@@ -23,6 +23,7 @@ from weakref import ref
 
 from ...topics.errors import NoSuchObject, NotVisible, WireError
 from ...topics.objects.names import (
+    TableId,
     database_key,
     group_of,
     names_group,
@@ -372,7 +373,7 @@ class View:
             return None
         return content
 
-    def _confirm(self, content: TableSnapshot, block: Entry, name: tuple[str, str]) -> bool:
+    def _confirm(self, content: TableSnapshot, block: Entry, name: TableId) -> bool:
         """Return whether ``content`` is of the incarnation in ``block``; remember if it is."""
         record = _name_record(block, name[1])
         if record is None:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from topicast.catalog.core import Effect, Publish
 from topicast.catalog.model.versions import Transaction
-from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol.effects import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
@@ -202,7 +202,7 @@ class Driver:
         content = self._core.view.partitions(db, name)
         if content is not None:
             return content, True
-        request = TableRequest(db=db, table=name, selector=ALL)
+        request = PartitionRequest(db=db, table=name, selector=ALL)
         content = self._wait_for(partial(self._core.read, request))
         assert isinstance(content, TableSnapshot)
         return content, False

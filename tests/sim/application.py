@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol.effects import Command, Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import PARTS, State, TableId
@@ -113,7 +113,7 @@ class Application:
         requested = self._await("table", table, whole=whole, part=part)
         self.process.member.note_read(db, name, whole=whole)
         self.asking = True
-        request = TableRequest(db, name, requested.selector)
+        request = PartitionRequest(db, name, requested.selector)
         self._call(partial(self.process.member.read, request), waiting=True)
         self.asking = False
 

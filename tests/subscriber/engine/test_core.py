@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.effects import Command, Connection
 from topicast.tests.cluster.shop import Shop
@@ -69,7 +69,9 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
     core, now = shopping.reader.member, shopping.cluster.now
     deltas = [one for one in shopping.messages(Delta, sender="hub-0") if one.entries][-2:]
     received = [effects.Received(Connection.DATA, delta) for delta in deltas]
-    read = Command(partial(core.read, TableRequest("shop", "sales", TABLE_ONLY)), deadline=now + 1)
+    read = Command(
+        partial(core.read, PartitionRequest("shop", "sales", TABLE_ONLY)), deadline=now + 1
+    )
     changes, answer, *_ = core.handle_all([read, *received], now=now)
     assert isinstance(changes, effects.Notify)
     assert {change.object for change in changes.changes} == {"shop.orders", "shop.sales"}

@@ -21,6 +21,7 @@ from topicast.topics.wire.messages import (
     Reported,
     Verdict,
     Write,
+    WriteState,
 )
 
 DRIVER = b"d" * 16
@@ -47,10 +48,10 @@ class Reports:
     def begin(self, wanted: str, *partitions: str) -> int:
         return self.outbox.add(wanted, partitions, state=INTENT)
 
-    def wrote(self, wanted: str, *partitions: str, state: int = WRITTEN) -> int:
+    def wrote(self, wanted: str, *partitions: str, state: WriteState = WRITTEN) -> int:
         return self.outbox.add(wanted, partitions, state=state)
 
-    def end(self, number: int, state: int, wanted: str = "d.t", *partitions: str) -> None:
+    def end(self, number: int, state: WriteState, wanted: str = "d.t", *partitions: str) -> None:
         self.outbox.end(Write(number=number, state=state, object=wanted, partitions=partitions))
 
     def due(self, after_s: float = 0.0) -> list[Report]:
@@ -130,7 +131,7 @@ def test_answer_to_nothing_is_ignored(reports: Reports) -> None:
     [(WRITTEN, ("ds=1",)), (OVERWRITTEN, ("ds=1",)), (FAILED, ()), (ABANDONED, ())],
 )
 def test_intent_that_ends_before_it_is_reported_is_reported_as_it_ended(
-    reports: Reports, state: int, partitions: tuple[str, ...]
+    reports: Reports, state: WriteState, partitions: tuple[str, ...]
 ) -> None:
     """A write that failed may have changed any partition."""
     number = reports.begin("d.t")

@@ -24,9 +24,9 @@ from topicast.subscriber.fetch.fetcher import (
     Fetcher,
     InvalidationFence,
     LatencyEstimate,
+    PartitionRequest,
     Reply,
     Result,
-    TableRequest,
 )
 from topicast.subscriber.protocol.effects import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
@@ -69,11 +69,11 @@ def fetcher(base: Base = nothing_held, *, name: str = "") -> Fetcher:
 
 
 def fetch(table: str = "orders", *, bytes_max: float = inf) -> Fetch:
-    return Fetch(TableRequest("shop", table, TABLE_ONLY), bytes_max=bytes_max)
+    return Fetch(PartitionRequest("shop", table, TABLE_ONLY), bytes_max=bytes_max)
 
 
 def sales(selector: Selector = ALL, *, names_only: bool = False) -> Fetch:
-    return Fetch(TableRequest("shop", "sales", selector, names_only=names_only))
+    return Fetch(PartitionRequest("shop", "sales", selector, names_only=names_only))
 
 
 def begun(one: Fetch, base: Base = nothing_held) -> tuple[Fetcher, Pull]:
