@@ -157,7 +157,7 @@ class Operator:
             def make(request: int) -> Order:
                 return Order(request=request, sender=sender, order=order, arguments=arguments)
 
-            return catalogd.ask(make, Inspected, timeout_s=self.timeout_s)
+            return catalogd.request(make, Inspected, timeout_s=self.timeout_s)
 
     def _catalog(self) -> AbstractContextManager[Conversation]:
         return catalogd_behind(self._link, self.welcome, self._credential, hub=self.address)

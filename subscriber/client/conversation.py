@@ -1,6 +1,6 @@
 """Conversation: requests to one server, and its answers, for callers that wait for each.
 
-A subscriber does not talk like this: it has many requests open, and a thread that waits for none.
+A subscriber works otherwise: it has many requests open, and its thread waits for none of them.
 """
 
 import secrets
@@ -60,7 +60,7 @@ class Conversation:
     ) -> None:
         """``name``: of the socket. Errors call the server ``where`` and this process ``client``.
 
-        ``refused_s``: for so long the server may refuse our key before that is an error.
+        ``refused_s``: how long the server may refuse our key before that is an error.
         """
         self.where = where
         self._link = link
@@ -69,7 +69,7 @@ class Conversation:
         self._refused_s = refused_s
         self._refused_at: float | None = None  # since when the server does, in monotonic time
         self._request = 0
-        self._received: deque[bytes] = deque()  # frames that nobody has waited for yet
+        self._received: deque[bytes] = deque()  # frames that no caller has waited for yet
 
     def send(self, message: Message) -> None:
         """Send ``message``."""
@@ -85,7 +85,7 @@ class Conversation:
         self._request += 1
         return self._request
 
-    def ask(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
+    def request(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
         """Send what ``make`` returns for the number of a request; return its answer.
 
         Raises:
@@ -97,19 +97,19 @@ class Conversation:
         return self.receive(kind, timeout_s=timeout_s)
 
     def inspect(self, what: str, *, timeout_s: float) -> Inspected:
-        """Return the table of facts ``what``; raises as ``ask``."""
+        """Return the table of facts ``what``; raises as ``request``."""
 
         def make(request: int) -> Inspect:
             return Inspect(request=request, what=what)
 
-        return self.ask(make, Inspected, timeout_s=timeout_s)
+        return self.request(make, Inspected, timeout_s=timeout_s)
 
     def inspect_readers(
         self, what: str, registrations: Sequence[str], *, timeout_s: float
     ) -> dict[str, Inspected | TopicastError]:
         """Return the table ``what`` of each reader of this hub, or its refusal.
 
-        Readers that are silent until ``timeout_s`` have none.
+        Readers that have not answered within ``timeout_s`` are left out.
         """
         found: dict[str, Inspected | TopicastError] = {}
         for begin in range(0, len(registrations), READERS_MAX):
@@ -138,7 +138,7 @@ class Conversation:
         return found
 
     def receive(self, kind: type[M], *, timeout_s: float) -> M:
-        """Return the next message of ``kind``; skip other messages. Raises as ``ask``."""
+        """Return the next message of ``kind``; skip other messages. Raises as ``request``."""
         deadline = time.monotonic() + timeout_s
         while True:
             while self._received:
@@ -180,7 +180,7 @@ class Conversation:
             raise LinkError(f"{self.where} does not speak our protocol: {error}") from error
 
     def _is_late(self, message: Message | None) -> bool:
-        """Return whether it answers a request that has timed out; a refusal may name none."""
+        """Return whether it answers a request that has timed out; a refusal may name no request."""
         return getattr(message, "request", 0) not in (0, self._request)
 
 
@@ -216,8 +216,8 @@ def greet(
     ``reads_bulk``: as a reader that requests catch-ups only.
 
     Raises:
-        LinkError: none did.
-        AuthRefused: one does not admit the key.
+        LinkError: none of them answered.
+        AuthRefused: one of them does not admit the key.
     """
     for address in hubs:
         link.connect_dealer(HUB, str(address), credential.hub_keys(str(address)))
@@ -239,7 +239,7 @@ def catalogd_behind(
     """Connect to the catalogd that ``hub`` names in its ``welcome``, as ``connected``.
 
     Raises:
-        LinkError: it names none.
+        LinkError: it names no catalogd.
     """
     address = welcome.catalog_address
     if not address:

@@ -42,7 +42,7 @@ _LOCK_DIGEST_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What Spark's Python processes are started by: it lives as long as the SparkContext.
+    """The process that starts Spark's Python processes: it lives as long as the SparkContext.
 
     It is the daemon that forks them, else the JVM; of a stream the process that plans its batches,
     which lives as long as the query. ``began``: when, in ticks since the machine
@@ -84,7 +84,7 @@ def grant(catalogd: Conversation, public: str, *, lease_s: int = LEASE_S) -> Non
     def make(request: int) -> Grant:
         return Grant(request=request, public=public, lease_s=lease_s)
 
-    catalogd.ask(make, Granted, timeout_s=ANSWER_S)
+    catalogd.request(make, Granted, timeout_s=ANSWER_S)
 
 
 def renew(

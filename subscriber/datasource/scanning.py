@@ -123,7 +123,7 @@ def scan(catalogd: Conversation, keys: KeyRange, *, epoch: int) -> Iterator[Entr
 
 
 def _page(catalogd: Conversation, wanted: Scan) -> Scanned:
-    return catalogd.ask(
+    return catalogd.request(
         lambda request: replace(wanted, request=request), Scanned, timeout_s=ANSWER_S
     )
 
@@ -255,7 +255,9 @@ def _pulled(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] |
 def _parts(catalogd: Conversation, wanted: Pull) -> list[Pulled]:
     """Return the parts of one answer."""
     parts = [
-        catalogd.ask(lambda request: replace(wanted, request=request), Pulled, timeout_s=ANSWER_S)
+        catalogd.request(
+            lambda request: replace(wanted, request=request), Pulled, timeout_s=ANSWER_S
+        )
     ]
     while not parts[-1].last:
         parts.append(catalogd.receive(Pulled, timeout_s=ANSWER_S))

@@ -310,25 +310,25 @@ from topicast.subscriber.client.conversation import Conversation
 from topicast.topics.errors import NotReady
 from topicast.topics.wire.messages import Swept
 
-def lossy(asked, lost):
-    def ask(self, make, kind, *, timeout_s):
-        answer = asked(self, make, kind, timeout_s=timeout_s)
+def lossy(requested, lost):
+    def request(self, make, kind, *, timeout_s):
+        answer = requested(self, make, kind, timeout_s=timeout_s)
         if kind is Swept and not lost:
             lost.append(answer)
             raise NotReady("the answer was lost")
         return answer
-    return ask
+    return request
 
-asked = Conversation.ask
+requested = Conversation.request
 """
 
 
 def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> None:
     stock = location(sweeper, "stock")
     put_by_hand(location(sweeper, "sales") / "ds=1", stock, "lossy.parquet")
-    sweeper.do(LOSSY + "Conversation.ask = lossy(asked, lost := [])")
+    sweeper.do(LOSSY + "Conversation.request = lossy(requested, lost := [])")
     assert changed(sweeper, pattern=f"{DB}.stock") == [f"{DB}.stock"]
-    assert sweeper.do("Conversation.ask = asked\n[one.kept for one in lost]") == [True]
+    assert sweeper.do("Conversation.request = requested\n[one.kept for one in lost]") == [True]
     assert changed(sweeper, pattern=f"{DB}.stock") == []
 
 
@@ -338,9 +338,9 @@ def test_changes_behind_one_whose_answer_was_lost_are_named_too(sweeper: Applica
     sales = location(sweeper, "sales")
     for day in ("ds=1", "ds=2"):
         put_by_hand(sales / "ds=1", sales / day, "lossy.parquet")
-    sweeper.do(LOSSY + "Conversation.ask = lossy(asked, lost := [])")
+    sweeper.do(LOSSY + "Conversation.request = lossy(requested, lost := [])")
     found = changed(sweeper, pattern=f"{DB}.sales", max_requests_per_second=1)
-    assert sweeper.do("Conversation.ask = asked\n[one.kept for one in lost]") == [True]
+    assert sweeper.do("Conversation.request = requested\n[one.kept for one in lost]") == [True]
     assert found == [f"{DB}.sales/ds=1", f"{DB}.sales/ds=2"]
 
 

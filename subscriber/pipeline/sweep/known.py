@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Catalogd:
-    """Requests to the catalogd behind the first hub that answers; after silence to where it is now.
+    """Requests to the catalogd of the first hub that answers; looked up again when it is silent.
 
     It connects with its first request. Threads may share it, and wait for each other; ``close`` it.
     """
@@ -60,12 +60,12 @@ class Catalogd:
         self._conversation: Conversation | None = None  # None: not connected
         self._is_closed = False
 
-    def ask(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
-        """As ``Conversation.ask``; raises LinkError too if no hub or no catalogd answers."""
-        return self._answer(lambda catalogd: catalogd.ask(make, kind, timeout_s=timeout_s))
+    def request(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
+        """As ``Conversation.request``; raises LinkError too if no hub or no catalogd answers."""
+        return self._answer(lambda catalogd: catalogd.request(make, kind, timeout_s=timeout_s))
 
     def inspect(self, what: str, *, timeout_s: float) -> Inspected:
-        """As ``Conversation.inspect``; raises as ``ask``."""
+        """As ``Conversation.inspect``; raises as ``request``."""
         return self._answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
 
     def connect(self) -> None:
@@ -123,7 +123,7 @@ class _Noticed:
     """Versions behind it that ``send`` has raised."""
 
     def leave_out(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Let what is newer than ``rows``, the newest first, be all that is looked at next."""
+        """Look from now on only at what is newer than ``rows``, which are the newest first."""
         if rows:
             self.version = rows[0]["version"]
         self.own.clear()
@@ -137,7 +137,7 @@ class Known:
         self._catalogd = catalogd
         self._reads = reads
         self._noticed: dict[str, _Noticed] = {}  # by table
-        self.was_repeated = False  # whether what was sent last may have been kept before
+        self.was_repeated = False  # whether catalogd may have kept the last Sweep twice
 
     def facts(
         self, table: str, *, behind: str | None = None, ahead: int = 0
@@ -177,8 +177,8 @@ class Known:
         The log names the partitions of reported writes; what a change of the catalog has made of
         the partitions of a table, the history has.
         """
-        asked: dict[tuple[str, int], dict[int, int]] = {}
-        """By table and topic: the line of each version that the history is to be asked about."""
+        wanted: dict[tuple[str, int], dict[int, int]] = {}
+        """By table and topic: the line of each version that the history is searched for."""
         begin, points = plan.reads_from(), plan.points()
         for line in log_lines(self._catalogd, LogRange(max(begin - 2, 0), plan.as_of - 1)):
             name, _, partition = str(line["object"]).partition("/")
@@ -192,12 +192,12 @@ class Known:
             if partition or change == CREATED or (change == UNLOADED and line["source"] != LOAD):
                 plan.note(name, partition, number)
             elif change != UNLOADED:
-                versions = asked.setdefault((name, int(line["topic"] or 0)), {})
+                versions = wanted.setdefault((name, int(line["topic"] or 0)), {})
                 versions[int(line["version_after"] or 0)] = number
-        if not asked:
+        if not wanted:
             return
         epoch = moment_of(self._inspect("versions")).epoch
-        for (name, topic), versions in asked.items():
+        for (name, topic), versions in wanted.items():
             span = VersionRange(topic, min(versions) - 1, max(versions))
             try:
                 rows = changes(self._catalogd, span, epoch=epoch)
@@ -269,7 +269,7 @@ class Known:
                 whole=whole,
             )
 
-        swept = patiently(lambda: self._catalogd.ask(make, Swept, timeout_s=ANSWER_S))
+        swept = patiently(lambda: self._catalogd.request(make, Swept, timeout_s=ANSWER_S))
         self.was_repeated = tries > 1
         noticed = self._noticed.setdefault(table, _Noticed())
         if swept.version:
@@ -345,7 +345,7 @@ class KnownInOrder:
         self._read()
 
     def _read(self) -> None:
-        """Read on behind what is read; as of which revision, the first page says."""
+        """Read on behind what is read; the first page says the revision."""
         self._pages = self._known.facts(self._table, behind=self._next, ahead=self._pages_ahead)
         revision, self._page = next(self._pages, (0, []))
         self._at = 0
@@ -357,7 +357,7 @@ def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterato
     """Connect to the catalogd behind the first hub that answers.
 
     Raises:
-        LinkError: none answers, or it has no catalogd.
+        LinkError: no hub answers, or the one that does has no catalogd.
         ConfigError: there is no key file.
     """
     hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")

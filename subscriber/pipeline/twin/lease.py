@@ -91,7 +91,7 @@ class TableLease:
         with closing(Link(self._credential.pair)) as link:
             hub, _, welcome = greet(link, self._hubs, self._credential, timeout_s=ANSWER_S)
             with catalogd_behind(link, welcome, self._credential, hub=hub) as catalogd:
-                catalogd.ask(make, Leased, timeout_s=ANSWER_S)
+                catalogd.request(make, Leased, timeout_s=ANSWER_S)
 
 
 @contextmanager
