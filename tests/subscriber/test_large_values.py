@@ -67,7 +67,7 @@ def test_no_frame_on_the_way_is_larger_than_any_other(mode: str) -> None:
     assert largest[Delta] <= HEADER_BYTES + DELTA_BYTES_MAX
 
 
-def test_change_of_a_large_value_is_heard_and_read() -> None:
+def test_change_of_a_large_value_is_received_and_read() -> None:
     shop = shopping()
     shop.join("shop.orders", "shop.sales")
     shop.settle()

@@ -77,7 +77,7 @@ def test_what_the_application_has_set_is_as_before(running: Served, levels: str)
         assert catalog.report_write("shop.items", wait_s=TIMEOUT_S)
 
 
-def test_watch_is_told_of_the_restart_and_goes_on(running: Served) -> None:
+def test_watch_is_notified_of_the_restart_and_goes_on(running: Served) -> None:
     with opened(running) as (catalog, loop):
         watch = catalog.watch("shop.*")
         with pytest.raises(NotReady):

@@ -343,7 +343,7 @@ def test_caller_whose_call_failed_is_answered_when_the_engine_has_restarted() ->
         loop.stop()
 
 
-def test_calls_that_wait_and_watches_are_told_of_a_restart(loop: EngineLoop) -> None:
+def test_calls_that_wait_and_watches_are_notified_of_a_restart(loop: EngineLoop) -> None:
     loop.start()
     watch = loop.watch("*", timeout_s=WAIT_S)
     waits = threading.Event()
@@ -406,7 +406,7 @@ def test_rest_ends_where_the_application_cannot_say_what_is_urgent(loop: EngineL
     assert stats(loop).engine_restarts == 0
 
 
-def test_connection_is_made_with_the_keys_that_the_hub_has_told() -> None:
+def test_connection_is_made_with_the_keys_that_the_hub_has_sent() -> None:
     """P-KEYS-2: to a catalogd whose key is another than in the key file; what is no key is not."""
     own = new_pair()
     hub = Link(own)

@@ -206,7 +206,7 @@ def test_reason_is_kept_why_a_write_is_refused_whose_table_the_key_may_not_see(
     assert reports.outbox.not_visible == why
 
 
-def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_shown(
+def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_reported(
     reports: Reports,
 ) -> None:
     reports.wrote("d.t")
@@ -372,9 +372,9 @@ def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
 def test_outbox_that_probes_knows_before_a_write_whether_reports_are_accepted() -> None:
     reports = Reports(probe=True)
     assert (reports.sender.deadline, reports.outbox.accepted) == (0.0, False)
-    asking = reports.one()
-    assert (asking.writes, asking.metastore) == ((), "thrift://hms:9083")
-    reports.answer(asking)
+    probe = reports.one()
+    assert (probe.writes, probe.metastore) == ((), "thrift://hms:9083")
+    reports.answer(probe)
     assert (reports.outbox.accepted, reports.due(100.0)) == (True, [])
     reports.reconnect()
     reports.refuse(reports.one(), "METASTORE")

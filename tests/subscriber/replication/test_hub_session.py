@@ -147,7 +147,7 @@ def test_barrier_that_never_comes_leaves_a_bounded_number_of_subscriptions() -> 
     assert session.all_fenced() == {A}
 
 
-def test_hub_that_was_slow_is_asked_again_later() -> None:
+def test_hub_that_was_slow_is_sent_a_join_again_later() -> None:
     """P-CATCH-12: four times what it took for its last answer."""
     session = Session()
     session.receives(session.first, now=3.0)

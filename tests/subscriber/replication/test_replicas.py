@@ -37,7 +37,7 @@ def lag(shopping: Shopping) -> Shopping:
     return shopping
 
 
-def test_reply_that_is_ahead_of_the_hub_is_not_fetched_again() -> None:
+def test_reply_that_is_newer_than_the_hub_is_not_fetched_again() -> None:
     """P-PULL-6."""
     shopping = one_topic()
     shopping.columns("shop.orders")
@@ -83,7 +83,7 @@ def test_table_that_is_older_than_a_reply_of_its_topic_waits_for_the_hub() -> No
     assert len(shopping.pulls()) == 3
 
 
-def test_reply_that_is_ahead_is_answered_until_a_stub_says_that_it_is_stale() -> None:
+def test_reply_that_is_newer_is_answered_until_a_stub_says_that_it_is_stale() -> None:
     shopping = lag(one_topic())
     shopping.reshape("shop.people", "id", "new")
     shopping.columns("shop.people")

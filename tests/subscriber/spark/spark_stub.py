@@ -8,7 +8,7 @@ from topicast.subscriber.spark.refresh.refresher import Existing, Looked, Order
 class Session:
     """A session with relations of ``tables``; ``ended`` by spark.stop().
 
-    ``held``: tables of which DataFrames hold relations that it has forgotten.
+    ``held``: tables of which DataFrames hold relations that it has discarded.
     """
 
     def __init__(self, name: str, *tables: str) -> None:

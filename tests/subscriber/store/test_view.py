@@ -141,7 +141,7 @@ def test_rules_that_cannot_be_read_leave_those_that_were(made: PublishedView) ->
     assert view.rules() == (Rule("b", OFF),)
 
 
-def test_problem_of_the_metastore_is_told_as_last_known_and_is_no_name(
+def test_problem_of_the_metastore_is_reported_as_last_known_and_is_not_a_name(
     made: PublishedView,
 ) -> None:
     """P-PROBLEM-1, P-PROBLEM-3."""

@@ -86,7 +86,7 @@ class Host:
         return self.known[before:]
 
     def found(self) -> list[str]:
-        """Return the sessions whose plans are discarded when that is asked for."""
+        """Return the sessions whose plans are discarded when that is requested."""
         held = []
         for name, plans in sorted(self.server.kept.items()) if self.server is not None else ():
             before = plans.discarded
@@ -152,7 +152,7 @@ def test_session_that_cannot_be_known_is_found_again_and_others_are_not_held_up(
     assert sorted(host.found()) == ["1", "2"]
 
 
-def test_nothing_is_asked_more_often_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_called_more_often_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(connect_module.time, "monotonic", lambda: now)
     host = Host()
@@ -205,7 +205,7 @@ def test_after_the_context_ended_nothing_is_held_and_in_a_new_one_sessions_are_f
     assert host.found() == ["1"]
 
 
-def test_server_that_fails_is_counted_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_fails_is_counted_and_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host()
     host.serve(ann="1")
     assert host.server is not None

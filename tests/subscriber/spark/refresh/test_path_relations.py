@@ -20,7 +20,7 @@ class Scene:
     def __init__(self, *, has_paths: bool = True, refresh_existing: bool = False) -> None:
         self.spark, self.guard = Stub(), Guard()
         self.spark.has_paths = has_paths
-        self.asked: list[str] = []
+        self.looked_up: list[str] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.relations = PathRelations(
@@ -28,7 +28,7 @@ class Scene:
         )
 
     def find(self, table: str) -> list[str]:
-        self.asked.append(table)
+        self.looked_up.append(table)
         self.may_answer.wait(WAIT_S)
         if table == "d.lost":
             raise NotReady("no answer")
@@ -74,7 +74,7 @@ def test_nothing_is_looked_up_that_nobody_holds_or_that_is_gone() -> None:
     scene.spark.has_paths = True
     scene.changed("d")
     scene.changed("d.t", kind=DROPPED)
-    assert (scene.renewed(), scene.asked) == ([], [])
+    assert (scene.renewed(), scene.looked_up) == ([], [])
 
 
 def test_table_that_lies_nowhere_renews_nothing_and_one_that_cannot_be_looked_up_all() -> None:

@@ -74,7 +74,7 @@ def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -
 
 
 def test_relations_of_a_session_are_renewed_again_though_they_were_not_read_since() -> None:
-    """A plan that was being made when its relation was forgotten holds it: nobody else does."""
+    """A plan that was being made when its relation was discarded holds it: nobody else does."""
     refresher = Refresher()
     turn(refresher, {"s": {ORDERS}, "t": {OTHER}})
     for now in (0.0, 1.0):
@@ -197,13 +197,13 @@ def test_change_of_a_catch_up_may_be_of_another_shape() -> None:
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
 
 
-def test_existing_dataframes_are_refreshed_where_that_is_asked_for() -> None:
+def test_existing_dataframes_are_refreshed_where_that_is_requested() -> None:
     refresher = Refresher(refresh_existing=True)
     refresher.changed(changed(), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
 
 
-def test_cached_data_is_made_anew_only_where_that_is_asked_for() -> None:
+def test_cached_data_is_made_anew_only_where_that_is_requested() -> None:
     refresher = Refresher(refresh_cached=True)
     refresher.changed(changed(), now=0.0)
     wanted = Order(session="s", table=ORDERS, existing=Existing.ALWAYS, recache=True)
@@ -386,22 +386,22 @@ def test_after_a_turn_no_relation_is_older_than_the_changes(
 def test_partitions_that_come_are_for_sessions_that_list_them_themselves() -> None:
     refresher, tables = Refresher(), frozenset({ORDERS})
 
-    def orders(*, asks: str, lists: str) -> list[Order]:
-        refresher.begin_turn([asks, lists], now=0.0)
+    def orders(*, queries: str, lists: str) -> list[Order]:
+        refresher.begin_turn([queries, lists], now=0.0)
         found = [
-            *refresher.look(asks, Looked(tables)),
+            *refresher.look(queries, Looked(tables)),
             *refresher.look(lists, Looked(tables, lists_partitions=True)),
         ]
         refresher.check()
         return found
 
-    assert orders(asks="a", lists="l") == []
+    assert orders(queries="a", lists="l") == []
     refresher.changed(changed(files=False), now=0.0)
     assert refresher.pause_s() == 0.0
-    assert orders(asks="a", lists="l") == [renew(session="l")]
-    assert orders(asks="a", lists="l") == []
+    assert orders(queries="a", lists="l") == [renew(session="l")]
+    assert orders(queries="a", lists="l") == []
     refresher.changed(changed(), now=0.0)
-    assert orders(asks="a", lists="l") == [renew(session="a"), renew(session="l")]
+    assert orders(queries="a", lists="l") == [renew(session="a"), renew(session="l")]
     assert refresher.counts.ignored == 0
 
 

@@ -228,7 +228,7 @@ def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be(running: Se
         until(lambda: ("s", ITEMS) in found.spark.renewed, timeout_s=WAIT_S)
 
 
-def test_jvm_that_does_not_answer_is_asked_again(running: Served) -> None:
+def test_jvm_that_does_not_answer_is_called_again(running: Served) -> None:
     session = Session("s")
     with attached(running, session) as found:
         session.tables, found.spark.broken = {ORDERS}, True

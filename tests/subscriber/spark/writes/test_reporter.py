@@ -37,12 +37,12 @@ class Made:
         )
 
     def accept(self) -> None:
-        """Let catalogd take the first report, which asks whether it takes any."""
+        """Let catalogd take the first report, which is sent to learn whether it takes any."""
         self.outbox.attach(lambda: None)
-        asks = self.outbox.next_report(now=0.0)
-        assert asks is not None
-        assert asks.writes == ()
-        self.outbox.acknowledge(asks, (), now=0.0)
+        probe = self.outbox.next_report(now=0.0)
+        assert probe is not None
+        assert probe.writes == ()
+        self.outbox.acknowledge(probe, (), now=0.0)
 
 
 def test_status_says_whether_writes_are_reported_and_if_not_why() -> None:
