@@ -34,7 +34,7 @@ def text(value: object, argument: str, *, length_max: int = TEXT_MAX) -> str:
     """Return a text.
 
     Raises:
-        UsageError: it is none, too long, has a NUL, or is not valid Unicode.
+        UsageError: it is not a text, is too long, has a NUL, or is not valid Unicode.
     """
     if not isinstance(value, str):
         raise _wrong(argument, value, "a text")
@@ -53,7 +53,7 @@ def table(value: object, argument: str = "name") -> TableId:
     """Return the table that ``db.table`` names, in lower case.
 
     Raises:
-        UsageError: it is no table's name.
+        UsageError: it is not a table's name.
     """
     if not isinstance(value, str):
         raise _wrong(argument, value, "a table's name, as db.table")
@@ -80,10 +80,10 @@ def database(value: object, argument: str) -> str:
 
 
 def several(value: Iterable[T], argument: str, *, such_as: str) -> tuple[T, ...]:
-    """Return the items of an iterable that is no text, of which there are at most ITEMS_MAX.
+    """Return the items of an iterable that is not a text; there are at most ITEMS_MAX.
 
     Raises:
-        UsageError: it cannot be iterated, is one text, or does not end.
+        UsageError: it cannot be iterated, is a text, or has too many items.
     """
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise _wrong(argument, value, f"several items, such as {such_as}")
@@ -97,7 +97,7 @@ def partition_names(value: Iterable[str], argument: str) -> tuple[str, ...]:
     """Return names of partitions, or how they begin, which ends with a slash.
 
     Raises:
-        UsageError: one is none.
+        UsageError: one is not such a name.
     """
     found = several(value, argument, such_as="['ds=2026-11-01']")
     for name in found:
@@ -109,7 +109,7 @@ def partition_value(value: object) -> str:
     """Return the value of a partition column as its name has it; "" means any.
 
     Raises:
-        UsageError: no such column has it.
+        UsageError: no partition column can have it.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | date):
         raise _wrong("an item of values", value, 'a text, number or date; "" is any')
@@ -137,7 +137,7 @@ def topics(value: object) -> tuple[int | TableId, ...]:
     """Return the topics that one topic, or several, name, each once.
 
     Raises:
-        UsageError: they are none.
+        UsageError: one is neither the number of a topic nor the name of a table.
     """
     if isinstance(value, Iterable) and not isinstance(value, str):
         items = several(value, "topics", such_as="[1, 'shop.orders']")
@@ -149,7 +149,7 @@ def claim(value: object) -> tuple[TableId, int]:
     """Return a table and the version at which an application knows it.
 
     Raises:
-        UsageError: it is no such pair.
+        UsageError: it is not such a pair.
     """
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise _wrong("an item of known", value, "a pair of a table's name and a version")
@@ -166,7 +166,7 @@ def timeout_s(value: object, argument: str = "timeout_s") -> float:
     """Return how many seconds to wait.
 
     Raises:
-        UsageError: it is no number of seconds, or more than a day.
+        UsageError: it is not a number of seconds, or more than a day.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(argument, value, "a number of seconds")
@@ -190,7 +190,7 @@ def mapping(value: object) -> Mapping[str, object]:
     """Return ``values`` that are given by column, with the columns in lower case.
 
     Raises:
-        UsageError: a column is no text.
+        UsageError: the name of a column is not a text.
     """
     found = cast(Mapping[object, object], value)
     return {text(key, "a column in values").lower(): item for key, item in found.items()}

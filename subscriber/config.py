@@ -27,7 +27,7 @@ TIMEOUT_S_MAX: Final = 86_400.0
 TEXTS_MAX: Final = {"name": TEXT_MAX, "metastore": TEXT_MAX}  # which messages carry
 PATTERNS_MAX: Final = 100  # of one rule: all of them are one expression, matched with every name
 
-_HALF: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and what is half a character
+_HALF: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and halves of characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,4 +163,4 @@ def _check_text(setting: str, value: object) -> None:
         allowed = f"at most {TEXTS_MAX[setting]} characters"
         raise ConfigError(setting, f"{value[:64]}…", allowed)
     if not value.isprintable() and (setting == "name" or _HALF.search(value)):
-        raise ConfigError(setting, value, "a text that can be shown")
+        raise ConfigError(setting, value, "a text that can be printed")

@@ -1,4 +1,4 @@
-"""Memory limit: what "5%" of a budget is a share of: the container's memory, else the machine's.
+"""Memory limit: a budget of "5%" is a share of the container's memory, else of the machine's.
 
     /proc/self/cgroup      the groups of this process       0::/kubepods/pod7
     /proc/self/mountinfo   where their files are            /sys/fs/cgroup
@@ -48,5 +48,5 @@ def _read(top: Path, below: str, name: str) -> Iterator[int]:
     here = top
     for part in ("", *below.strip("/").split("/")):
         here /= part
-        with suppress(OSError, ValueError):  # absent at the top; "max" is no limit
+        with suppress(OSError, ValueError):  # absent at the top; "max" means without limit
             yield int((here / name).read_text(encoding="ascii"))

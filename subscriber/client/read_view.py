@@ -59,7 +59,7 @@ class ReadView:
         return self._snapshot(db, table).head_of(db, table).table
 
     def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002
-        """Return its partitions that match ``filter``, all without one; by name."""
+        """Return its partitions that match ``filter``, sorted by name; without a filter all."""
         db, table = arguments.table(name)
         selector = ALL
         if filter is not None:
@@ -67,7 +67,7 @@ class ReadView:
         return self._snapshot(db, table).partitions(db, table, selector)
 
     def confirm(self) -> None:
-        """Return if all tables are still as they were, as of a moment during this call.
+        """Return if all tables were unchanged at one moment during this call.
 
         Raises:
             StaleMetadata: some are not; says which. Retriable: read and plan again.
@@ -88,7 +88,7 @@ def names_of(names: Iterable[str]) -> tuple[TableId, ...]:
     """Return the tables to read, each once.
 
     Raises:
-        UsageError: a name is none, or there are none or too many.
+        UsageError: a name is not a table's, or there are no names or too many.
     """
     found = tuple(dict.fromkeys(map(arguments.table, names)))
     if not 0 < len(found) <= TABLES_MAX:
@@ -101,24 +101,24 @@ def open_read_view(
     read: Callable[[TableId, float], VersionedTable],
     *,
     validate: Validate,
-    give_up_at: float,
+    deadline: float,
 ) -> ReadView:
-    """Read all, look whether they were current at one moment, and read again what was not.
+    """Read all, check that they were current at one moment, and read again those that were not.
 
     ``read`` is given the seconds that it may take.
 
     Raises:
-        NotReady: they could not be read until ``give_up_at``, or changed faster.
+        NotReady: they could not be read until ``deadline``, or changed faster.
     """
     tables: dict[TableId, VersionedTable] = {}
     missing = names
     while True:
         for name in missing:
-            tables[name] = read(name, max(give_up_at - time.monotonic(), 0.0))
+            tables[name] = read(name, max(deadline - time.monotonic(), 0.0))
         missing = stale_of(tables, validate)
         if not missing:
             return ReadView(tables, validate)
-        if time.monotonic() >= give_up_at:
+        if time.monotonic() >= deadline:
             raise NotReady(f"{table_name(*missing[0])} changes faster than it can be read")
 
 

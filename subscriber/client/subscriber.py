@@ -120,14 +120,14 @@ class Reader:
     def call(self, operation: Operation[T], *, timeout_s: float | None = None) -> T:
         """Run an operation of the core in the engine, and return its result.
 
-        Where the engine restarts meanwhile, once more after that.
+        If the engine restarts meanwhile, the operation is run once more after that.
         """
         limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        give_up_at = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s
         try:
-            return self._begin(operation, give_up_at)
+            return self._begin(operation, deadline)
         except EngineRestarted:
-            return self._begin(operation, give_up_at)
+            return self._begin(operation, deadline)
 
     def facts(self, operation: Operation[T]) -> T:
         """Return what is known of the engine itself, which need not be ready for that."""
@@ -141,7 +141,7 @@ class Reader:
         return table_topic(*name, self.core.view.num_topics)
 
     def numbers(self, topics: Iterable[int | TableId]) -> tuple[int, ...]:
-        """Return the numbers of ``topics``, some of which are meant by a table, each once."""
+        """Return the number of each of ``topics`` once; a topic may be named by a table in it."""
         named = (one if isinstance(one, int) else self.topic_of(one) for one in topics)
         return tuple(dict.fromkeys(named))
 
@@ -170,7 +170,7 @@ class Reader:
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
         """Return the positions of the stale ``claims``, and the versions of their tables now.
 
-        In one round trip as long as they fit one message.
+        That takes one round trip, or one for each message that they fill.
         """
         stale: dict[int, Version] = {}
         begin = 0
@@ -184,9 +184,9 @@ class Reader:
 
     def names(self, read: Callable[[View], T | None]) -> T:
         """Read the namespace, as soon as it answers."""
-        give_up_at = time.monotonic() + self.settings.timeout_s
+        deadline = time.monotonic() + self.settings.timeout_s
         while (found := read(self.view())) is None:
-            self.call(self.core.namespace, timeout_s=give_up_at - time.monotonic())
+            self.call(self.core.namespace, timeout_s=deadline - time.monotonic())
         return found
 
     def selector(
@@ -212,12 +212,12 @@ class Reader:
             return by_names(arguments.partition_names(names, "names"))
         return ALL if values is None else by_values(self._in_order(name, values))
 
-    def _begin(self, operation: Operation[T], give_up_at: float) -> T:
-        """Run an operation, after a restart once all is as the application had set it."""
+    def _begin(self, operation: Operation[T], deadline: float) -> T:
+        """Run an operation; after a restart once all is set again as the application had it."""
         if self.core.recovering:
-            left_s = max(give_up_at - time.monotonic(), 0.0)
+            left_s = max(deadline - time.monotonic(), 0.0)
             self.running().call(self.core.ready, timeout_s=left_s)
-        left_s = max(give_up_at - time.monotonic(), 0.0)
+        left_s = max(deadline - time.monotonic(), 0.0)
         return self.running().call(operation, timeout_s=left_s)
 
     def _pull(
@@ -296,11 +296,11 @@ class Subscriber:
             UsageError: ``credential``, ``outbox`` or ``driver_facts`` is of another type.
         """
         if not isinstance(credential, Credential | None):
-            raise UsageError("credential is no Credential")
+            raise UsageError("credential is not a Credential")
         if not isinstance(outbox, Outbox | None):
-            raise UsageError("outbox is no Outbox")
+            raise UsageError("outbox is not an Outbox")
         if driver_facts is not None and not callable(driver_facts):
-            raise UsageError("driver_facts is no function")
+            raise UsageError("driver_facts is not a function")
         settings = settings_of(
             statestores,
             budget=budget,
@@ -451,7 +451,7 @@ class Subscriber:
         names: Iterable[str] | None = None,
         values: Values | None = None,
     ) -> tuple[Partition, ...]:
-        """Return the partitions of ``name`` that match ``filter``, all without one; by name.
+        """Return the partitions of ``name`` that match ``filter``, sorted by name; without one all.
 
         ``filter`` is a condition as Spark SQL has it after WHERE, on partition columns compared
         with literals: ``ds >= '2026-11-01' and hour in (3, 4) and not region like 'eu%'``.
@@ -461,7 +461,7 @@ class Subscriber:
 
         Raises:
             NoSuchObject: there is no such table.
-            UsageError: ``filter``, ``names`` or ``values`` are none, or not for this table.
+            UsageError: ``filter``, ``names`` or ``values`` are not valid, or not for this table.
             LinkError, SourceError: as ``table``.
         """
         db, table = arguments.table(name)
@@ -528,7 +528,7 @@ class Subscriber:
         confirmed counts as changed: a version of another epoch, or a number without one.
 
         Raises:
-            UsageError: a name is none.
+            UsageError: a name is not a table's, or a version is not a number.
             LinkError: catalogd did not answer in time.
         """
         pairs = arguments.several(known, "known", such_as="[('shop.orders', 7)]")
@@ -551,14 +551,14 @@ class Subscriber:
             names_of(names),
             self._reader.versioned,
             validate=self._reader.validate,
-            give_up_at=time.monotonic() + self._limit_s(timeout_s),
+            deadline=time.monotonic() + self._limit_s(timeout_s),
         )
 
     def topic_of(self, name: str) -> int:
         """Return the number of the topic that the table ``name`` is in, or would be in.
 
         Raises:
-            UsageError: it is no table's name.
+            UsageError: it is not a table's name.
         """
         return self._reader.topic_of(arguments.table(name))
 
@@ -640,7 +640,7 @@ class Subscriber:
         Returns within ``wait_s`` whether catalogd has it; if not, it is reported until it has.
 
         Raises:
-            UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
+            UsageError: ``wanted`` is neither a table nor a path, or a partition's name is invalid.
         """
         self._reader.running()
         limit_s = arguments.timeout_s(wait_s, "wait_s")
@@ -670,7 +670,7 @@ class Subscriber:
 
     @property
     def driver(self) -> Driver:
-        """What operators want of the application here, and see of it."""
+        """The operators' rules for this application, and the facts that they see of it."""
         return self._core.driver
 
     def watch(self, pattern: str = "*") -> Watch:

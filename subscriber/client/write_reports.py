@@ -28,7 +28,7 @@ class WriteIntent:
         """Report that the write begins.
 
         Raises:
-            UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
+            UsageError: ``wanted`` is neither a table nor a path, or a partition's name is invalid.
         """
         self.partitions = partition_names(partitions)
         self._outbox = outbox
@@ -48,7 +48,7 @@ class WriteIntent:
         """Report that the write has ended; ``overwritten``: files that were there are gone.
 
         Raises:
-            UsageError: ``partitions`` were set to what is no partition's name.
+            UsageError: ``partitions`` were set to something that is not a partition's name.
         """
         self._end(_state(failed=failed, overwritten=overwritten))
 
@@ -82,7 +82,7 @@ def report_write(
     """Report a write that has ended; return its number.
 
     Raises:
-        UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
+        UsageError: ``wanted`` is neither a table nor a path, or a partition's name is invalid.
     """
     state = _state(failed=failed, overwritten=overwritten)
     return outbox.add(object_name(wanted), partition_names(partitions), state=state)
@@ -103,7 +103,7 @@ def partition_names(partitions: Iterable[str]) -> tuple[str, ...]:
     """Return the partitions, or how their names begin, as reports name them.
 
     Raises:
-        UsageError: one of them is no partition's name.
+        UsageError: one of them is not a partition's name.
     """
     return arguments.partition_names(partitions, "partitions")
 

@@ -27,7 +27,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All of which hold together; none: every name is wanted."""
+    """Conditions that all hold together; without any, every name is wanted."""
 
     each: tuple[Condition, ...] = ()
 
@@ -61,7 +61,7 @@ class Conditions:
 
 
 def condition_of(one: object) -> Condition | None:
-    """Return what the filter ``one`` of Spark demands of a name; None: nothing, or something else.
+    """Return the condition that Spark's filter ``one`` is on names; None: it is not one on names.
 
     Filters are known by the names of their classes: Spark before 4.1 has none.
     """

@@ -42,7 +42,7 @@ class Moment:
 
 
 def read_moment(text: str, *, setting: str = "asOf") -> Moment:
-    """Return the moment that ``text`` names; raises ConfigError if it names none."""
+    """Return the moment that ``text`` names; raises ConfigError if it is not one."""
     epoch, _, versions = text.partition(":")
     try:
         moment = Moment(int(epoch), tuple(map(int, versions.split(","))))
@@ -69,7 +69,7 @@ def offset_of(moment: Moment) -> dict[str, int]:
 
 
 def moment_at(offset: Mapping[str, int]) -> Moment:
-    """Return the moment of what ``offset_of`` returned; raises ConfigError if it is none."""
+    """Return the moment of what ``offset_of`` returned; raises ConfigError if it is not one."""
     try:
         epoch, *versions = (int(offset[key]) for key in (EPOCH, *_topics(offset)))
         check_num_topics(len(versions) - 1)

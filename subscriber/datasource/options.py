@@ -41,11 +41,11 @@ PULL: Final = "pull"
 class Options:
     """``tables``: a pattern of ``db.table``. ``as_of`` None: as everything is when it is planned.
 
-    ``starting``: behind which moment changes are read, EARLIEST, LATEST, or "" as is usual.
-    ``fail_on_data_loss``: changes that are gone end the read; else what there is stands for them.
+    ``starting``: the moment behind which changes are read, EARLIEST, LATEST, or "" for the default.
+    ``fail_on_data_loss``: missing changes end the read; else present objects are read instead.
     ``latest_state``: a stream begins with what there is, and a batch has the last change of each
     object only. ``entries_max``: of one batch of a stream; None: all.
-    ``conditions``: what the query demands of names besides.
+    ``conditions``: those of the query on names.
     ``pull_missing``: tables that were not loaded then have the rows of now; else the read fails.
     ``skip_unreadable``: tables that catalogd cannot read have no rows; else the read fails.
     """

@@ -108,7 +108,7 @@ class Planner:
         application: Application,
         patience_s: float,
     ) -> None:
-        """``patience_s``: for so long a request is repeated that fails for a passing reason."""
+        """``patience_s``: how long a request that fails for a passing reason is repeated."""
         self._hub = hub
         self._catalogd = catalogd
         self._welcome = welcome
@@ -154,8 +154,8 @@ class Planner:
     def changes(self, after: Moment, until: Moment, options: Options) -> list[Work]:
         """Return the work of reading all changes behind ``after``, up to ``until``.
 
-        Where they are gone, and ``options`` allow it, it is that of reading what there is as of
-        ``until``; nothing, if that is gone too: what follows begins there, and reads it then.
+        Where changes are gone, and ``options`` allow that, it is the work of reading all objects of
+        ``until``. Nothing if that moment is gone, too: the next read begins there.
 
         Raises:
             HistoryGone: changes are not known any more; says of which topics and versions.
@@ -351,8 +351,8 @@ def planning(
     ``patience_s``: of the planner.
 
     Raises:
-        LinkError: none answers, or it has no catalogd.
-        AuthRefused: one does not admit the key.
+        LinkError: no hub answers, or the one that does has no catalogd.
+        AuthRefused: a server does not admit the key.
         ConfigError: there is no key file.
     """
     credential = find_credential(DRIVER, key_file=options.key_file, environ=os.environ)

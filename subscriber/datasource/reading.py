@@ -70,7 +70,7 @@ Row = tuple[object, ...]
 class Reader:
     """Reads the view of ``options``; ``wanted`` names the columns of a row, in their order.
 
-    ``refused_s``: for so long catalogd may refuse the key of a piece of work.
+    ``refused_s``: how long catalogd may refuse the key of a piece of work.
     """
 
     def __init__(
@@ -187,9 +187,9 @@ class Reader:
                     yield DatabaseRow(found, origin)
 
     def _cut(self, catalogd: Conversation, piece: Piece, epoch: int) -> Entry | None:
-        """Return the own entry of the table that ``piece`` begins within; None: there is none.
+        """Return the own entry of the table that ``piece`` begins within; None: of no table.
 
-        There is none either if the table is not whole: it is then read as one, with its beginning.
+        None, too, if the table is not whole: it is then read with the piece of its beginning.
         """
         if piece.cut is None or self._view is not PARTITIONS:
             return None

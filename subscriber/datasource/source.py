@@ -34,7 +34,7 @@ try:
 except ImportError:  # Spark before 4.2 gives such a query one batch
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]  # stands for Spark's
-        """Nothing."""
+        """Stands for Spark's class, which this Spark lacks."""
 
 
 from pyspark.errors import AnalysisException
@@ -56,7 +56,7 @@ PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class Split(InputPartition):
-    """What one task reads; the key in it is shown nowhere."""
+    """What one task reads; its repr leaves the key out."""
 
     def __init__(self, work: Work) -> None:
         self.work = work

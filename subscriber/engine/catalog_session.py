@@ -103,7 +103,7 @@ class CatalogSession:
         return self._sent(self.fetcher.begin(fetch, now=now))
 
     def detach(self, fetch: Fetch, *, now: float) -> Effects:
-        """Fetch it for the others only."""
+        """Take a caller off its fetch, which goes on for other callers."""
         return self._sent(self.fetcher.detach(fetch, now=now))
 
     def cancel(self, wait: "_SyncWait | _ValidateWait") -> None:
@@ -122,7 +122,7 @@ class CatalogSession:
         return self.tick(now=now)
 
     def settle(self, *, now: float) -> Effects:
-        """After each fact: go where catalogd is, and compare starts if that is due."""
+        """After each fact: connect to where catalogd is, and compare lineages if that is due."""
         effects: Effects = ()
         address = self._subscriptions.catalog_address
         if address != self.address:
@@ -294,7 +294,7 @@ class CatalogSession:
         self.reports.retry_now(now=now)
 
     def _sent(self, effects: Effects) -> Effects:
-        """Leave out what cannot be sent while there is no address; it is repeated then."""
+        """Leave out messages while there is no address; they are sent again once there is one."""
         if self.address:
             return effects
         return tuple(effect for effect in effects if not isinstance(effect, Send))

@@ -109,24 +109,26 @@ class Core:
         self.driver = Driver(self.view, driver_facts)
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self.restarts = 0  # of this core
-        self.recovering = False  # it has restarted, and was not ready since; any thread reads it
+        self.recovering = False  # it restarted and has not been ready since; any thread reads it
         self._settings = settings
         self._new_id, self._new_budget, self._new_planner = new_id, new_budget, new_planner
         self._next_id = count(1).__next__  # of requests: no late answer meets another one's id
         self._misses = 0  # reads that memory did not answer
-        self._wire_errors = 0  # frames that are no message
+        self._wire_errors = 0  # frames that could not be decoded
         self._connection_problem = ""  # as the shell sees it
         self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
         self._policy: Policy | None = None  # as our key file has it
-        self._policy_digest: int | None = None  # of that which all is held by; None: not welcomed
-        self._policy_number = 0  # with which its deltas begin at the present hub
+        self._policy_digest: int | None = (
+            None  # of the policy of all that is held; None: not welcomed yet
+        )
+        self._policy_number = 0  # with which deltas of this policy begin at this hub
         self._by_hand: Mapping[int, int] = {}  # levels to be set again after a restart
         self._build(registration)
 
     def restart(self) -> None:
-        """Begin anew without a connection, after an error that may have left anything half done.
+        """Start again without a connection, after an error that may have left anything half done.
 
         What the application has set is kept: pins, levels by hand, and writes to be reported. So
         are the lineage and the read floor, so that no answer is older than one before it. All else
@@ -216,7 +218,7 @@ class Core:
         return self.handle_all((fact,), now=now)
 
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
-        """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
+        """Decide what several ``facts`` mean; what follows from all of them is settled once."""
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
         if self.recovering and self._subscriptions.ready():
             self.recovering = False
@@ -236,9 +238,9 @@ class Core:
         return self._replicas.take_changes() + effects
 
     def restrict(self, policy: Policy | None) -> None:
-        """Name databases that our key may not see as such; None: it may see all.
+        """Set what our key may see; None: everything. Errors then name the reason.
 
-        Where a hub has another policy of our key, names are missing as any others.
+        Where a hub has another policy for our key, a name that it hides is missing as any other.
         """
         self._policy = self.view.policy = policy
 
@@ -356,7 +358,7 @@ class Core:
                 return ()  # of another policy, which leaves out other entries
             case Received(connection=connection, message=message):
                 handler = self._handlers.get((connection, type(message)))
-                # Without one it is well formed and of no use here, as Dropped is
+                # A message without a handler is well formed and not used here, as Dropped
                 return handler(message, now=now) if handler is not None else ()
             case Command():
                 return self._pending.start(fact, now=now)
@@ -404,7 +406,7 @@ class Core:
         return (BeginAnew(),)
 
     def _on_bulk_welcome(self, welcome: Welcome, *, now: float) -> Effects:  # noqa: ARG002 - as all
-        """Begin anew if what comes behind it on this connection is of another policy."""
+        """Restart if what follows on this connection is of another policy."""
         _, digest = policy_of(welcome.features)
         if self._policy_digest in (None, digest):
             return ()

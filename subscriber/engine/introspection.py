@@ -23,7 +23,7 @@ Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
 Facts = Mapping[str, Cell]
 
-NUMBER_MAX: Final = 1 << 63  # below it a number is one in a message
+NUMBER_MAX: Final = 1 << 63  # numbers below it fit a message
 
 
 class Driver:
@@ -35,14 +35,14 @@ class Driver:
         self._facts = facts
 
     def wanted(self, *names: str) -> str:
-        """Return what operators want a driver that has all these names to be: on, off or dry-run.
+        """Return whether operators want a driver of these names on, off or in dry-run.
 
-        It is as in the last push, or on; it waits for nothing.
+        That is as of the last push, and on before the first one. It does not wait.
 
         Cost: 1 µs, and 1 µs for each rule, so that it can be read again and again.
 
         Raises:
-            UsageError: a name is no text.
+            UsageError: a name is not a text.
         """
         for name in names:
             if not isinstance(name, str):
@@ -50,9 +50,9 @@ class Driver:
         return state_of(self._view.rules(), names)
 
     def facts(self) -> Facts | None:
-        """Return what operators see; None: this process is no driver.
+        """Return what operators see; None: this process is not a driver.
 
-        What the application's function raises, or returns that no row can hold, is shown as such.
+        An error of the application's function, or a value that fits no row, becomes a row of text.
         """
         if self._facts is None:
             return None
@@ -65,7 +65,7 @@ class Driver:
 def inspected(
     inspect: Inspect, *, topics: Sequence[TopicInfo], stats: Stats, driver: Facts | None
 ) -> Inspected | Refused:
-    """Return the table that is requested; what would be infinite is empty."""
+    """Return the table that is requested; infinite values are left empty."""
     columns: tuple[str, ...] = ("name", "value")
     match inspect.what:
         case "topics":
@@ -115,5 +115,5 @@ def _cell(value: Cell) -> Cell:
 
 
 def _text(value: object) -> str:
-    """Return ``value``, which is an application's and may be anything, as a text for a row."""
+    """Return an application's ``value``, of whatever type, as a text for a row."""
     return str(value).encode(errors="replace").decode()[:TEXT_MAX]

@@ -65,10 +65,10 @@ FLOOD_POLLS: Final = 10  # so many are a flood; a write makes two or three delta
 POLLS_A_LOOK: Final = 5  # between two looks at the core's deadline, under a flood
 REST_S: Final = 0.01  # under a flood, in which deltas gather
 TOGETHER: Final = 20  # facts that are settled at once; their effects wait for the last
-RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once is no accident
+RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once will not pass
 RESTARTS_S: Final = 60.0
-# After a large frame: who waits for Python's lock is given it. A poll that finds something returns
-# before they have woken up, so that each would wait for sys.getswitchinterval, 5 ms.
+# After a large frame the thread sleeps, so that threads that wait for Python's lock get it. A poll
+# that finds a frame returns before they wake: each would wait for sys.getswitchinterval, 5 ms.
 YIELD_S: Final = 0.00005
 FEW: Final = 50  # frames at once; of more, handling takes the time, or they fill the inbox
 
@@ -102,8 +102,8 @@ class EngineLoop:
         self._link = link
         self._credential = credential
         self._hub = ""  # the address of the hub that was tried last
-        self._hub_keys: dict[str, PublicKeys] = {}  # by address, as hubs have said them
-        self._catalogd_keys: PublicKeys = ()  # as a hub has said them; empty: not yet
+        self._hub_keys: dict[str, PublicKeys] = {}  # by address, as hubs have sent them
+        self._catalogd_keys: PublicKeys = ()  # as a hub has sent them; empty: not yet
         self.reachability = Reachability(credential.name)
         self._clock = clock
         self._pid = os.getpid()
@@ -112,14 +112,14 @@ class EngineLoop:
         self._connected: set[Connection] = set()
         # One a turn: a delta waits for one, not for all; bounded by the credit that was granted
         self._large: deque[tuple[Connection, bytes]] = deque()
-        self._taken: deque[Fact] = deque()  # of the inbox, and left to the next turn
+        self._taken: deque[Fact] = deque()  # from the inbox, left for the next turn
         self._watches = Watches()
         self._handling: Fact | None = None  # the command that is being started
         self._restarted_at: deque[float] = deque(maxlen=RESTARTS_MAX)
         self.failure = ""  # why the thread has ended, if it was an error of ours
         self._delta_at = -FLOOD_S  # when deltas came last
         self._deadline = 0.0  # of the core, when it was last looked at
-        self._polls = 0  # that brought deltas, one soon after the other
+        self._polls = 0  # one soon after the other that brought deltas
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
 
@@ -286,7 +286,7 @@ class EngineLoop:
         self._restarted_at.append(now)
         try:
             if len(self._restarted_at) == RESTARTS_MAX and now < self._restarted_at[0] + RESTARTS_S:
-                self._give_up(failed)
+                self._end(failed)
             else:
                 self._begin_anew("the subscriber failed while it carried this out")
         finally:
@@ -294,8 +294,8 @@ class EngineLoop:
                 why = f"the subscriber failed at this call, and restarts: {failed}"
                 culprit.abort(NotReady(why))
 
-    def _give_up(self, failed: str) -> None:
-        """End the thread after one failure more than may be, the last of which is ``failed``."""
+    def _end(self, failed: str) -> None:
+        """End the thread after too many failures, of which ``failed`` is the last."""
         self.failure = (
             f"the subscriber has failed {RESTARTS_MAX} times within {RESTARTS_S:.0f} s, the "
             f"last time with {failed}: the log has the traceback; make another subscriber"
@@ -304,7 +304,7 @@ class EngineLoop:
         self._stopping = True
 
     def _begin_anew(self, reason: str) -> None:
-        """Begin anew on new sockets, and give callers and watches ``reason`` for it."""
+        """Restart on new sockets; calls that wait end with ``reason``, and watches are notified."""
         self._reconnect(tuple(Connection), "")
         self._large.clear()
         self._deadline = 0.0
@@ -360,7 +360,7 @@ class EngineLoop:
                 assert_never(effect)
 
     def _reconnect(self, connections: tuple[Connection, ...], address: str) -> None:
-        """Open sockets anew, unless the address, which may come from a peer, is none."""
+        """Close sockets, and open new ones to ``address`` unless it is empty, or not valid."""
         for connection in connections:
             if connection in LARGE:
                 self._large = deque(one for one in self._large if one[0] != connection)

@@ -14,12 +14,9 @@ from ...topics.link import Handshake
 from ..protocol.effects import Connection
 
 UNREACHED_S: Final = 3.0  # a daemon's restart takes less; a black hole is noticed after 2 s
-ADDRESSES_MAX: Final = 64  # that are remembered: peers give them
-SERVERS: Final = (
-    Connection.CONTROL,
-    Connection.DATA,
-    Connection.SERVICE,
-)  # the others lead to the same
+ADDRESSES_MAX: Final = 64  # remembered addresses, which peers send
+SERVERS: Final = (Connection.CONTROL, Connection.DATA, Connection.SERVICE)
+"""One connection to each server; the others lead to the same."""
 KEY_PROBLEMS: Final = (Handshake.REFUSED, Handshake.FAILED)
 
 
@@ -48,7 +45,7 @@ class Reachability:
             self._unreached.pop(address, None)  # catalogd may be elsewhere by now
 
     def look(self, handshakes: Mapping[Connection, Handshake], *, now: float) -> bool:
-        """Take the states of all open connections; return whether the problem is another one."""
+        """Take the states of all open connections; return whether the problem has changed."""
         for connection, address in self._open.items():
             if handshakes[connection] in (Handshake.NONE, Handshake.UNREACHED):
                 self._unreached.setdefault(address, (connection, now))
@@ -57,7 +54,7 @@ class Reachability:
         if all(
             handshakes.get(one) is Handshake.DONE for one in (Connection.CONTROL, Connection.DATA)
         ):
-            current = set(self._open.values())  # what other hubs there are does not matter
+            current = set(self._open.values())  # other hubs do not matter
             self._unreached = {at: of for at, of in self._unreached.items() if at in current}
         while len(self._unreached) > ADDRESSES_MAX:
             del self._unreached[next(iter(self._unreached))]

@@ -46,7 +46,7 @@ class Watch(Iterator[Change]):
         return change
 
     def next_within(self, timeout_s: float | None) -> Change | None:
-        """Return the next change; None if there is none in time, or never will be.
+        """Return the next change; None if none comes in time, or the watch is closed.
 
         Raises:
             StaleMetadata: changes were lost: read again, then go on.
@@ -65,7 +65,7 @@ class Watch(Iterator[Change]):
         return tuple(waiting.values())
 
     def rest(self, timeout_s: float, *, unless: Callable[[str], bool]) -> None:
-        """Wait so long, or until an object waits for which ``unless`` returns true.
+        """Wait for ``timeout_s``, or until an object waits for which ``unless`` returns true.
 
         Other changes do not even wake this thread. The thread that offers them calls ``unless``.
         """
@@ -111,7 +111,9 @@ class Watch(Iterator[Change]):
             reshaped = (old.kind, change.kind) == (DATA_CHANGED, SCHEMA)
             change = replace(
                 change,
-                kind=SCHEMA if reshaped else old.kind,  # a creation stays one until it is read
+                kind=SCHEMA
+                if reshaped
+                else old.kind,  # a creation stays a creation until it is read
                 files=old.files or change.files,
                 overwritten=old.overwritten or change.overwritten,
             )
@@ -135,7 +137,7 @@ class Watch(Iterator[Change]):
 
 
 def _expression(pattern: str) -> str:
-    """Return what names match: of a database without a table, also those of its tables."""
+    """Return the expression for names; a database alone also matches the names of its tables."""
     return (
         translate(pattern)
         if "." in pattern
@@ -190,7 +192,7 @@ class Watches:
 
 
 def _is_urgent(urgent: Callable[[str], bool], changes: tuple[Change, ...]) -> bool:
-    """Tell whether one of ``changes`` ends a rest; an error is for the thread that rests."""
+    """Tell whether one of ``changes`` ends a rest; an error of ``urgent`` ends it, too."""
     try:
         return any(urgent(one.object) for one in changes)
     except Exception:  # noqa: BLE001 - it is not our function

@@ -38,10 +38,10 @@ from ...topics.wire.refusal import Refusal
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
 BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then likewise
-WRITE_CHARS_MAX: Final = 128 << 10  # of one write; of more partitions it is a write of any
+WRITE_CHARS_MAX: Final = 128 << 10  # of one write; one with more is reported without partitions
 REPORT_CHARS_MAX: Final = 192 << 10  # of a report, whose frame has at most 1 MiB
 NAME_CHARS: Final = 4  # of a name in a report, besides its own; each takes up to 4 bytes
-RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
+RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a report
 EVERY: Final = 0  # in place of a write's number
 DONE: Final = (WRITTEN, OVERWRITTEN)
 
@@ -76,13 +76,11 @@ class Outbox:
         self.driver = driver
         self.metastore = metastore
         self.accepted = False  # whether catalogd has taken a report about this metastore
-        self.refusal = ""  # why catalogd takes no report, as long as this subscriber is attached
-        self.delay = ""  # why catalogd takes the last report only later
+        self.refusal = ""  # why catalogd takes no report, until another subscriber attaches
+        self.delay = ""  # why catalogd has postponed the last report
         self.ended = 0  # writes that have ended, since the start
         self.acknowledged = 0  # of these, those that catalogd has
-        self.not_visible = (
-            ""  # why: of the last write refused because our key may not see its table
-        )
+        self.not_visible = ""  # why the last write to a table that our key may not see was refused
         self.unknown = 0  # of these, those of objects that it does not know
         self.discarded = 0  # writes that were removed for want of room
         self._probes = probe
@@ -123,8 +121,8 @@ class Outbox:
     def add(self, wanted: str, partitions: tuple[str, ...] = (), *, state: WriteState) -> int:
         """Add a write that begins (INTENT) or has ended; return its number.
 
-        A write gets its number and its place in one step: catalogd would take a lower number that
-        is reported later for settled, and ignore it.
+        A write gets its number and its position in the queue in one step: catalogd would ignore a
+        lower number that is reported later, as that of a settled write.
 
         Raises:
             UsageError: the outbox is closed, or of another process.
@@ -188,7 +186,7 @@ class Outbox:
             return False
 
     def follow(self, metastore: str) -> bool:
-        """Report what is written to ``metastore``, too; return False if that cannot be.
+        """Report the writes to ``metastore``; return False if those to another one are reported.
 
         Reports are about one metastore: the first one that catalogd has accepted.
         """
@@ -227,7 +225,7 @@ class Outbox:
     # for the thread of the attached subscriber
 
     def next_report(self, *, now: float) -> Report | None:
-        """Return a report of what is to be reported now, its request 0; None: nothing is."""
+        """Return a report of what is due, with request 0; None if nothing is due."""
         with self._changed:
             self._unsent = False
             due = chain(self._queue.values())
@@ -269,7 +267,7 @@ class Outbox:
             self._changed.notify_all()
 
     def back_off(self, reason: str) -> None:
-        """Note why catalogd takes the report only later."""
+        """Note why catalogd has postponed the report."""
         self.delay = reason
 
     def check(self) -> None:
@@ -280,7 +278,7 @@ class Outbox:
         assert self._queue_bytes == sum(map(_size, self._queue.values()))
 
     def _check_process(self) -> None:
-        """Refuse a forked child, first of all: the lock may be held there by nobody."""
+        """Refuse a forked child before anything else: there the lock may stay locked for ever."""
         if self._pid != os.getpid():
             raise UsageError("these reports belong to the process that began them")
 

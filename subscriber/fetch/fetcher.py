@@ -138,12 +138,12 @@ class InvalidationFence:
         self._pulled: dict[bytes, _Fenced] = {}  # by group
 
     def begin(self, group: bytes) -> None:
-        """A pull of ``group`` begins."""
+        """Note that a pull of ``group`` begins."""
         self.pulls += 1
         self._pulled.setdefault(group, _Fenced()).pulls += 1
 
     def end(self, group: bytes) -> None:
-        """A pull of ``group`` has ended."""
+        """Note that a pull of ``group`` has ended."""
         self.pulls -= 1
         pulled = self._pulled[group]
         pulled.pulls -= 1
@@ -151,18 +151,18 @@ class InvalidationFence:
             del self._pulled[group]
 
     def invalidate(self, group: bytes, version: int) -> None:
-        """A stub of ``group`` was applied."""
+        """Note that a stub of ``group`` was applied."""
         pulled = self._pulled.get(group)
         if pulled is not None:
             pulled.minimum = max(pulled.minimum, version)
 
     def invalidate_all(self, topic: int, version: int) -> None:
-        """Everything of ``topic`` up to ``version`` may have changed."""
+        """Note that everything of ``topic`` up to ``version`` may have changed."""
         for pulled in self._of(topic):
             pulled.minimum = max(pulled.minimum, version)
 
     def new_epoch(self, topic: int) -> None:
-        """``topic`` is of another epoch: versions of the one before mean nothing."""
+        """Note that ``topic`` is of another epoch: older versions mean nothing in it."""
         for pulled in self._of(topic):
             pulled.minimum = 0
 
@@ -247,7 +247,7 @@ class _Pull:
     held: dict[bytes, Entry]
     claims: tuple[Claimed, ...] = ()
     in_pieces: bool = False  # values that no frame holds are taken
-    refused: str = ""  # the last time that it was
+    refused: str = ""  # why, the last time that it was
     sent_at: float = 0.0
     received_bytes: int = 0
     counted_bytes: int = 0  # of these, before it was last sent
@@ -308,7 +308,7 @@ class Fetcher:
         return self.due(now)
 
     def detach(self, fetch: Fetch, *, now: float) -> Effects:
-        """Fetch for the others only; a pull without a fetch is cancelled."""
+        """Take a caller off its pull; a pull without callers is cancelled."""
         if fetch.outcome is not None:
             return ()
         if fetch in self._queue:
@@ -337,7 +337,9 @@ class Fetcher:
         page = pull.pages[-1]
         if part.sequence == 0:
             page = pull.pages[-1] = _Page(page.after, page.at, stamp=stamp, gone=part.gone)
-        foreign = pull.base is not None and part.epoch != pull.epoch  # versions mean others there
+        foreign = (
+            pull.base is not None and part.epoch != pull.epoch
+        )  # its versions cannot be compared
         if foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
             return None, credit + self.again(part, now=now)
         page.sequence += 1
@@ -375,7 +377,7 @@ class Fetcher:
         return self._next(now)
 
     def on_refused(self, refused: Refused, *, now: float) -> Effects:
-        """catalogd does not answer now, or never."""
+        """Repeat a refused pull later, or end it with an error if catalogd will never answer it."""
         pull = self._requests.get(refused.request)
         if pull is None:
             return ()

@@ -158,7 +158,7 @@ def _compare(
     repair: Repair | None,
     on_progress: OnProgress,
 ) -> None:
-    """Compare each of ``sides``, have mended what differs, and say all that in ``report``."""
+    """Compare each of ``sides``, repair what differs, and note all results in ``report``."""
     found = {side.name: side.compare(wanted, on_progress) for side in sides}
     for one in found.values():
         report.add(one)
@@ -196,7 +196,7 @@ def _counts(catalog: Subscriber, wanted: Selection) -> tuple[int, int]:
 
 
 def checked_sides(given: Iterable[str]) -> tuple[str, ...]:
-    """Return the ``given`` sides in the order of SIDES; raises ConfigError if they are none."""
+    """Return the ``given`` sides in the order of SIDES; raises ConfigError if one is unknown."""
     named = set(given)
     if not named or not named.issubset(SIDES):
         raise ConfigError("sides", ",".join(sorted(named)), f"some of {', '.join(SIDES)}")
@@ -205,7 +205,7 @@ def checked_sides(given: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _metastore_reached() -> Iterator[None]:
-    """Make it a LinkError that a metastore does not answer, here or to catalogd."""
+    """Raise LinkError if the metastore does not answer, here or to catalogd."""
     try:
         yield
     except SourceRefused:
@@ -216,7 +216,7 @@ def _metastore_reached() -> Iterator[None]:
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """Make it a LinkError, as of one that is not reached, that a server answers no more."""
+    """Raise LinkError, as for a server that is not reached, if one stops answering."""
     try:
         yield
     except NotReady as error:

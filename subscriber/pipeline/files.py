@@ -49,7 +49,7 @@ def files(
 ) -> FilesReport:
     """List the files of the tables that match ``pattern``; return what was found.
 
-    A table or partition whose files have changed, without that readers were notified, is reported
+    A table or partition whose files have changed, although readers were not notified, is reported
     to catalogd as a change of data, once. What no sweep has seen before counts as changed if it is
     newer than the last change that readers were notified of.
 
@@ -57,7 +57,7 @@ def files(
         spark: Its file systems list; its metastore is the one that catalogd follows.
         pattern: Of full names, as ``sales.*``.
         full: List everything, and not only what may have changed since the last run.
-        add_partitions: Add folders to the metastore that look like partitions and are none.
+        add_partitions: Add folders that look like partitions to the metastore, which lacks them.
         small_mb: A file below it is counted as small.
         max_requests_per_second: LIST requests, at most; None: as fast as it goes.
         watch: Go on until ``stop``: list a partition when the time of its folder changes, and

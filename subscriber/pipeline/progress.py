@@ -39,4 +39,4 @@ class Report(Protocol):
 
 
 def ignore(_progress: Progress) -> None:
-    """Take a progress and show it nowhere."""
+    """Ignore a progress."""

@@ -114,6 +114,6 @@ def _check_metastore(spark: SparkSession) -> None:
     if not metastore_in_use(spark._jsparkSession, made=False, configured="").uris:
         allowed = (
             "where the metastore is: --conf spark.hadoop.hive.metastore.uris=thrift://HOST:9083, "
-            "or hive-site.xml beside Spark's configuration"
+            "or hive-site.xml next to Spark's configuration"
         )
         raise ConfigError("hive.metastore.uris", "", allowed)

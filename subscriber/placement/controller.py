@@ -36,7 +36,7 @@ from .priorities import Priorities
 
 PLAN_S: Final = 5.0
 DRAIN_S: Final = 1.0
-DRAIN_MAX: Final = 256  # reads in a turn: 1 ms, should they be of as many tables
+DRAIN_MAX: Final = 256  # reads counted in a turn: 1 ms if each is of another table
 READS_MAX: Final = 8192  # noted between two drains; of more only the newest count
 UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
 
@@ -106,7 +106,7 @@ class PlacementController:
         return ALL_THAT_FITS if failure is None else str(failure)
 
     def levels_by_hand(self) -> Mapping[int, int]:
-        """Return the topics whose level the application has set, and which it is."""
+        """Return the level of each topic whose level the application has set."""
         return {topic: self._replicas.target_level(topic) for topic in sorted(self._by_hand)}
 
     def is_dropped_by_hand(self, topic: int) -> bool:
@@ -114,7 +114,7 @@ class PlacementController:
         return topic in self._by_hand and self._replicas.level(topic) == NONE
 
     def settle(self) -> None:
-        """Leave to plans again what the application could not join, and does not hold."""
+        """Let plans decide again about topics that the application could not join."""
         for topic in [*self._by_hand]:
             failed = self._subscriptions.failure(topic) is not None
             if failed and self._replicas.target_level(topic) == NONE:
@@ -142,7 +142,7 @@ class PlacementController:
         return DONE, effects
 
     def on_first_read(self, db: str, table: str, *, now: float) -> Effects:
-        """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
+        """Follow at minimal the topic of a table that will be pulled, so that the table is kept."""
         if not self._automatic:
             return ()
         if self._priorities.has_bans and self._priorities.banned(table_key(db, table)):

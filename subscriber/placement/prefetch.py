@@ -52,7 +52,7 @@ class PullClient(Protocol):
         """Begin a pull; its outcome is set in ``fetch``."""
 
     def detach(self, fetch: Fetch, *, now: float) -> Effects:
-        """Go on with a pull for its other callers only."""
+        """Take a caller off a pull, which goes on for other callers."""
 
 
 class TopicLevels(Protocol):
@@ -81,7 +81,7 @@ class _Run:
     job: _Job
     left: deque[Selector]
     fetch: Fetch
-    give_up_at: float
+    deadline: float
 
 
 class Prefetcher:
@@ -123,7 +123,7 @@ class Prefetcher:
             return self._now
         times = [self._later[0][0]] if self._later and self._may_begin() else []
         for run in self._runs.values():
-            times.append(run.give_up_at if run.fetch.outcome is None else self._now)
+            times.append(run.deadline if run.fetch.outcome is None else self._now)
         if self.pins.known:
             times.append(self._sweep_at)
         return min(times, default=None)
@@ -305,14 +305,14 @@ class Prefetcher:
             background=True,
             bytes_max=inf if pin is None else self._room_in_future(pin, group),
         )
-        self._runs[group] = _Run(job, left, fetch, give_up_at=self._now + TIMEOUT_S)
+        self._runs[group] = _Run(job, left, fetch, deadline=self._now + TIMEOUT_S)
         return self._client.begin_fetch(fetch, now=self._now)
 
     def _take_outcomes(self) -> Effects:
         effects: Effects = ()
         for group, run in tuple(self._runs.items()):
             outcome = run.fetch.outcome
-            if outcome is None and self._now >= run.give_up_at:
+            if outcome is None and self._now >= run.deadline:
                 effects += self._client.detach(run.fetch, now=self._now)
                 outcome = NotReady("catalogd has not answered")
             if outcome is not None:
@@ -354,7 +354,7 @@ class Prefetcher:
         return max(min(held.spare_bytes, held.pinnable_bytes - held.pinned_bytes), 0)
 
     def _room_now(self, pin: Pin, group: bytes) -> int:
-        """Return how many bytes a pinned table may take without what it cannot evict."""
+        """Return how many bytes a pinned table may take now."""
         return self._resident_set.pinned_sizes.get((pin.topic, group), 0) + self._room_bytes()
 
     def _room_in_future(self, pin: Pin, group: bytes) -> int:

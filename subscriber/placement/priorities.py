@@ -86,7 +86,7 @@ class PinRules:
         return self._never is None or self._never.match(name) is None
 
     def banned(self, group: bytes) -> bool:
-        """Tell whether the table of ``group`` is never to be kept. Cost: 0.1 µs but for once."""
+        """Tell whether the table of ``group`` is never to be kept. Cost: 0.1 µs when repeated."""
         return self._never is not None and self._bans(group)
 
     def _ban(self, group: bytes) -> bool:
@@ -164,7 +164,7 @@ class Pins:
         self.not_held.pop(group, None)
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
-        """Have the names that were created or dropped scanned."""
+        """Queue the names that were created or dropped, to be scanned."""
         if not self.rules.has_pins:
             return
         for swap in swaps:
@@ -272,7 +272,7 @@ class Priorities:
     def __init__(self, rules: PinRules, view: View, *, automatic: bool) -> None:
         self.has_bans = rules.has_bans  # whether any table may be banned
         self.counts_changes = False  # whether any table was pinned or read: then changes count
-        self.unsettled = True  # the prefetcher has something to settle; it ends that
+        self.unsettled = True  # the prefetcher has something to settle; it clears this
         self.pins = Pins(rules, view)
         self.usage = UsageTracker()
         self._automatic = automatic
@@ -322,7 +322,7 @@ class Priorities:
             self.unsettled = True
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
-        """Have the names that came or went looked at."""
+        """Queue the names that were created or dropped, to be scanned."""
         self.pins.on_names_changed(swaps)
         self.unsettled = self.unsettled or self.pins.scanning
 
@@ -333,7 +333,7 @@ class Priorities:
         return self.pins.take_moved()
 
     def on_read(self, topic: int, group: bytes, *, size: int, now: float, times: int) -> None:
-        """Count ``times`` reads of a table, as the usage does."""
+        """Count ``times`` reads of a table, of which ``size`` bytes were needed."""
         self.usage.read(topic, group, size=size, now=now, times=times)
         self.counts_changes = True
 
@@ -362,11 +362,11 @@ class Priorities:
         return hits
 
     def begin_prefetch(self, group: bytes, *, pinned: bool) -> None:
-        """A table is being prefetched; ``pinned``: it evicts whatever is in its way."""
+        """Note that a table is being prefetched; ``pinned``: it may evict any other one."""
         self._prefetching[group] = pinned
 
     def end_prefetch(self, group: bytes) -> None:
-        """A table is not being prefetched any more."""
+        """Note that a table is not being prefetched any more."""
         del self._prefetching[group]
 
 

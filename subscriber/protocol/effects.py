@@ -72,7 +72,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A frame that is no message arrived and was dropped."""
+    """A frame that could not be decoded arrived and was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionProblem:
-    """Why a server is not reached, or does not let us in; an empty text: all are used."""
+    """Why a server is not reached, or does not admit us; empty: all are reached, and admit us."""
 
     text: str
 
@@ -111,11 +111,11 @@ class BeginAnew:
 class Change:
     """A change of the object ``object``, which is ``db`` or ``db.table``.
 
-    ``version`` is the version of the topic that
-    brought the change: the namespace for objects that came or went. ``validate`` takes an
-    object's own version. ``origin`` is where catalogd saw it first: events, reports, reconcile,
-    orders; catch-up where that is lost. ``files``: whether its files may read differently; else
-    partitions came or went. ``overwritten``: files that it had are known to be gone.
+    ``version`` is the version of the topic that brought the change: the namespace's for objects
+    that were created or dropped. ``validate`` takes an object's own version. ``origin`` is where
+    catalogd saw the change first: events, reports, reconcile, orders; catch-up where that is lost.
+    ``files``: whether its files may read differently; else only partitions were added or dropped.
+    ``overwritten``: files that it had are known to be gone.
     """
 
     object: str
@@ -259,7 +259,7 @@ Started: TypeAlias = tuple[Done[T_co] | Wait[T_co], Effects]
 Operation: TypeAlias = Callable[[float], Started[T_co]]
 """What a command does, at a time: returns its result, or what to wait for, and effects.
 
-Raises TopicastError if it cannot be.
+Raises TopicastError if it fails.
 """
 
 
@@ -322,7 +322,7 @@ class Command(Generic[T_co]):
         """Wait for the outcome: return the result, or raise the error.
 
         Raises:
-            concurrent.futures.TimeoutError: there is none in time: the engine's thread is held up.
+            concurrent.futures.TimeoutError: no outcome in time: the engine's thread is held up.
         """
         return self._future.result(timeout_s)
 

@@ -117,7 +117,7 @@ class HubSession:
         self._features = 0  # the bits of the last welcome
         self._heartbeat_s = HEARTBEAT_S
         self._active_at = 0.0  # seconds: the hub's last sign of life
-        self._fit_at = 0.0  # seconds: its last heartbeat that was of use
+        self._fit_at = 0.0  # seconds: its last heartbeat of a confirmed start
         self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
         self._greeted_at = 0.0  # seconds: of the last Hello
         self._hello_pause_s = HELLO_AGAIN_S
@@ -211,7 +211,7 @@ class HubSession:
         return ()
 
     def on_unknown(self, *, now: float) -> tuple[Effect, ...]:
-        """The hub does not know the connection: greet it again, once per pause."""
+        """Greet a hub that does not know the connection again, once per pause."""
         self._hub = 0  # what was sent to it before may be lost
         return () if self.greeting else self._greet(now)
 
@@ -300,7 +300,7 @@ class HubSession:
         self._nonces = []
 
     def _resume(self, now: float) -> None:
-        """Be welcome, first or again."""
+        """Go on as welcomed, for the first time or again."""
         self.state = SessionState.WELCOMED
         self._active_at = now
 

@@ -1,7 +1,7 @@
 """The lineage of catalogd: from which of its starts anything is accepted.
 
     ACCEPTED ──another start is seen──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
-                                             └──catalogd: ahead──▶ waits for the new epoch
+                                             └──catalogd: newer──▶ waits for the new epoch
 
 Each start of catalogd has an id; a store restored from an old copy is recognised by it. So
 nothing of a start is accepted before catalogd has compared it with what is held here; until then
@@ -14,7 +14,7 @@ from typing import Final
 
 from ...topics.wire.messages import Compare, Compared
 
-PAST_MAX: Final = 64  # former starts remembered; an older one is compared once more, at no harm
+PAST_MAX: Final = 64  # former starts remembered; an older one is compared once more
 AGAIN_S: Final = 0.5  # between two comparisons: catalogd may still be minting its epoch
 AGAIN_S_MAX: Final = 4.0
 
@@ -34,7 +34,7 @@ class Lineage:
         self._request = 0  # the id of the last one
 
     def accepts(self, start: Start, *, holds: bool, now: float) -> bool:
-        """Tell whether what comes from ``start`` is accepted; ``holds``: anything to compare."""
+        """Tell whether ``start`` is accepted; ``holds``: there is something to compare."""
         if start == self.accepted:
             return start != NO_START
         if 0 in start or start in self._past:

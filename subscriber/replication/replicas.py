@@ -60,7 +60,7 @@ class TopicReplica:
     current: Follower  # its level is the one that readers see, or the one that is being left
     coming: Follower | None = None  # of another level; it will replace ``current``
     staged: TopicView | None = None  # what a coming full has brought; None for any other
-    loading: bool = False  # it is followed at full and never was LIVE there: nothing is a change
+    loading: bool = False  # it was never LIVE at full: what comes is not a change
     current_at: float | None = None  # seconds: when it was last as new as the hub's heartbeat
 
     @property
@@ -256,7 +256,7 @@ class TopicReplicas:
 
     def holds(self, epoch: int) -> bool:
         """Return whether anything was read, or is held or queued, in ``epoch``."""
-        known = self._read_floor.knows(epoch)  # heartbeats of another start ask, each of them
+        known = self._read_floor.knows(epoch)  # called for each heartbeat of another start
         return known or any(one.newest_version(epoch) for one in self._topics.values())
 
     def positions(self) -> tuple[Position, ...]:
@@ -462,7 +462,7 @@ class TopicReplicas:
         return effects
 
     def lose_streams(self, *, now: float) -> Effects:
-        """Request anew what is under way: the hub, or the accepted start, is another one."""
+        """Request again all that is under way: the hub, or the accepted start, is another one."""
         effects: Effects = ()
         for account in self._set.lose_streams():
             effects += self._feed(account, StreamLost(), now=now)
@@ -494,14 +494,14 @@ class TopicReplicas:
         return changed
 
     def take_changes(self) -> Effects:
-        """Return what watches are to be notified of: all that has changed since the last call."""
+        """Return the changes since the last call, of which watches are to be notified."""
         if not self._changes:
             return ()
         changes, self._changes = tuple(self._changes), []
         return (Notify(changes),)
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
-        """Keep what was pulled, where stubs say when it is stale, if it fits."""
+        """Keep what was pulled if it fits, and if stubs will say when it is stale."""
         held = self.view.pulled(topic)
         if held is None:
             return
@@ -516,7 +516,7 @@ class TopicReplicas:
             self.update_access(topic)
 
     def on_pulled(self, db: str, table: str) -> None:
-        """A pull has found a table; its name, or its content, may be received only later."""
+        """Note that a pull has found a table, whose name or content may be received only later."""
         if self._change_feed.enabled:
             self._change_feed.on_pulled(db, table, self.view)
 
@@ -556,7 +556,7 @@ class TopicReplicas:
         self._check_agreement()
 
     def _pull_floor(self, topic: int) -> tuple[int, int] | None:
-        """Return from where on pulled tables are read while ``topic`` is not settled, if at all.
+        """Return the position from which on pulled tables are read while ``topic`` is not settled.
 
         A reply is often newer than the hub: until the hub has caught up it need not be repeated.
         Changes come, and what was pulled at or above the read floor is not too old.
@@ -638,7 +638,7 @@ class TopicReplicas:
     def _apply_at_full(
         self, step: Step, held: TopicView, replica: TopicReplica, *, live: bool
     ) -> Effects:
-        """Apply a step of a follower at full; what it brings is no change while it loads."""
+        """Apply a step of a follower at full; while it loads, watches are notified of nothing."""
         match step:
             case Reset(topic=topic, epoch=epoch):
                 self._reset(topic, held, live=live)

@@ -46,7 +46,7 @@ from .replicas import TopicReplicas
 ALIVE_S: Final = 0.9  # the heartbeat after it is answered with a sign of life: each fourth
 ALIVE_S_MAX: Final = 1.25  # between two, without a heartbeat; the hub suspects a reader after 2 s
 REJOIN_S: Final = 2.0  # over which readers that need nothing from a restarted hub join it
-LAG_US: Final = 1_000_000  # a shorter lag is none: it is that of heartbeats
+LAG_US: Final = 1_000_000  # a shorter lag is not reported: it is that of heartbeats
 NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one error
 
@@ -241,7 +241,7 @@ class Subscriptions:
         return effects + (self._session.drop(surplus) if surplus else ())
 
     def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
-        """Subscriptions are active: what is behind gets a position, or may catch up."""
+        """Note that subscriptions are active: topics behind get a position, or may catch up."""
         fenced, effects = self._session.on_barrier(barrier.nonce, now=now)
         waiting = self.replicas.without_position()
         new = [_nowhere(topic, MINIMAL) for topic in waiting if (topic, MINIMAL) in fenced]
@@ -250,13 +250,13 @@ class Subscriptions:
         return effects + self.replicas.tick(now=now)
 
     def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
-        """Apply it, if its start is accepted."""
+        """Apply what was received, if its start is accepted."""
         if not self.accepts(delta.epoch, delta.start, now=now):
             return ()
         return self.replicas.on_delta(delta, now=now)
 
     def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
-        """Apply it, if its start is accepted."""
+        """Apply what was received, if its start is accepted."""
         if not self.accepts(chunk.epoch, chunk.start, now=now):
             return self.replicas.on_foreign_chunk(chunk)
         return self.replicas.on_chunk(chunk, now=now)
@@ -309,7 +309,7 @@ class Subscriptions:
         replicas = self.replicas
         if self.planned is None or not replicas.is_settled(NAMESPACE):
             return False
-        late = self._late  # as a rule it still is: then nobody looks at the others
+        late = self._late  # as a rule it still is: then the others need no look
         if late in self.planned and late in replicas and not replicas.is_settled(late):
             return False
         of = (one for one in self.planned if one in replicas and not replicas.is_settled(one))
@@ -406,7 +406,7 @@ class Subscriptions:
             self.replicas.admit(state.topic, state.full_bytes)
 
     def _makes_room(self, account: Account, needed_bytes: int) -> bool:
-        """Evict what was pulled for what is to be held; nothing, if that would not do."""
+        """Evict pulled tables for topics that are to be held; none if that would not be enough."""
         resident_set = self.replicas.resident_set
         return needed_bytes <= resident_set.spare_bytes and resident_set.fits(account, needed_bytes)
 

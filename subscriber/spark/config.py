@@ -93,7 +93,7 @@ def control_of(text: str) -> str:
     """Return ``text`` if it is off, on or dry-run.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: it is not one of them.
     """
     if text not in STATES:
         raise ConfigError("spark.topicast.control", text, ", ".join(STATES))

@@ -18,7 +18,7 @@ class Sessions:
     def add(self, session: object) -> None:
         """Track ``session``, at once and without a call to it; in a forked child do nothing."""
         if self._pid != os.getpid():
-            return  # first of all: after a fork the lock may be held by nobody
+            return  # before the lock, which may stay locked for ever after a fork
         with self._lock:
             self._refs = [one for one in self._refs if one() is not None]
             if not any(one() is session for one in self._refs):

@@ -4,7 +4,7 @@
     catch-up              the groups before the first chunk that changes each, and at its end
     snapshot (new epoch)  nothing to compare with: every table counts as changed
 
-A table's first content is no change, nor is one that a load of catalogd made: the namespace says
+A table's first content is not a change, nor is one that a load of catalogd made. The namespace says
 what was created and dropped, table topics say what differs in what was held. Of a table whose
 content is withheld stubs come and go; each later one is a change.
 """
@@ -57,7 +57,7 @@ class ChangeFeed:
     """Makes changes of swaps; does nothing, and holds nothing, unless ``enabled``."""
 
     def __init__(self) -> None:
-        self.enabled = False  # somebody watches
+        self.enabled = False  # whether a watch is open
         # By topic, while a catch-up runs: what was held of the groups that it has changed so far;
         self._before: dict[int, dict[bytes, TableSnapshot | None]] = {}
         # what was held of another epoch, of which a snapshot comes;
@@ -88,7 +88,7 @@ class ChangeFeed:
     ) -> tuple[Change, ...]:
         """Return what a delta or chunk at minimal says has changed.
 
-        The first marker is no change if nothing of the topic was answered before.
+        The first invalidate-all marker is not a change if nothing of the topic was answered before.
         """
         if not message.invalidate_all:
             return self.stubbed(message) if isinstance(message, Delta) else self.missed(message)
@@ -153,7 +153,7 @@ class ChangeFeed:
         before = self._before.pop(topic, {})
         pulled = self._pulled.pop(topic, {})
         renewed = self._renewed.pop(topic, None)
-        if renewed is not None:  # what is missing now may be loaded later, which is no change
+        if renewed is not None:  # what is missing now may be loaded later, which is not a change
             return _caught_up(_renewed({**renewed, **pulled, **groups}), version)
         swaps = (Swap(group, content, groups.get(group)) for group, content in before.items())
         found = chain.from_iterable(_kinds(topic, swap) for swap in swaps)

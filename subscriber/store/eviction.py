@@ -46,14 +46,14 @@ class _Part:
         self._ranked = 0  # how often a slot was ranked: of equal ranks the older one is first
 
     def add(self, key: Key, slot: _Slot) -> None:
-        """Take ``key`` in, ranked as of now."""
+        """Add ``key``, ranked as of now."""
         self.slots[key] = slot
         self.held_bytes += slot.size
         slot.floor = self._floor
         self._rank(key, slot)
 
     def resize(self, key: Key, size: int) -> None:
-        """Take that ``key`` has ``size`` bytes now; it is as new as it was."""
+        """Note that ``key`` has ``size`` bytes now; it keeps its floor and its uses."""
         slot = self.slots[key]
         self._ranks.remove(slot.rank)
         self.held_bytes += size - slot.size
@@ -68,7 +68,7 @@ class _Part:
         return slot
 
     def first(self) -> Key:
-        """Return the key of the lowest rank, of which there is one; nothing ranks below it."""
+        """Return the key of the lowest rank, and raise the floor to that; there must be a key."""
         rank: _Rank = self._ranks[0]
         self._floor = rank[0]
         return rank[2]
@@ -111,7 +111,7 @@ class EvictionOrder:
         return self._probation.held_bytes + self._protected.held_bytes
 
     def note(self, key: Key, size: int) -> None:
-        """Take that ``key`` is kept, with ``size`` bytes; what is new is on probation."""
+        """Note that ``key`` is kept, with ``size`` bytes; a new one is on probation."""
         for part in (self._probation, self._protected):
             if key in part.slots:
                 part.resize(key, size)
@@ -119,7 +119,7 @@ class EvictionOrder:
         self._probation.add(key, _Slot(size, 1))
 
     def discard(self, key: Key) -> None:
-        """Take that ``key`` is kept no more."""
+        """Note that ``key`` is kept no more."""
         for part in (self._probation, self._protected):
             if key in part.slots:
                 part.take(key)
@@ -143,7 +143,7 @@ class EvictionOrder:
         return rest.first() if rest.slots else None
 
     def cheapest(self, size: int) -> Iterator[tuple[Key, int]]:
-        """Yield the keys, with their bytes, that ``size`` bytes would cost, were none in use."""
+        """Yield keys and bytes that room for ``size`` bytes would evict, were nothing in use."""
         for part in (self._probation, self._protected):
             for key, held_bytes in part.in_order():
                 if size <= 0:

@@ -61,7 +61,7 @@ class PinPolicy(Protocol):
         """Take note of what a change of the namespace has created and dropped."""
 
     def on_names_discarded(self) -> Sequence[Key]:
-        """Take note that all names come anew; return the tables that are pinned no more."""
+        """Note that all names come anew; return the tables that were unpinned by that."""
 
 
 class Budget:
@@ -212,7 +212,7 @@ class ResidentSet:
         self.view.replace(topic, held)
 
     def discard(self, topic: int) -> None:
-        """Hold nothing of ``topic``."""
+        """Discard all that is held of ``topic``."""
         self._discard_pulled(topic)
         self.view.discard(topic)
         self.release((topic, FULL))
@@ -336,7 +336,7 @@ class ResidentSet:
         return True
 
     def repin(self, topic: int, group: bytes) -> None:
-        """Take note that a table was pinned, or is no more."""
+        """Note that a table was pinned or unpinned."""
         held = self.view.pulled(topic)
         if held is not None and group in held.groups:
             self._note(topic, group, held.groups[group])

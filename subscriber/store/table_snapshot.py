@@ -165,7 +165,7 @@ class TableSnapshot:
         return after
 
     def _of_part(self, changes: Sequence[Entry]) -> list[Entry]:
-        """Return what ``changes`` mean where only some blocks are held: a stub is no block."""
+        """Return ``changes`` as a part of the blocks takes them: a stub removes its block."""
         news = []
         for change in changes:
             block = change.key != group_of(change.key)

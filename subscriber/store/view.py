@@ -71,7 +71,7 @@ class TopicView:
     reached: tuple[int, int] = (0, 0)  # while it is open: epoch and version of what is held
     pulled_only: bool = False  # changes of what was not pulled are not applied
     epoch: int = 0  # of all versions in ``groups``
-    invalidated_to: int = 0  # version; of what was pulled nothing older is held
+    invalidated_to: int = 0  # version: pulled content that is older was evicted
     pulled_floor: tuple[int, int] | None = None  # while it is closed: pulls answer from here on
     pulled: "TopicView | None" = None  # of a full topic: tables of which only stubs are sent
 
@@ -84,7 +84,7 @@ class TopicView:
 
 
 class _SharedEntry(Generic[T]):
-    """An entry of the namespace that every reader is sent, decoded."""
+    """One entry of the namespace, decoded, which all readers share."""
 
     def __init__(self, key: bytes, decode: Callable[[bytes], T], nothing: T) -> None:
         """``nothing``: its content without an entry."""
@@ -142,9 +142,9 @@ class View:
         return True
 
     def close(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
-        """Let memory answer for ``topic`` no more, but for what was pulled at or above ``floor``.
+        """Let memory answer for ``topic`` only with tables pulled at or above ``floor``.
 
-        What is held stays. While the floor is equal, it stays the same object.
+        What is held stays. An equal floor stays the same object.
         """
         held = self.topics.get(topic)
         if held is not None:
@@ -156,7 +156,7 @@ class View:
         self.replace(topic, TopicView() if topic == NAMESPACE else None)
 
     def clear(self) -> None:
-        """Close every topic and discard all that is held; what operators want stays known."""
+        """Close every topic and discard all that is held; the operators' rules stay known."""
         for topic in list(self.topics):
             self.discard(topic)
 
@@ -323,7 +323,7 @@ class View:
         return NoSuchObject(name, partial(self._near, db, table))
 
     def _near(self, db: str, table: str) -> tuple[str, ...]:
-        """Return names that are held and differ little, the nearest first; of many look at some."""
+        """Return held names that differ little, the nearest first; compare only some of many."""
         groups = self.topics[NAMESPACE].groups
         names = groups.get(names_group(db))
         if table and names is not None:
@@ -374,7 +374,7 @@ class View:
         return content
 
     def _confirm(self, content: TableSnapshot, block: Entry, name: TableId) -> bool:
-        """Return whether ``content`` is of the incarnation in ``block``; remember if it is."""
+        """Return whether ``content`` is of the incarnation in ``block``; remember it if so."""
         record = _name_record(block, name[1])
         if record is None:
             raise self.missing(*name)
@@ -415,7 +415,7 @@ class ReadFloor:
         return self._bounds.get(topic, NEVER)
 
     def answered(self, topic: int, position: Position) -> None:
-        """Something of ``topic`` is answered as of ``position``."""
+        """Note that a reader is answered something of ``topic`` as of ``position``."""
         self.mark_seen(topic)
         self.raise_to(topic, position)
 

@@ -65,7 +65,7 @@ def said_by(thrift: bytes, shape: Shape) -> dict[str, str]:
     """Return each value in the struct ``thrift`` by its path; a list also says its length.
 
     Raises:
-        WireError: the bytes are no struct.
+        WireError: the bytes are not a struct.
     """
     return dict(_Struct(thrift).values(0, shape, ""))
 

@@ -99,11 +99,11 @@ class Lister:
     def folders(self, folders: Sequence[str]) -> list[Folder]:
         """Return the folders in each of ``folders``, in their order.
 
-        On a local disk this process asks for them: of 20,000 in 0.06 s, where Hadoop takes 0.7 s.
+        This process lists local disks itself: 20,000 folders in 0.06 s, where Hadoop takes 0.7 s.
         """
         local = [self._local_folders(one) for one in folders]
-        asked = [path for path, one in zip(folders, local, strict=True) if one is None]
-        rest = iter(self.entries(asked))
+        elsewhere = [path for path, one in zip(folders, local, strict=True) if one is None]
+        rest = iter(self.entries(elsewhere))
         return [one or next(rest) for one in local]
 
     def files(self, folders: Sequence[str]) -> list[Folder]:
@@ -157,7 +157,7 @@ class Lister:
 
     @property
     def wait_s(self) -> float:
-        """For how long a request would have to wait now."""
+        """How long a request would have to wait now."""
         return max(0.0, self._next_at - time.monotonic())
 
     def _system(self, folder: str) -> tuple[str, str]:
@@ -177,7 +177,7 @@ class Lister:
         return path if path.startswith("/") and self._system(folder)[1] in LOCAL else ""
 
     def _local_folders(self, folder: str) -> Folder | None:
-        """Return the folders in one on a local disk; None: Hadoop is to be asked for them."""
+        """Return the folders in one on a local disk; None: Hadoop has to list it."""
         path = self._local(folder)
         if not path:
             return None
@@ -275,7 +275,7 @@ def _store(folder: str) -> str:
 
 
 def _folders_in(path: str) -> Iterator[Entry]:
-    """Yield the folders in ``path``; what is no text in a name becomes a question mark."""
+    """Yield the folders in ``path``; bytes of a name that are not text become a question mark."""
     with os.scandir(path) as entries:
         for one in entries:
             if one.is_dir():

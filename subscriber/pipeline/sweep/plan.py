@@ -130,7 +130,7 @@ def note_history(
     """Note which partitions of ``table`` some lines of the log are about.
 
     ``rows``: what the history has. ``lines``: the number of the line of each version. A change of
-    the table's own properties is no change of files; one that names none is of any of its files.
+    the table's own properties does not change files; one without a partition may change any file.
     """
     for row in rows:
         name, _, partition = str(row["object"]).partition("/")

@@ -27,7 +27,7 @@ class FilesReport:
     requests_predicted: int = 0
     changed: list[str] = field(default_factory=list)  # db.table/partition, reported as changes
     changed_count: int = 0
-    no_partition: list[str] = field(default_factory=list)  # folders that are none
+    no_partition: list[str] = field(default_factory=list)  # folders that are not partitions
     no_partition_count: int = 0
     added: list[str] = field(default_factory=list)  # db.table/partition
     unreadable: dict[str, str] = field(default_factory=dict)  # why, by table, folder
@@ -62,7 +62,7 @@ class FilesReport:
         if self.continued:
             lines.insert(0, "continues a run that lists everything and was interrupted")
         if self.no_partition_count:
-            lines.append(f"{self.no_partition_count} folders are no partition (--add-partitions)")
+            lines.append(f"{self.no_partition_count} folders are not partitions (--add-partitions)")
             lines += [f"  {name}" for name in self.no_partition[:NAMES_SHOWN_MAX]]
         if self.missing_count:
             lines.append(f"{self.missing_count} have no folder, so no files")

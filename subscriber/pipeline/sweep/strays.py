@@ -20,9 +20,9 @@ def strays(
     batch_max: int,
     times: dict[str, int],
 ) -> Iterator[list[tuple[str, str]]]:
-    """Yield the folders below ``location`` that are no partitions, and which they would be.
+    """Yield folders below ``location`` that are not partitions, with the partition each would be.
 
-    The second is empty for a folder that is not named as a partition of it is. After each batch of
+    That is empty for a folder whose name is not that of a partition. After each batch of
     folders that is listed comes a list, which may be empty.
 
     Args:

@@ -47,7 +47,7 @@ OnChange: TypeAlias = Callable[[str], None]
 
 
 def ignore_change(_name: str) -> None:
-    """Take the name of what has changed and show it nowhere."""
+    """Ignore the name of what has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SeenTimes:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table that is swept; ``plan`` None: some partitions of it are, whatever is known."""
+    """A table that is swept; ``plan`` None: given partitions are listed, whatever is known."""
 
     name: str
     table: Table
@@ -215,7 +215,7 @@ class Sweeper:
         return found
 
     def strays(self, name: str) -> None:
-        """Look for folders of a table that are no partitions, and add them if that is wanted.
+        """Look for folders of a table that are not partitions, and add them if that is wanted.
 
         Raises:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
@@ -245,7 +245,7 @@ class Sweeper:
         raise _Overtaken(name, revision)
 
     def _discard_mark(self, name: str, plan: Plan) -> None:
-        """Let a table that cannot be read be no reason to continue this run."""
+        """Remove the mark of a table that cannot be read: it does not make this run go on."""
         if plan.is_whole(name) and plan.as_of:
             with contextlib.suppress(NoSuchObject, StaleMetadata):
                 self._mark(name, plan, whole=False)
@@ -364,7 +364,7 @@ class Sweeper:
     def _due_anyhow(
         self, target: Target, batch: Sequence[str], before: Mapping[str, FileFacts]
     ) -> set[str]:
-        """Return which of ``batch`` are listed whatever the folders above them show."""
+        """Return the partitions of ``batch`` that are listed whatever the times of folders say."""
         table, plan = target.table, target.plan
         of_folder = not table.partition_keys and self._lister.is_timed(table.data_location)
         if plan is None or of_folder:
@@ -374,7 +374,7 @@ class Sweeper:
     def _due(
         self, target: Target, batch: Sequence[str], *, before: Mapping[str, FileFacts]
     ) -> list[str]:
-        """Return which of ``batch`` are to be listed; count those that were so before a LIST."""
+        """Return the partitions of ``batch`` to list; count those known without a LIST."""
         due = self._due_anyhow(target, batch, before)
         self._report.requests_predicted += len(due)
         unseen = []
@@ -413,7 +413,7 @@ class Sweeper:
         plan: Plan | None,
         point: Point,
     ) -> int:
-        """Report what of ``listed`` differs from ``before``; return the revision after it."""
+        """Report what in ``listed`` differs from ``before``; return the new revision."""
         removed = [one for one in before if one not in listed]
         differing = {
             partition: one.facts
@@ -454,7 +454,7 @@ class Sweeper:
             self._on_change(_full(name, partition))
 
     def _locations(self, name: str, table: Table, batch: Sequence[str]) -> dict[str, str]:
-        """Return where the files of each partition of ``batch`` are; those that are gone are not.
+        """Return where the files of each partition of ``batch`` are; dropped ones are left out.
 
         A table without partitions has one of an empty name.
         """
@@ -563,7 +563,7 @@ def has_files(table: Table) -> bool:
 
 
 def _is_inside(path: str, partition: str, table: Table) -> bool:
-    """Return whether the folder ``path`` is where the folders above show that of ``partition``."""
+    """Return whether listing the folders above shows the folder ``path`` of ``partition``."""
     above = table.data_location.rstrip("/")
     inside, columns = path[len(above) + 1 :], table.partition_columns
     return path.startswith(f"{above}/") and as_written(inside, columns) == partition

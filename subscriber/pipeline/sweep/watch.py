@@ -90,7 +90,7 @@ class FileWatch:
             f"{report.requests} LIST requests"
         )
         if report.no_partition_count:
-            detail = f"{detail}, {report.no_partition_count} folders are no partition"
+            detail = f"{detail}, {report.no_partition_count} folders are not partitions"
         if self._problem:
             detail = f"{detail}, waits: {self._problem}"
         self._progress = replace(progress, step=STEP, detail=detail)

@@ -47,7 +47,7 @@ from .report import Report
 if TYPE_CHECKING:
     from .warehouse import Warehouse
 
-PASSES_MAX: Final = 3  # of a run that is no stream: what changes meanwhile is the next run's
+PASSES_MAX: Final = 3  # of a run that is not a stream: the next run takes what changes meanwhile
 PAUSE_S: Final = 60.0  # of a stream: after so long it looks, whether anything was changed or not
 QUIET_S: Final = 0.2  # of a stream, after a change: what changes together is converted together
 RETRY_S: Final = 5.0  # of a stream, after a pass that failed for a passing reason

@@ -33,7 +33,7 @@ RECURSIVE: Final = True
 
 @contextmanager
 def answered(what: str) -> Iterator[None]:
-    """Turn what Spark raises, while ``what`` is asked, into a SourceError."""
+    """Turn what Spark raises, while ``what`` is requested, into a SourceError."""
     try:
         yield
     except TopicastError:
@@ -59,7 +59,7 @@ class Jvm:
     def named(self, name: str) -> Any:
         """Return the class, or the method of a class, with the full name ``name``.
 
-        It is kept: py4j asks the JVM once for each part of a name.
+        It is kept: py4j calls the JVM once for each part of a name.
         """
         if name not in self._named:
             self._named[name] = reduce(getattr, name.split("."), self._root)

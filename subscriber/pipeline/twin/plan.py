@@ -163,7 +163,7 @@ def is_due(note: Note, twins: Mapping[str, Partition], *, before: float) -> bool
 
 
 def unneeded(note: Note, twins: Mapping[str, Partition]) -> tuple[str, ...]:
-    """Return the locations in ``note`` that are no partition's of the twin."""
+    """Return the locations in ``note`` in which no partition of the twin lies."""
     needed = {_tail(twins[name].location) for name in note.names if name in twins}
     return tuple(one for one in (*note.made, *note.replaced) if _tail(one) not in needed)
 

@@ -66,7 +66,7 @@ class Warehouse:
     # -- tables
 
     def exists(self, table: TableId) -> bool:
-        """Return whether the metastore has ``table``, by asking it."""
+        """Return whether the metastore has ``table``."""
         with answered("the metastore"):
             return bool(self._catalog.tableExists(self._identifier(table)))
 

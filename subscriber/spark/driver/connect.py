@@ -168,7 +168,7 @@ class ConnectSessions:
             plans.invalidateAll()
 
     def release(self) -> None:
-        """Hold nothing any more; what is still there is found anew."""
+        """Release all plans; sessions that are still there are found anew."""
         self._plans.clear()
         self._hash = None
         self._due = 0.0

@@ -135,7 +135,7 @@ class Handle:
         """Turn it ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
 
         Raises:
-            ConfigError: it is none of these.
+            ConfigError: it is not one of these.
         """
         self._control.application = control_of(control)
 
@@ -143,7 +143,7 @@ class Handle:
         """Return once all that the metastore had committed before the call is refreshed here.
 
         Raises:
-            UsageError: ``timeout_s`` is no number of seconds, or more than a day.
+            UsageError: ``timeout_s`` is not a number of seconds, or more than a day.
             NotReady: not within ``timeout_s``, or the driver is not attached.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
@@ -159,7 +159,7 @@ class Handle:
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 
     def detach(self) -> None:
-        """Leave plain Spark behind; a second time, or in a forked child, do nothing."""
+        """Make the driver plain Spark again; a second time, or in a forked child, do nothing."""
         if self._pid != os.getpid():
             return
         with self._guard("detach"):

@@ -15,7 +15,7 @@ class Attached(Protocol):
     """A handle."""
 
     def detach(self) -> None:
-        """Leave plain Spark behind."""
+        """Make the driver plain Spark again."""
 
 
 A = TypeVar("A", bound=Attached)
@@ -45,7 +45,7 @@ def release(handle: Attached) -> None:
 
 
 def on_construction(kind: type, found: Callable[[Any], None]) -> Callable[[], None]:
-    """Have ``found`` called with every object of ``kind`` made from now on; return the undoing.
+    """Call ``found`` with every object of ``kind`` made from now on; return what undoes that.
 
     The constructor is wrapped in the class that has it, so that users' subclasses count, too.
     ``found`` must not raise. The undoing leaves a hook that others have put over ours.

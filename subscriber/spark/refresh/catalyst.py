@@ -92,11 +92,11 @@ class Catalyst:
             raise Unsupported(_reason(exc)) from exc
 
     def adopt(self, session: Session) -> None:
-        """Know a session of Python, and those that Spark makes of it; any thread may do so."""
+        """Register a session of Python, and those that Spark makes of it; for any thread."""
         self.registry.adopt(session._jsparkSession)
 
     def has_state(self, session: Session) -> bool:
-        """Whether the state of ``session`` has been made; any thread may ask."""
+        """Whether the state of ``session`` has been made; for any thread."""
         return self._state_field.get(session._jsparkSession) is not None
 
     def renew_late(self, *, renew: bool) -> None:
@@ -198,7 +198,7 @@ class Catalyst:
             self.registry.relistPaths(table, path, always)
 
     def accept(self, java: Any) -> None:
-        """Know a session that was made before: its relations are invalidated, if that is on."""
+        """Register a session that was made before; if that is on, its relations are invalidated."""
         self.registry.accept(java)
 
     def settle(self, timeout_s: float) -> bool:
@@ -242,11 +242,11 @@ class Catalyst:
 
 def _looked(text: str) -> Looked:
     """Read what the registry says of a session: a setting, and a set of keys as Java prints it."""
-    asks, _, keys = text.partition(" ")
+    manages, _, keys = text.partition(" ")
     names = (name.strip() for name in keys.strip("[]").split(","))
     mine = f"{CATALOG}."
     tables = frozenset(name[len(mine) :] for name in names if name.startswith(mine))
-    return Looked(tables, lists_partitions=asks.lower() == "false")
+    return Looked(tables, lists_partitions=manages.lower() == "false")
 
 
 def _read_by(relation: Any) -> tuple[Any, str]:

@@ -54,7 +54,7 @@ class PathRelations:
             self._put(one.object, find, overwritten=one.overwritten)
 
     def changed_all(self) -> None:
-        """Take that changes may have been missed."""
+        """Note that changes may have been missed."""
         if self._relations.has_paths:
             self._put(EVERYTHING, lambda _table: [EVERYTHING], overwritten=False)
 

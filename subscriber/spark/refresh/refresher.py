@@ -5,7 +5,7 @@
 
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
-Partitions that come and go need nothing where Spark asks for them in every query; a session that
+Partitions that come and go need nothing where Spark requests them in every query; a session that
 lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed.
 A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
 Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
@@ -54,7 +54,7 @@ class Order:
 class Looked:
     """What was seen of a session: the ``tables`` that it has relations of.
 
-    ``lists_partitions``: these list partitions themselves, instead of asking for them each time.
+    ``lists_partitions``: these list partitions themselves, instead of requesting them each time.
     """
 
     tables: frozenset[str]
@@ -186,7 +186,7 @@ class Refresher:
         )
 
     def renew_all(self, *, now: float, late: bool) -> None:
-        """Take that changes may have been missed: all relations are to be renewed.
+        """Note that changes may have been missed: all relations are to be renewed.
 
         ``late``: those, too, that are being loaded now and appear later.
         """
@@ -198,7 +198,7 @@ class Refresher:
         """Switch off, on, or to a dry run; on again, all is renewed: changes were missed.
 
         Raises:
-            UsageError: it is none of them.
+            UsageError: it is not one of them.
         """
         if control not in STATES:
             raise UsageError(f"control {control!r}: {', '.join(STATES)}")
@@ -261,14 +261,14 @@ class Refresher:
         return any(self._newest(table, seen) is not None for table in tables)
 
     def done(self, order: Order) -> None:
-        """Take that ``order`` was carried out."""
+        """Note that ``order`` was carried out."""
         self.counts.renewed += 1
         seen = self._sessions.get(order.session)
         if seen is not None:
             seen.unread.add(order.table)
 
     def failed(self, order: Order) -> None:
-        """Take that ``order`` could not be carried out: it is given again at the next look."""
+        """Note that ``order`` could not be carried out: it is given again at the next look."""
         seen = self._sessions.get(order.session)
         if seen is not None:
             seen.settled.pop(order.table, None)

@@ -134,7 +134,7 @@ public final class TopicastSessions extends AbstractFunction1
         this.renews = renews;
     }
 
-    // A line for each session that has not ended: its id, whether Spark asks the metastore for
+    // A line for each session that has not ended: its id, whether Spark queries the metastore for
     // partitions ("true"), and the tables that it has relations of.
     // Then a line for each failure since the last look: "!", session, table, and why. Last of all
     // "+" if there may be catalogs of Iceberg.

@@ -99,7 +99,7 @@ class ClientSessions(Protocol):
         """Discard plans of ``session`` that may hold a relation that is stale."""
 
     def release(self) -> None:
-        """Hold none any more."""
+        """Release all sessions."""
 
 
 class Worker:
@@ -158,14 +158,14 @@ class Worker:
     def stop(self) -> None:
         """End the thread and the subscriber."""
         self._stopping.set()
-        give_up_at = time.monotonic() + STOP_S
+        deadline = time.monotonic() + STOP_S
         while True:
             if self.subscriber is not None:
                 self.subscriber.close()  # which ends its waiting for a hub that is not there
             if self._thread is threading.current_thread():
                 return
             self._thread.join(STOP_TURN_S)  # it may just make, or open, the one to close
-            if not self._thread.is_alive() or time.monotonic() > give_up_at:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
                 return
 
     def caught_up(self, *, timeout_s: float) -> bool:
@@ -205,7 +205,7 @@ class Worker:
 
         Where no change of the metastore arrives, what other drivers report still does.
         """
-        give_up_at = time.monotonic() + self._times.follow_s
+        deadline = time.monotonic() + self._times.follow_s
         pause_s = FOLLOW_TURN_S
         while True:
             with suppress(SourceError):  # which ``metastore_problem`` of the status says
@@ -213,7 +213,7 @@ class Worker:
             left = sum(topic.level == LEVELS[NONE] for topic in subscriber.topics())
             if not left:
                 return
-            if time.monotonic() > give_up_at:
+            if time.monotonic() > deadline:
                 why = "the budget is too small, or level minimal is not offered"
                 raise NotReady(f"topics that are not followed: {left}; {why}")
             self._stopping.wait(pause_s)

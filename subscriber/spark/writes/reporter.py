@@ -201,7 +201,7 @@ class Reporter:
                 self._await(begun[-1].intent, max(until - time.monotonic(), 0.0))
 
     def status(self) -> str:
-        """Return ``reported``, and with what exception, or why writes are not."""
+        """Return ``reported``, with any exception to that, or why writes are not reported."""
         outbox, lost = self._outbox, self.missed + self._outbox.discarded
         why = "" if self._control.is_on else "control is off"
         why = why or self.reason or outbox.refusal
@@ -290,7 +290,7 @@ class Reporter:
         ]
 
     def _end_all(self) -> None:
-        """Take for failed what the JVM writes: its end may have been missed, or will be."""
+        """End all writes of the JVM as failed: their ends may have been missed, or will be."""
         begun = [one.intents for one in self._begun.values()]
         begun += [one.intents for one in self._streams.values()]
         self._begun, self._streams = {}, {}

@@ -71,7 +71,7 @@ def targets(sql: str) -> tuple[Target, ...]:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Return the parts of a table's name as it is written: ``db.`a b```; () if it is none."""
+    """Return the parts of a table's name as it is written: ``db.`a b```; () if it is not one."""
     words = _Words(name)
     parts = words.name()
     return parts if words.here == _END else ()
@@ -99,7 +99,7 @@ class _Words:
         return True
 
     def each(self, word: str) -> Iterator[None]:
-        """Stop behind each ``word`` that stands in no parentheses."""
+        """Stop behind each ``word`` that is not within parentheses."""
         depth = 0
         while self.here != _END:
             kind, text = self.take()
@@ -109,7 +109,7 @@ class _Words:
                 yield
 
     def name(self) -> tuple[str, ...]:
-        """Take a table's name; () if none stands here."""
+        """Take a table's name; () if the next token does not begin one."""
         parts: list[str] = []
         while self.here[0] in {"word", "quoted"}:
             parts.append(self.take()[1])
@@ -205,7 +205,7 @@ def _create(words: _Words) -> Target | None:
 
 
 def _alter(words: _Words) -> Target | None:
-    """Read on behind ALTER, but for partitions: every query asks the metastore for these."""
+    """Read on behind ALTER, but for partitions: every query requests these of the metastore."""
     if not words.skip("TABLE"):
         return None
     name = words.name()

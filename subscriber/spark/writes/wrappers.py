@@ -57,7 +57,7 @@ class Reports(Protocol):
 
 
 def install(reports: Reports, session: Any) -> Callable[[], None]:
-    """Wrap what writes in the process of ``session``; return the undoing."""
+    """Wrap what writes in the process of ``session``; return what undoes that."""
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
     tables: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
