@@ -60,7 +60,7 @@ class Situation:
 
     ``level``: current or pending, since ``since``; -inf if it was never set.
     ``full_bytes``: accounted at full, by the hub's sizes; ``held_bytes``: committed at ``level``.
-    ``required``: why the topic is followed even if it is not read; empty if that is not so.
+    ``required``: why the topic is followed even if it is not read; empty if it is not.
     ``holds_pins``: a pinned table of it is held.
     """
 
@@ -157,7 +157,7 @@ class Planner:
         Args:
             topics: Every table topic, once.
             budget_bytes: For table topics: without what the namespace takes.
-            offered: TopicReplicas, NONE among them.
+            offered: The levels that catalogd offers, NONE among them.
             now: Of the clock of ``since`` and ``read_at``.
 
         Cost: O(n log n); 256 topics in under 2 ms.

@@ -262,7 +262,7 @@ class Conversion:
         return wanted.columns
 
     def _differing(self, some: Sequence[Partition], pair: Pair) -> list[Job]:
-        """Return what is to be done for some partitions; those that cannot be are quarantined."""
+        """Return the jobs for some partitions; those that cannot be converted are quarantined."""
         jobs = []
         for one, files in self._listed(some):
             try:

@@ -64,7 +64,7 @@ class Touched:
 
 
 class Plans:
-    """Reads what the names of one session mean, which has its state; keeps what cannot change."""
+    """Reads what names mean in one session, whose state exists; keeps what cannot change."""
 
     def __init__(self, java: Any, jvm: Any, *, configured: str) -> None:
         """``java`` is the session in the JVM, ``configured`` the settings' metastore, or empty."""

@@ -350,7 +350,7 @@ class Reporter:
         """Return whether what is written to ``metastore`` is reported; the status says why not."""
         reason = metastore.reason
         if not reason and not self._outbox.follow(metastore.uris):
-            reason = f"{metastore.uris} is written to, reported is {self._outbox.metastore}"
+            reason = f"it writes to {metastore.uris}, reports are about {self._outbox.metastore}"
         self.reason = reason
         return not reason
 
