@@ -45,8 +45,8 @@ class Application:
     """The process that starts Spark's Python processes: it lives as long as the SparkContext.
 
     It is the daemon that forks them, else the JVM; of a stream the process that plans its batches,
-    which lives as long as the query. ``began``: when, in ticks since the machine
-    did; empty where that is not known. So another one with the same ``pid`` is not taken for it.
+    which lives as long as the query. ``began``: when it began, in ticks since the machine's start;
+    empty where that is not known. It tells the process from a later one with the same ``pid``.
     """
 
     pid: int

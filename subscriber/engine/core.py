@@ -120,9 +120,7 @@ class Core:
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
         self._policy: Policy | None = None  # as our key file has it
-        self._policy_digest: int | None = (
-            None  # of the policy of all that is held; None: not welcomed yet
-        )
+        self._policy_digest: int | None = None  # of what is held; None: not welcomed yet
         self._policy_number = 0  # with which deltas of this policy begin at this hub
         self._by_hand: Mapping[int, int] = {}  # levels to be set again after a restart
         self._build(registration)

@@ -340,7 +340,7 @@ class Prefetcher:
         elif isinstance(outcome, OverBudget):
             pin.size = max(pin.size, outcome.needed_bytes)  # at least: the rest was not taken
             delay_s = TOO_LARGE_RETRY_S
-        self.pins.mark_held(group)
+        self.pins.clear_not_held(group)
         if self._is_held(pin, group):
             return
         pin.retry_at = self._now + delay_s
@@ -374,7 +374,7 @@ class Prefetcher:
             if pin is None or group in self._jobs or group in self._runs:
                 continue
             if self._is_held(pin, group):
-                self.pins.mark_held(group)
+                self.pins.clear_not_held(group)
                 pin.size = self._resident_set.pinned_sizes.get((pin.topic, group), pin.size)
             elif pin.size > self._room_now(pin, group):
                 self.pins.mark_not_held(group, pin.size)

@@ -159,8 +159,8 @@ class Pins:
         assert group in self.known
         self.not_held[group] = size
 
-    def mark_held(self, group: bytes) -> None:
-        """Note that a table is held, or that there may be room for it again."""
+    def clear_not_held(self, group: bytes) -> None:
+        """Count a table no longer among those without room."""
         self.not_held.pop(group, None)
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:

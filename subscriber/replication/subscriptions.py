@@ -69,9 +69,7 @@ class Subscriptions:
         self._sizes: tuple[int, ...] = ()  # those of the last heartbeat, unless a Join came after
         self.offers = ALL_OFFERED  # the levels that catalogd's mode offers
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
-        self.planned: frozenset[int] | None = (
-            None  # the topics that the start waits for, once chosen
-        )
+        self.planned: frozenset[int] | None = None  # topics that the start waits for, once chosen
         self.evictions = 0  # topics lowered to make room, since the start
         self.unsettled = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet

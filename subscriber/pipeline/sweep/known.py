@@ -137,7 +137,7 @@ class Known:
         self._catalogd = catalogd
         self._reads = reads
         self._noticed: dict[str, _Noticed] = {}  # by table
-        self.was_repeated = False  # whether catalogd may have kept the last Sweep twice
+        self.was_repeated = False  # whether the last Sweep was sent more than once
 
     def facts(
         self, table: str, *, behind: str | None = None, ahead: int = 0
