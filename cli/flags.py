@@ -34,7 +34,7 @@ class PathName(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a Path; fail if ``value`` is empty."""
         if value == "":
-            self.fail("'' is no path", param, ctx)
+            self.fail("'' is not a path", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -40,7 +40,7 @@ def _commands() -> str:
 
 
 def _below(group: click.Group, path: str) -> list[tuple[str, click.Command]]:
-    """Return every command under ``group`` that is no group itself, by its full name."""
+    """Return every command under ``group`` that is not a group itself, by its full name."""
     found: list[tuple[str, click.Command]] = []
     for name, command in sorted(group.commands.items()):
         if isinstance(command, click.Group):

@@ -83,7 +83,7 @@ SIZES_EVERY: Final = 20  # heartbeats
 WELCOME_AGAIN_S: Final = 0.4  # until another Hello of a reader on the same connection is answered
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
 FULL_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
-NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
+NOT_ANNOUNCED: Final = "this start is not announced here: compare what the hub has, then announce"
 
 _BARRIER_BYTES: Final = len(BARRIER_PREFIX) + NONCE_BYTES
 _SUBSCRIBED: Final = b"\1" + HEARTBEAT_PREFIX
@@ -93,7 +93,7 @@ _SUBSCRIBED: Final = b"\1" + HEARTBEAT_PREFIX
 class MessageReceived:
     """``peer``, a connection to the ROUTER with the key of ``client``, sent ``message``.
 
-    catalogd's deltas are no such fact: see ``put``.
+    Not used for catalogd's deltas: see ``put``.
     """
 
     peer: bytes
@@ -114,7 +114,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """``peer`` sent bytes that are no message."""
+    """``peer`` sent bytes that are not a message."""
 
     peer: bytes
     error: WireError
@@ -237,7 +237,7 @@ class Hub:
         return all(_account(one)[1] == FULL for one in prefixes_in(frame[1:]))
 
     def prefixes_for(self, public: str, asked: bytes) -> tuple[bytes, ...]:
-        """Return the prefixes of what the owner of the key ``public`` is sent for one it asked."""
+        """Return the prefixes that the owner of ``public`` receives for one subscription."""
         return self._policies.prefixes_for(self._clients.with_key(public), asked)
 
     def end_streams(self, peer: bytes) -> None:

@@ -148,7 +148,7 @@ class Ingest:
         It is read in full before anything is done: what is malformed goes nowhere.
 
         Raises:
-            WireError: ``frame`` is no delta.
+            WireError: ``frame`` is not a delta.
         """
         header = read_header(frame)
         entries = read_entries(header, frame[HEADER_BYTES:])

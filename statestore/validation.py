@@ -75,7 +75,7 @@ def hello_fault(hello: Hello) -> Refused | None:
         text = f"{offered}, {PROTOCOL_MIN} to {PROTOCOL} spoken here: upgrade one side"
         return refuse(Refusal.VERSION, text)
     if hello.role not in set(Role) or hello.channel not in set(Channel):
-        return refuse(Refusal.ROLE, f"role {hello.role} on channel {hello.channel} is none")
+        return refuse(Refusal.ROLE, f"there is no role {hello.role} on channel {hello.channel}")
     return None
 
 

@@ -26,7 +26,7 @@ STREAMS_PER_PEER_MAX: Final = 16
 CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for it
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
 RETRY_MS: Final = 100
-RETRY_MS_MAX: Final = 5000  # for who was refused as BUSY and has many before it
+RETRY_MS_MAX: Final = 5000  # for a peer that was refused as BUSY behind many others
 RETRIES_MAX: Final = 16  # of those that were refused as BUSY, in RETRY_MS
 REFUSAL_COST: Final = 128
 CHUNK_COST: Final = 128  # in addition to its rows: headers, and frames of ZeroMQ
@@ -124,7 +124,7 @@ class Sender:
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
         """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
 
-        A peer's streams take turns too, so that many of them get it no more than one would.
+        A peer's streams take turns, too: with many it gets no more than with one.
         """
         sends: list[Send] = []
         sent = 0
@@ -283,9 +283,11 @@ def _numbered(
 
 
 def _pieces(units: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
-    """Yield ``units`` in pieces of at most a chunk's size, each at least one unit; one if none.
+    """Yield ``units`` in pieces of at most a chunk's size, of at least one unit each.
 
-    A unit is what shares (version, key): a PREFIX and the table's own entry of one transaction.
+    Without units one empty piece.
+
+    The entries of a unit share (version, key): a PREFIX and the table's own of a transaction.
     """
     piece: list[Entry] = []
     size = 0

@@ -135,7 +135,7 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
     """Return where to listen; port 0 is any free one.
 
     Raises:
-        ConfigError: ``host`` is no name and no number; an IPv6 one may stand between [ and ].
+        ConfigError: ``host`` is neither a name nor a number; an IPv6 one may stand between [ and ].
     """
     return Address("tcp", _host(f"[{host}]" if _is_ipv6(host) else host, host, setting), port)
 
@@ -146,7 +146,7 @@ def advertised_address(listens: Address, text: str | None) -> Address:
     Port 0 is the one that is listened on.
 
     Raises:
-        ConfigError: ``text`` is no such address; or there is none, and a daemon that listens on
+        ConfigError: ``text`` is not valid; or it is None, and a daemon that listens on
             every interface cannot know the one by which its peers reach it.
     """
     setting = "advertise_address"

@@ -32,10 +32,10 @@ LINES_MAX: Final = FRAME_BYTES_MAX // 4096  # an object's name takes 1 KB at mos
 
 
 def parse_log(what: str) -> int | None:
-    """Return the number of ``log@number``; None if ``what`` is no such.
+    """Return the number of ``log@number``; None for another ``what``.
 
     Raises:
-        UsageError: it is one, and no number.
+        UsageError: a number is expected there.
     """
     return numbers(what, AFTER, "NUMBER")[0] if what.startswith(AFTER) else None
 

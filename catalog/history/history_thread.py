@@ -25,7 +25,9 @@ from . import change_log, scans, swept_files
 from .table_history import COLUMNS, Bound, Newest, Span, bounded, table_history, topic_changes
 
 WAITING_MAX: Final = 128  # orders that wait: the answers to all take 100 MB at most
-BUSY_MS: Final = 200  # then an order beyond them may come again: a page takes some milliseconds
+BUSY_MS: Final = 200  # after that a refused order may be repeated: a page takes some milliseconds
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class ReadHistory:
 
     @property
     def table(self) -> TableId:
-        """Whose history is read."""
+        """The table whose history is read."""
         return self.newest.table
 
 
@@ -62,9 +64,6 @@ class ReadPage:
     def request(self) -> int:
         """The id of the request."""
         return self.scan.request
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

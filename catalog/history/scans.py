@@ -35,10 +35,10 @@ def versions_table(reader: HistoryReader, request: int, *, num_topics: int) -> I
 
 
 def parse_cuts(what: str) -> tuple[int, int] | None:
-    """Return topic and bytes of ``cuts@topic:bytes``; None if ``what`` is no such.
+    """Return topic and bytes of ``cuts@topic:bytes``; None for another ``what``.
 
     Raises:
-        UsageError: it is one, and not two numbers.
+        UsageError: two numbers are expected there.
     """
     if not what.startswith(CUTS):
         return None
@@ -70,7 +70,7 @@ def page(
     """Return the page that ``scan`` requests, of what ``policy`` sees.
 
     Raises:
-        UsageError: there can be no such page.
+        UsageError: no such page can exist.
         HistoryGone: the version cannot be read again.
     """
     _check(reader, scan, num_topics=num_topics)

@@ -29,7 +29,7 @@ ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
 
 
 def parse_files(what: str) -> tuple[TableId, str | None] | None:
-    """Return table and last partition of ``files@db.table@last``; None if ``what`` is no such.
+    """Return table and last partition of ``files@db.table@last``; None for another ``what``.
 
     Raises:
         UsageError: it names no table.
@@ -41,7 +41,7 @@ def parse_files(what: str) -> tuple[TableId, str | None] | None:
 
 
 def parse_sweeps(what: str) -> tuple[TableId | None] | None:
-    """Return the table behind which ``sweeps@db.table`` begins; None if ``what`` is no such.
+    """Return the table behind which ``sweeps@db.table`` begins; None for another ``what``.
 
     Raises:
         UsageError: it names no table.

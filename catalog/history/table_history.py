@@ -65,7 +65,7 @@ def table_history(reader: HistoryReader, topic: int, newest: Newest) -> list[Row
     """Return what has become of a table and its partitions, the newest first.
 
     Raises:
-        WireError: the store holds what is no table.
+        WireError: the store holds a value that is not a table.
     """
     rows = islice(_newest_rows(reader, topic, newest), min(newest.count, ROWS_MAX))
     return fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
@@ -107,7 +107,7 @@ def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = 
     Raises:
         UsageError: it is the topic of the names.
         HistoryGone: the history begins later, or is of another epoch.
-        WireError: the store holds what is no table.
+        WireError: the store holds a value that is not a table.
     """
     if span.topic == NAMESPACE:
         raise UsageError("names change with their tables: request the changes of table topics")
@@ -186,8 +186,8 @@ class _Step:
     def changes(self) -> list[_Changed]:
         """Return the objects that were changed.
 
-        With a table that is created its partitions are; one that is dropped stands for its own.
-        Partitions that are loaded, or unloaded, have not changed.
+        If a table is created, so are its partitions; a dropped one stands for its partitions, too.
+        Partitions that are only loaded, or unloaded, have not changed.
         """
         if self._first.lost:
             return [self._of_table(ChangeKind.DROPPED, ("more than is kept", ""))]
@@ -207,7 +207,7 @@ class _Step:
         return one.at_us, changed.name, str(changed.kind), source, one.version, before, after
 
     def _knows_partitions(self) -> bool:
-        """Return whether those that came and went with this step are those that changed."""
+        """Return whether the partitions that came and went with this step are all that changed."""
         if self._own is not None and self._own.before is None:
             return True
         return all(one is not None and one.partitions != LOADING for one in self._values)
@@ -302,10 +302,10 @@ def parse_history(what: str) -> Newest | None:
 
 
 def parse_changes(what: str) -> Span | None:
-    """Return the span of ``changes@topic:epoch:after:until:skip``; None if ``what`` is no such.
+    """Return the span of ``changes@topic:epoch:after:until:skip``; None for another ``what``.
 
     Raises:
-        UsageError: it is one, and not five numbers.
+        UsageError: five numbers are expected there.
     """
     if not what.startswith(CHANGES):
         return None
@@ -314,10 +314,10 @@ def parse_changes(what: str) -> Span | None:
 
 
 def parse_bound(what: str) -> Bound | None:
-    """Return the bound of ``entries@topic:epoch:after:count``; None if ``what`` is no such.
+    """Return the bound of ``entries@topic:epoch:after:count``; None for another ``what``.
 
     Raises:
-        UsageError: it is one, and not four numbers.
+        UsageError: four numbers are expected there.
     """
     if not what.startswith(ENTRIES):
         return None
@@ -329,7 +329,7 @@ def numbers(what: str, prefix: str, names: str) -> tuple[int, ...]:
     """Return the numbers that stand in ``what`` behind ``prefix``, one for each of ``names``.
 
     Raises:
-        UsageError: there are others; says which should.
+        UsageError: other text stands there; says which numbers are expected.
     """
     found = what.removeprefix(prefix).split(":")
     right = len(found) == len(names.split(":"))

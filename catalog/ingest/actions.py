@@ -203,9 +203,9 @@ def _object(event: Event, field: str) -> Mapping[str, object]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise WireError(f"{field} is no JSON: {exc}") from exc
+        raise WireError(f"{field} is not JSON: {exc}") from exc
     if not isinstance(found, dict):
-        raise WireError(f"{field} is no JSON object")
+        raise WireError(f"{field} is not a JSON object")
     return found
 
 
@@ -216,7 +216,7 @@ def _typed(struct: Mapping[str, object], field: str, kind: str) -> list[object] 
         return None
     held = value.get(kind) if isinstance(value, dict) else None
     if not isinstance(held, list) or len(held) < 2:
-        raise WireError(f"field {field} is no {kind}")
+        raise WireError(f"field {field} is not a {kind}")
     return held
 
 
@@ -224,7 +224,7 @@ def _string(struct: Mapping[str, object], field: str) -> str:
     value = struct.get(field)
     text = value.get("str") if isinstance(value, dict) else None
     if not isinstance(text, str) or not text:
-        raise WireError(f"field {field} is no name")
+        raise WireError(f"field {field} is not a name")
     return text
 
 
@@ -232,7 +232,7 @@ def _strings(struct: Mapping[str, object], field: str) -> list[str]:
     kind, count, *values = _typed(struct, field, "lst") or (None, None)
     texts = [value for value in values if isinstance(value, str)]
     if kind != "str" or not count == len(values) == len(texts):
-        raise WireError(f"field {field} is no list of strings")
+        raise WireError(f"field {field} is not a list of strings")
     return texts
 
 
@@ -246,7 +246,7 @@ def _statistics_differ(
 def _parameters(struct: Mapping[str, object], field: str) -> Mapping[str, object]:
     held = (_typed(struct, field, "map") or [{}])[-1]
     if not isinstance(held, dict):
-        raise WireError(f"field {field} is no map")
+        raise WireError(f"field {field} is not a map")
     return held
 
 
@@ -264,9 +264,9 @@ def decode(raw: RawEvent) -> Event:
     try:
         body = json.loads(_text(raw))
     except (ValueError, RecursionError) as exc:
-        raise WireError(f"event {raw.id} ({raw.type}): message is no JSON: {exc}") from exc
+        raise WireError(f"event {raw.id} ({raw.type}): message is not JSON: {exc}") from exc
     if not isinstance(body, dict):
-        raise WireError(f"event {raw.id} ({raw.type}): message is no JSON object")
+        raise WireError(f"event {raw.id} ({raw.type}): message is not a JSON object")
     return Event(db=raw.db, table=raw.table, body=body)
 
 
@@ -280,7 +280,7 @@ def _text(raw: RawEvent) -> str | bytes:
         unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         text = unpacking.decompress(packed, MESSAGE_BYTES_MAX)
     except (binascii.Error, ValueError, zlib.error) as exc:
-        raise WireError(f"event {raw.id} ({raw.type}): message is no gzip: {exc}") from exc
+        raise WireError(f"event {raw.id} ({raw.type}): message is not gzip: {exc}") from exc
     if not unpacking.eof:
         raise WireError(f"event {raw.id} ({raw.type}): message is cut, or too large")
     return text

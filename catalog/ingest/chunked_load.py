@@ -168,7 +168,7 @@ class ChunkedLoad:
         """Return whether all that ``selector`` selects is settled; if not, read it first.
 
         Raises:
-            UsageError: the selector is none for a table with these partition ``columns``.
+            UsageError: the selector is not valid for a table with these partition ``columns``.
 
         Cost: O(SCANNED_MAX); it is to be called again in each turn.
         """
@@ -218,7 +218,7 @@ class ChunkedLoad:
     def give_back(self, names: tuple[str, ...]) -> None:
         """Read the chunk of ``names`` once more: the metastore has not answered."""
         self.reading, self.new = False, 0
-        if self.closing:  # this round was none: what it took is as unread as before
+        if self.closing:  # this round does not count: what it took is as unread as before
             self.closing = {name: None for name in self.closing if name not in self.taken}
             self.rounds -= 1
         elif self.rest is not None:

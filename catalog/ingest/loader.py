@@ -45,7 +45,7 @@ TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are 
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
 TOGETHER_TRIES_MAX: Final = 3  # reads that events overtook, until a part of one is published
 REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
-RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
+RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
 VIEW: Final = "VIRTUAL_VIEW"  # the type of a table without files
@@ -270,7 +270,7 @@ class Loader:
         self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
         self._events = PendingEvents()  # of what is dirty or in flight
         self._look_again = False  # something may be ready to be read since ``_dirty`` was looked at
-        self._retry_at = inf  # seconds: as is then what failed before
+        self._retry_at = inf  # seconds: when the next failed read is due
         self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
         self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
         self._backlog = Backlog()
@@ -337,7 +337,7 @@ class Loader:
         they are not published they are read before its others. ``columns``: of its partitions.
 
         Raises:
-            UsageError: the selector is none for this table.
+            UsageError: the selector is not valid for this table.
 
         Cost: at most 2 ms; it is to be called again in each turn.
         """

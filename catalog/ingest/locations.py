@@ -220,7 +220,7 @@ class Locations:
 
 
 def normal(uri: str) -> str:
-    """Return the one form of every way to write ``uri``, without a slash at its end.
+    """Return ``uri`` in the one form that is used here, without a slash at its end.
 
     Schemes of one store become one; a file's host, HDFS's own port and doubled slashes are removed.
     """

@@ -37,7 +37,7 @@ START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window 
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
 CHECK_S: Final = 10.0  # between two looks whether the metastore records events: one call
-REFUSED_S: Final = 10.0  # of refusals only: then it is no hiccup of the metastore's database
+REFUSED_S: Final = 10.0  # of refusals only: by then it is not a hiccup of the metastore's database
 LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 Gap = tuple[int, int]

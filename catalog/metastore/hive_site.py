@@ -81,7 +81,7 @@ def read_hive_site(path: Path) -> dict[str, str]:
     """Return the properties of a Hadoop configuration file, with variables replaced.
 
     Raises:
-        ConfigError: it cannot be read, or is no such file.
+        ConfigError: it cannot be read, or is not such a file.
     """
     try:
         with path.open("rb") as file:

@@ -26,7 +26,7 @@ def load_truststore(path: Path, password: str) -> bytes | str:
     ``password`` is that of a PKCS 12 or JKS file; a PEM file has none.
 
     Raises:
-        ConfigError: the file cannot be read, is none of these, or has another password.
+        ConfigError: the file cannot be read, is of another kind, or has another password.
     """
     try:
         content = path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else b""

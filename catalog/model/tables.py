@@ -301,7 +301,7 @@ class Tables:
         self._version_log = version_log
         self._num_topics = num_topics
         self._leaves: dict[TableId, GroupLeaves] = {}  # a cache, LEAVES_MAX at most
-        self.unfit = 0  # objects that no value can hold, so far: over its limit, or not text
+        self.unfit = 0  # times that an object could not be held: too large for a value, or not text
         self.unfit_why: dict[TableId, str] = {}  # the tables that are unfit now
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:

@@ -27,9 +27,9 @@ class Admit:
     """Pairs of the granter's public key and the granted client."""
 
     def of(self, listed: Clients) -> dict[str, Client]:
-        """Return the granted clients by their public keys; nobody's whose granter is not listed.
+        """Return the granted clients by public key, without those whose granter is not in the list.
 
-        Each sees what its granter may see by now.
+        Each has the present policy of its granter.
         """
         return {
             one.public: replace(one, policy=granter.policy)
@@ -61,7 +61,7 @@ class Grants:
         """Admit ``public`` for ``granter``, or renew it; return for how many seconds, 0: no longer.
 
         Raises:
-            UsageError: it is no key, another client's, or one too many.
+            UsageError: it is not a key, is another client's, or is one too many.
         """
         try:
             checked_key(public, setting="public")
@@ -80,7 +80,7 @@ class Grants:
         return lease_s
 
     def take(self, now: float) -> tuple[Admit, ...]:
-        """Return who is granted, if that has changed since the last call."""
+        """Return the granted clients, if they have changed since the last call."""
         held = {key: one for key, one in self._by_key.items() if now < one.until}
         if not self._changed and len(held) == len(self._by_key):
             return ()

@@ -22,7 +22,7 @@ LEASES_MAX: Final = 1024  # tables: a row of the store each, all written when on
 
 
 class Full(UsageError):
-    """As many leases are held as catalogd keeps."""
+    """No more leases fit: ``LEASES_MAX`` are held."""
 
 
 @dataclass(slots=True)

@@ -44,8 +44,8 @@ PARTS_BYTES_MAX: Final = 1 << 20  # sent in one turn, before deltas get theirs
 OPENED_MAX: Final = 8  # pulls that begin to be answered in one turn: 0.05 to 3 ms each
 STREAMS_MAX: Final = 256  # open at once; each knows the entries that it will send
 STALLED_S: Final = 30.0  # without credit: the client is gone, or pulls again
-QUEUED_RETRY_MS: Final = 100  # and one more for each pull that is queued before
-LOADING_RETRY_MS: Final = 50  # it waits here as before, so soon
+QUEUED_RETRY_MS: Final = 100  # and one ms more for each pull that is queued before it
+LOADING_RETRY_MS: Final = 50  # the pull keeps its place here, so it may come again soon
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
 FILTER_LENGTH_MAX: Final = 64 << 10  # characters; a longer one waits for its whole table
 ANSWER_BYTES_MAX: Final = 64 << 20  # of one page; the client continues where it ends
@@ -335,7 +335,7 @@ def select(tables: Tables, pull: Pull) -> Selection:
     """Return what ``pull`` selects of its table, which exists.
 
     Raises:
-        UsageError: its filter, names or values are none, or not for this table.
+        UsageError: its filter, names or values are not valid, or not for this table.
 
     Cost: O(log of all blocks + selected + held); O(all blocks) if no bound says what is selected.
     """

@@ -40,7 +40,7 @@ POINTS: Final = (
     "ALTER TABLE sweeps ADD COLUMN whole INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE files ADD COLUMN folder_ms INTEGER NOT NULL DEFAULT 0",
 )
-"""What the schema after that gets."""
+"""The columns that the next schema version adds."""
 
 PUT_SWEEP: Final = """INSERT INTO sweeps (db, name, incarnation, revision) VALUES (?, ?, ?, ?)
     ON CONFLICT (db, name) DO UPDATE SET revision = excluded.revision"""

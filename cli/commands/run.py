@@ -139,7 +139,7 @@ def is_of_the_jvm(command: Sequence[str]) -> bool:
 
 
 def application_at(command: Sequence[str]) -> int:
-    """Return which word of a spark-submit is the application: the first that is no option.
+    """Return which word of a spark-submit is the application: the first that is not an option.
 
     Without one it is the number of the words.
     """

@@ -132,7 +132,7 @@ def meant(readers: list[Record], named: str) -> Record:
     """Return the reader with this name, or with a registration that begins so.
 
     Raises:
-        NoSuchObject: there is none.
+        NoSuchObject: no reader has it.
         UsageError: there are several.
         LinkError: it has lost its hub.
     """

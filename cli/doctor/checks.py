@@ -64,7 +64,7 @@ def ok(finding: str) -> Answer:
 
 
 def warning(finding: str, next_step: str) -> Answer:
-    """Return that something may be meant, or may go wrong later."""
+    """Return that something may be intended, or may go wrong later."""
     return Answer(Verdict.WARNING, finding, next_step)
 
 

@@ -140,7 +140,7 @@ def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s:
             state = _handshake(link, timeout_s)
             if state in (Handshake.NONE, Handshake.UNREACHED):
                 raise LinkError(
-                    f"what listens at {address} is no statestored, or hangs: look at its log "
+                    f"what listens at {address} is not a statestored, or hangs: look at its log "
                     "on that host, journalctl -u statestored"
                 )
             if state is not Handshake.DONE:

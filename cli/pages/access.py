@@ -144,7 +144,7 @@ def _password(line: str) -> str:
 
 def _token(line: str) -> str:
     if len(line) < TOKEN_LENGTH_MIN or not line.isascii() or " " in line:
-        return f"is no token: at least {TOKEN_LENGTH_MIN} ASCII characters without spaces"
+        return f"is not a token: at least {TOKEN_LENGTH_MIN} ASCII characters without spaces"
     return ""
 
 

@@ -291,7 +291,7 @@ class _Page(RequestHandler):
             self.set_header(name, value)
 
     async def prepare(self) -> None:
-        """Refuse who may not read this page."""
+        """Refuse a reader who may not read this page."""
         request = self.request
         given = request.headers.get("Authorization", "")
         self._admitted = self._access.admits(given)
@@ -330,7 +330,7 @@ class _Page(RequestHandler):
         value: BaseException | None,
         tb: TracebackType | None,  # noqa: ARG002  the library's
     ) -> None:
-        """Log a defect of ours; a request that is refused is none."""
+        """Log a defect of ours; a refused request is not one."""
         if not isinstance(value, HTTPError):
             self._lines.failed(value)
 

@@ -86,7 +86,7 @@ def test_text_of_another_type_is_wrong_use() -> None:
 
 
 def test_empty_path_is_wrong_use() -> None:
-    with pytest.raises(click.BadParameter, match="'' is no path"):
+    with pytest.raises(click.BadParameter, match="'' is not a path"):
         read("--state_dir=")
 
 

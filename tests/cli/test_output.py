@@ -85,7 +85,7 @@ def test_cells_are_short_words(cell: object, words: str) -> None:
         (NotReady("no answer"), 4),
         (NoSuchObject("a.b"), 1),
         (OverBudget("the namespace", needed_bytes=2, free_bytes=1), 1),
-        (UsageError("the filter is none"), 2),
+        (UsageError("the filter is not valid"), 2),
         (SourceError("metastore"), 1),
     ],
 )

@@ -162,7 +162,7 @@ def checked_keys(current: str, following: str, *, setting: str) -> tuple[str, ..
     """Return a server's keys as a peer sends them: the next one may be empty.
 
     Raises:
-        ConfigError: one is no key.
+        ConfigError: one is not a key.
     """
     keys = (current, following) if following else (current,)
     return tuple(checked_key(one, setting=setting) for one in keys)
@@ -188,7 +188,7 @@ def read_clients(text: str, *, source: str) -> Clients:
     """Return the list that ``text`` holds.
 
     Raises:
-        ConfigError: a line is none; names ``source`` and the line.
+        ConfigError: a line is not valid; names ``source`` and the line.
     """
     clients = []
     for number, line in enumerate(text.splitlines(), start=1):

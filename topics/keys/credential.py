@@ -104,7 +104,7 @@ def read_credential(text: str, *, source: str) -> Credential:
     """Return the credential that ``text`` holds; ``source`` says in errors where it is from.
 
     Raises:
-        ConfigError: it is none; the error does not show its content.
+        ConfigError: ``text`` is not a valid key file; the error does not show its content.
     """
     once: dict[str, str] = {}
     hubs: list[tuple[str, str]] = []

@@ -32,7 +32,7 @@ def secret_fault(found: os.stat_result, path: Path, *, user: int) -> str:
     if stat.S_ISDIR(found.st_mode):
         return f"others can write it; run: chmod 700 {where}" * bool(found.st_mode & _OTHERS_WRITE)
     if not stat.S_ISREG(found.st_mode):
-        return "it is no file"
+        return "it is not a file"
     return f"others can read it; run: chmod 600 {where}" * bool(found.st_mode & _OTHERS)
 
 

@@ -251,8 +251,8 @@ class KeysFolder:
         The key files here learn the public key of another hub; those elsewhere do not.
 
         Raises:
-            ConfigError: the name is taken or none, the file exists, the role has no ``policy``, or
-                there is no list here.
+            ConfigError: the name is taken or not valid, the file exists, the role has no
+                ``policy``, or there is no list here.
         """
         checked_name(name, setting="name")
         checked_policy(policy, role, setting="databases")

@@ -35,7 +35,7 @@ def new_pair() -> KeyPair:
 
 
 def derived_pair(pair: KeyPair, purpose: bytes) -> KeyPair:
-    """Return the pair for ``purpose``, always the same; nobody finds ``pair`` from it."""
+    """Return the pair for ``purpose``, always the same; ``pair`` cannot be computed from it."""
     _check_available()
     own = hashlib.blake2b(purpose, key=pair.secret.encode("ascii"), digest_size=KEY_BYTES)
     secret = z85.encode(own.digest())
@@ -56,7 +56,7 @@ def check_pair(pair: KeyPair) -> None:
 
 
 def serve(made: "zmq.Socket[bytes]", name: str, pair: KeyPair) -> None:
-    """Let ``made``, which will be bound, admit who an Admission admits to ``name``."""
+    """Make ``made``, to be bound, accept only keys that the Admission lists for ``name``."""
     made.curve_server = True
     made.curve_secretkey = pair.secret.encode("ascii")
     made.zap_domain = name.encode("utf-8")
@@ -70,9 +70,9 @@ def join(made: "zmq.Socket[bytes]", pair: KeyPair, server: str) -> None:
 
 
 class Admission:
-    """The public keys that are admitted to each bound socket; at first nobody's.
+    """The public keys that are admitted to each bound socket; at first none.
 
-    One thread changes it; any may ask.
+    One thread changes it; any thread may call ``admits``.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ def for_bind(address: str) -> str:
     """Return a checked ``address`` with its host as a number: ZeroMQ binds no names.
 
     Raises:
-        LinkError: it is no address, or its host name has none.
+        LinkError: it is not an address, or no address is known for its host name.
     """
     match = _ENDPOINT.fullmatch(checked(address))
     assert match is not None

@@ -34,7 +34,7 @@ from .curve import KEY_OF, Admission, Connections, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
 from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, Role, read_max
 
-BATCH_MAX: Final = 64  # parts of messages of one socket a turn, a ROUTER's have two: 0.5 ms
+BATCH_MAX: Final = 64  # parts of messages, from one socket in one turn; a ROUTER's have two: 0.5 ms
 BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last one
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
 WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
@@ -43,8 +43,8 @@ ITEMS_MAX: Final = 1000  # calls of an application's threads that wait at once
 TAKEN_MAX: Final = 200  # one turn's share, as of each socket
 
 SOCKETS_MAX: Final = 4095  # of ZeroMQ; one of ours counts as three, with both ends of its monitor
-RETRY_S: Final = 0.5  # until a server that refused our key is tried again: it may be added
-FAILURES_MIN: Final = 3  # handshakes in a row that break off: fewer, and the server may have died
+RETRY_S: Final = 0.5  # until a server that refused our key is tried again: the key may be added
+FAILURES_MIN: Final = 3  # handshakes that break off in a row: after fewer the server may have died
 EARLY_MAX: Final = 64  # frames that are sent again with another key: a Hello, some requests
 REBIND_S: Final = 5.0  # until an address must be free again whose socket was closed: it takes 2 ms
 REBIND_PAUSE_S: Final = 0.001
@@ -61,7 +61,9 @@ NO_PEER: Final = b""
 T = TypeVar("T")
 
 PrefixesFor = Callable[[str, bytes], Collection[bytes]]
-"""Returns which prefixes the owner of a public key is sent who subscribes to one; none: nothing."""
+"""Returns the prefixes that are sent to the owner of a public key for one subscription.
+
+Empty: the owner is sent nothing."""
 
 
 class Received(NamedTuple):
@@ -130,7 +132,7 @@ class Link:
         """Make a link whose sockets have the keys ``pair``; nobody is admitted to bound ones yet.
 
         Raises:
-            ConfigError: ZeroMQ was built without CURVE, or the two keys are no pair.
+            ConfigError: ZeroMQ was built without CURVE, or the two keys are not a pair.
         """
         check_pair(pair)
         self.counts = LinkCounts()
@@ -171,7 +173,7 @@ class Link:
             The address as a number, with the port that was taken.
 
         Raises:
-            LinkError: the address is taken, not of this machine, or no address; says what to do.
+            LinkError: the address is taken, not valid, or not of this machine; says what to do.
         """
         return self._bind(name, Role.ROUTER, address)
 
@@ -200,12 +202,12 @@ class Link:
         self.counts.revoked += self._connections.shut(self._admission)
 
     def use(self, pair: KeyPair) -> None:
-        """Have the keys ``pair`` from now on: bound sockets at once, others when they are made.
+        """Use the keys ``pair`` from now on: bound sockets at once, others when they are made.
 
         Every connection of a bound socket ends, and is made again by its other end.
 
         Raises:
-            ConfigError: the two keys are no pair.
+            ConfigError: the two keys are not a pair.
             LinkError: an address could not be bound again.
         """
         self._check_usable()
@@ -223,7 +225,7 @@ class Link:
         are kept, up to the high-water mark.
 
         Raises:
-            LinkError: ``address`` is no address.
+            LinkError: ``address`` is not an address.
         """
         self._connect(name, Role.DEALER, address, server=server)
 
@@ -326,7 +328,7 @@ class Link:
             peer: To whom, as received; on a ROUTER only.
 
         Returns:
-            False when the queue is full or nobody of that name is there. True is no receipt: it
+            False when the queue is full or no peer has that name. True is not a receipt: it
             may be lost with the connection, and a PUBLISHER drops for a full reader.
         """
         return self._put(self._port(name), frame, peer)
@@ -399,7 +401,7 @@ class Link:
         return bound.rstrip("\0")
 
     def _rebind(self, port: _Port) -> None:
-        """Let the socket of ``port`` have the link's keys: ZeroMQ takes them as it is bound."""
+        """Give the socket of ``port`` the link's keys: ZeroMQ takes them as it is bound."""
         self._unread[port.socket] = None
         port.socket.unbind(port.endpoint)
         port.socket.curve_secretkey = self._pair.secret.encode("ascii")
@@ -668,7 +670,7 @@ class Inbox(Generic[T]):
             NotReady: it was still full after ``timeout_s``; the item was not taken.
             UsageError: the link belongs to another process.
         """
-        self._wake()  # refuses in a forked child, before anything is handed over to nobody
+        self._wake()  # refuses in a forked child, where nobody would take the item
         try:
             self._items.put(item, timeout=max(timeout_s, 0.0))
         except Full as exc:

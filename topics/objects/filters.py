@@ -125,7 +125,7 @@ def parse(text: str) -> Term:
     """Read a filter of the metastore's.
 
     Raises:
-        UsageError: ``text`` is none; says at which place, and what was expected there.
+        UsageError: ``text`` is not a valid filter; says where, and what was expected there.
     """
     return _Parser(text).whole()
 
@@ -306,7 +306,7 @@ def bind(term: Term, columns: Sequence[Column]) -> Predicate:
     """Return ``term`` as a test of the values of a table's partition ``columns``.
 
     Raises:
-        UsageError: it names another column, or compares one with what it never is.
+        UsageError: it names another column, or compares one with a literal of another type.
     """
     if isinstance(term, Every | Some):
         inner = [bind(part, columns) for part in term.terms]
@@ -317,7 +317,7 @@ def bind(term: Term, columns: Sequence[Column]) -> Predicate:
     place = next((at for at, one in enumerate(columns) if one.name.lower() == wanted), None)
     if place is None:
         known = ", ".join(column.name for column in columns) or "none"
-        raise UsageError(f"{term.column} is no partition column; these are: {known}")
+        raise UsageError(f"{term.column} is not a partition column; these are: {known}")
     kind = columns[place].type.partition("(")[0].lower()
     if kind not in TEXTS | _INTEGERS:
         raise UsageError(f"no filter works on {term.column}, which is of type {kind}")
@@ -343,7 +343,7 @@ def _test(term: Comparison | Among | Like, kind: str) -> Callable[[str], bool]:
     if isinstance(term, Like):
         if is_number or is_date:
             what = "date" if is_date else "number"
-            raise UsageError(f"{name} is a {what}, which is like no text")
+            raise UsageError(f"{name} is a {what}: like compares texts only")
         like, unlike = _pattern(term.pieces), term.negated
         return lambda value: (like.fullmatch(value) is not None) is not unlike
     if is_number:
@@ -371,7 +371,7 @@ def _number(literal: Literal, column: str) -> int:
 
 def _quoted(literal: Literal, column: str, *, is_date: bool) -> str:
     if type(literal) is not str:
-        raise UsageError(f"{column} is no number, {literal} is one: write it in quotes")
+        raise UsageError(f"{column} is not a number, {literal} is one: write it in quotes")
     if is_date and not _DATE.fullmatch(literal):
         raise UsageError(f"{column} is a date, {literal!r} is not: write it as 2026-11-01")
     return literal

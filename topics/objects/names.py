@@ -72,8 +72,8 @@ class NamesKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RulesKey:
-    """The key of what operators want ``drivers`` to be, or of what ails the ``metastore``."""
+class SharedFactKey:
+    """The key of a fact for all subscribers: rules for ``drivers``, or the metastore's problem."""
 
     of: str
 
@@ -187,7 +187,7 @@ def name_of(group: bytes) -> str:
     return _text(group[:-1].replace(b"\0", b"."))
 
 
-def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey | RulesKey:
+def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey | SharedFactKey:
     """Read a key of the namespace topic.
 
     Raises:
@@ -198,7 +198,7 @@ def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey | RulesKey:
         return NamesKey(_text(db), _text(rest))
     if kind not in (_DATABASE, _RULES) or rest:
         raise WireError(f"key {key[:64]!r} is of no known kind")
-    return DatabaseKey(_text(db)) if kind == _DATABASE else RulesKey(_text(db))
+    return DatabaseKey(_text(db)) if kind == _DATABASE else SharedFactKey(_text(db))
 
 
 def table_name(db: str, table: str) -> str:

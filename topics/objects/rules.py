@@ -19,7 +19,7 @@ from .values import pack, unpack
 OFF: Final = "off"
 DRY_RUN: Final = "dry-run"
 ON: Final = "on"
-STATES: Final = (OFF, DRY_RUN, ON)  # from the least of us to all
+STATES: Final = (OFF, DRY_RUN, ON)  # from plain Spark to all of Topicast
 EVERY: Final = "*"
 
 RULES_MAX: Final = 64  # each is matched with every driver; with the texts below a delta holds them

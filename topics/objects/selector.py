@@ -78,7 +78,7 @@ class Selector:
         """Return a test of names; None if every partition is selected.
 
         Raises:
-            UsageError: the filter is none, or not one for a table with these ``columns``.
+            UsageError: the filter is not valid, or not for a table with these ``columns``.
         """
         match self.kind:
             case SelectorKind.FILTER | SelectorKind.SQL:
@@ -95,7 +95,7 @@ class Selector:
         """Return the ranges, sorted, outside of which nothing is selected; None if unknown.
 
         Raises:
-            UsageError: the filter is none, or there are more values than ``columns``.
+            UsageError: the filter is not valid, or there are more values than ``columns``.
         """
         match self.kind:
             case SelectorKind.FILTER | SelectorKind.SQL:
@@ -124,7 +124,7 @@ def by_filter(text: str) -> Selector:
     """Select the partitions whose values match the filter ``text``, one of the metastore's.
 
     Raises:
-        UsageError: ``text`` is none.
+        UsageError: ``text`` is not a valid filter.
     """
     return Selector(SelectorKind.FILTER, filter=text, parsed=parse(text))
 
@@ -133,7 +133,7 @@ def by_sql(text: str) -> Selector:
     """Select the partitions whose values match ``text``, written as after WHERE in Spark SQL.
 
     Raises:
-        UsageError: ``text`` is no such condition, or one that no filter can say.
+        UsageError: ``text`` is not a valid condition, or no filter can express it.
     """
     term = parse_sql(text)
     hive = in_hive(term)
@@ -146,7 +146,7 @@ def by_names(names: Iterable[str]) -> Selector:
     """Select the partitions of these ``names``.
 
     Raises:
-        UsageError: one is no name of a partition.
+        UsageError: one is not the name of a partition.
     """
     wanted = tuple(sorted(set(names)))
     for name in wanted:

@@ -56,7 +56,7 @@ def parse_sql(text: str) -> Term:
     """Read a filter of SQL.
 
     Raises:
-        UsageError: ``text`` is none; says at which place, and what was expected there.
+        UsageError: ``text`` is not a valid filter; says where, and what was expected there.
     """
     return _Parser(text).whole()
 

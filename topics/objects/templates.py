@@ -314,7 +314,7 @@ def slot_text(slot: SlotValue) -> str:
     """Return the string that fills a slot.
 
     Raises:
-        WireError: what fills it is none.
+        WireError: it is filled by something else.
     """
     if type(slot) is int:
         return str(slot)
@@ -402,7 +402,7 @@ def _filled(slot: SlotValue | None, kind: int) -> bytes:
             return slot.to_bytes(_INTEGERS[kind], "big", signed=True)
         except OverflowError as exc:
             raise WireError(f"integer {slot} is too large for its slot") from exc
-    raise WireError(f"a slot of type {kind} is _filled with {type(slot).__name__}")
+    raise WireError(f"a slot of type {kind} is filled with {type(slot).__name__}")
 
 
 def _shortest(raw: bytes) -> int | bytes:

@@ -57,7 +57,7 @@ _COMPRESSED_FROM_BYTES: Final = 100  # a frame's own overhead is 10 to 20 bytes
 _FRAME_HEADER_BYTES_MAX: Final = 19  # the packing's byte, and what zstandard writes first
 
 # Idle contexts. One may not be used by two threads at once, and a new one costs 20 µs against
-# 5 µs of work; they carry nothing from one call to the next, so this is no state.
+# 5 µs of work; they carry nothing from one call to the next, so this is not state.
 _compressors: Final[list[zstandard.ZstdCompressor]] = []
 _decompressors: Final[list[zstandard.ZstdDecompressor]] = []
 
@@ -261,7 +261,7 @@ def decode_table_value(value: bytes) -> TableValue:
     """Read a table's entry.
 
     Raises:
-        WireError: ``value`` is none.
+        WireError: ``value`` is not a table's.
     """
     match unpack(value):
         case [int(incarnation), int(partitions), bytes(thrift), list(templates)] if (
@@ -289,7 +289,7 @@ def decode_database_value(value: bytes) -> bytes:
     """Return the Thrift struct in a database's entry.
 
     Raises:
-        WireError: ``value`` is none.
+        WireError: ``value`` is not a database's.
     """
     match unpack(value):
         case [bytes(thrift)]:
@@ -315,7 +315,7 @@ def decode_names(value: bytes) -> tuple[NameRecord, ...]:
     """Read a block of names.
 
     Raises:
-        WireError: ``value`` is none.
+        WireError: ``value`` is not a block of names.
     """
     document = unpack(value)
     if type(document) is not list or len(document) != 4:
@@ -437,7 +437,7 @@ def decode_block(value: bytes, version: int) -> PartitionBlock:
     """Read the block that has ``version``.
 
     Raises:
-        WireError: ``value`` is no block of partitions.
+        WireError: ``value`` is not a block of partitions.
     """
     document = unpack(value)
     if type(document) is not list or len(document) != 4:
@@ -456,7 +456,7 @@ def restamp_block(value: bytes, old: int, new: int) -> bytes:
     """Return the block of version ``old`` with version ``new``; its records keep their versions.
 
     Raises:
-        WireError: ``value`` is no block of partitions.
+        WireError: ``value`` is not a block of partitions.
         UsageError: it becomes too large for a value.
     """
     assert new >= old

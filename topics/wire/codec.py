@@ -145,7 +145,7 @@ def read_header(frame: bytes) -> Header:
 
     Raises:
         VersionMismatch: the frame is of another protocol version.
-        WireError: too short or long, a kind, flag, topic or level that is none, versions in
+        WireError: too short or long, an unknown kind, flag, topic or level, versions in
             disorder, or the CRC differs.
     """
     size = len(frame)
@@ -207,10 +207,10 @@ def read_entries(header: Header, body: bytes) -> tuple[Entry, ...]:
     """Read the entries of a delta whose header was read before; what a hub does on its hot path.
 
     Raises:
-        WireError: the frame is no delta, or the body is not as docs/protocol.md has it.
+        WireError: the frame is not a delta, or the body is not as docs/protocol.md has it.
     """
     if header.kind != DELTA_KIND:
-        raise WireError(f"no delta: kind={header.kind}")
+        raise WireError(f"not a delta: kind={header.kind}")
     return _read_rows(header, body, 0)
 
 
@@ -472,7 +472,7 @@ def _unpack(body: bytes) -> Any:
             max_ext_len=0,
         )
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
-        raise WireError(f"body is no MessagePack: {str(exc) or type(exc).__name__}") from exc
+        raise WireError(f"body is not MessagePack: {str(exc) or type(exc).__name__}") from exc
 
 
 class Codec(NamedTuple):

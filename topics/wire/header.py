@@ -100,7 +100,7 @@ def window_of(topic: int) -> int:
 
 @lru_cache(maxsize=256)  # by far most readers subscribe to the same ones
 def prefixes_in(subscribed: bytes) -> tuple[bytes, ...]:
-    """Return the prefixes of the topics in a set; of what is no set, ``subscribed`` itself."""
+    """Return the prefixes of the topics in a set; of anything else, ``subscribed`` itself."""
     if subscribed[:3] != _SET_LEAD or len(subscribed) != LEAD.size + _SET.size:
         return (subscribed,)
     level = subscribed[3]

@@ -493,7 +493,7 @@ class Pull:
         """The selector that the fields of the message make up.
 
         Raises:
-            UsageError: its kind is not known here, or its filter is none.
+            UsageError: its kind is not known here, or its filter is not valid.
         """
         if self.selector_kind == SelectorKind.FILTER:
             return by_filter(self.filter)

@@ -29,7 +29,7 @@ class Jvm:
             )
         try:
             port, token = self._greeting()
-        except BaseException:  # interrupted before anybody could close it: it holds nothing yet
+        except BaseException:  # interrupted before it could be closed: it holds nothing yet
             self._process.kill()
             self._end()
             raise
@@ -53,7 +53,7 @@ class Jvm:
         return self._gateway.jvm
 
     def chars(self, text: str) -> Any:
-        """Return ``text`` as Java's char[], which Py4J makes of no str."""
+        """Return ``text`` as Java's char[], into which Py4J converts no str."""
         array = self._gateway.new_array(self.view.char, len(text))
         for position, char in enumerate(text):
             array[position] = char

@@ -38,8 +38,8 @@ ARCHIVE_TIMEOUT_S: Final = 60.0  # measured: writing the archive of classes take
 ARCHIVES_MAX: Final = 8  # of 60 MB each
 NO_JVM_LOG: Final = "-Xlog:disable"  # of the archive: it would go to the pipe that nobody reads
 NOT_DURABLE: Final = ("-Dderby.system.durability=test",)
-# Of PySpark's 280 jars a JVM looks into each for a class that it lacks, and these hold none of
-# Hive's: up after 2.8 s of a processor instead of 3.6.
+# A JVM looks for a missing class in all of PySpark's 280 jars. These hold no class of Hive's:
+# without them it is up after 2.8 s of a processor instead of 3.6.
 NOT_HIVES: Final = (
     *("arrow-", "breeze", "hk2-", "jersey-", "json4s-", "jackson-module-scala", "kubernetes-"),
     *("netty-", "scala-", "spark-", "spire", "vertx-", "volcano-"),
@@ -203,8 +203,8 @@ def _prepared(
 ) -> tuple[Path, Path]:
     """Return an empty metastore database in ``cache`` and the archive of classes; makes both once.
 
-    A JVM maps the archive instead of loading classes. Another Java than the one that made it
-    ignores it, as all do with an empty one, which a Java leaves that can make none.
+    A JVM maps the archive instead of loading classes. Any other Java than the one that made it
+    ignores it. It is empty if this Java cannot make one.
     """
     jars = next(pyspark_jars().glob("hive-metastore-*.jar")).stem
     template = cache / f"{jars}-{JAR_SHA256[:8]}-{TEMPLATE_VERSION}"
@@ -222,7 +222,7 @@ def _prepared(
 
 
 def _prepare(template: Path, classes: Path, java: Java, *, jar: Path) -> None:
-    """Make both where they are not, by a metastore that lives as long as it takes."""
+    """Make what is missing of the two, by a metastore that runs only for that."""
     with TemporaryDirectory(dir=template.parent) as half:
         made = Path(half, "classes.jsa")
         options = (*QUICK, f"-XX:ArchiveClassesAtExit={made}", NO_JVM_LOG)
@@ -246,7 +246,7 @@ def _prepare(template: Path, classes: Path, java: Java, *, jar: Path) -> None:
 
 
 def _fingerprint(listener: Path) -> str:
-    """Return a word for the jars of the class path, which an archive of their classes fits."""
+    """Return a digest of the jars of the class path: an archive of classes fits these only."""
     known = f"{_classpath(listener)} {pyspark_jars().stat().st_mtime_ns}"
     return f"{crc32(known.encode()):08x}"
 
@@ -458,7 +458,7 @@ def write_truststore(bundle: Path, trusted: Path, *, java: Java) -> int:
         target.close()
         return int(store.size())
     except Py4JError as exc:
-        raise SourceError(f"{bundle} is no bundle of certificates: {_reason(exc)}") from exc
+        raise SourceError(f"{bundle} is not a bundle of certificates: {_reason(exc)}") from exc
     finally:
         jvm.close()
 

@@ -72,7 +72,7 @@ def run_pipeline(
     ``metastore``: Spark needs one. ``sessions`` starts Spark; None: as ``open_session`` does.
 
     Raises:
-        ConfigError: a property is none, or the report cannot be written. Nothing was started.
+        ConfigError: a property is not valid, or the report cannot be written. Nothing was started.
     """
     require("pyspark")
     from ....subscriber.pipeline.session import open_session

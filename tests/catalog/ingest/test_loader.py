@@ -930,7 +930,7 @@ def test_more_selections_than_are_read_first_wait_until_one_of_them_is_settled()
 
 
 def test_filter_that_is_none_for_the_table_is_said_at_once() -> None:
-    with pytest.raises(UsageError, match="hour is no partition column"):
+    with pytest.raises(UsageError, match="hour is not a partition column"):
         settled(chunked("ds=1"), by_filter("hour = 1"))
 
 

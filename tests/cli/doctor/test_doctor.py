@@ -188,7 +188,7 @@ def test_port_of_something_else() -> None:
         port = other.getsockname()[1]
         found = doctor(f"--statestores=tcp://127.0.0.1:{port}", "--timeout_s=3")
     assert (found.verdict("ports"), found.verdict("hub")) == ("ok", "wrong")
-    assert "is no statestored, or hangs" in found.text("hub")
+    assert "is not a statestored, or hangs" in found.text("hub")
 
 
 def test_hub_without_a_catalogd(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_metastore_that_does_not_run_and_folder_that_cannot_be_made(served: Serv
     assert CLOSED in found.text("metastore")
     assert "start it there, or correct catalogd's flags" in found.text("metastore")
     assert found.verdict("state folder") == "wrong"
-    assert "a folder; /dev/null is none" in found.text("state folder")
+    assert "a folder, which /dev/null is not" in found.text("state folder")
 
 
 def test_metastore_that_records_no_events(served: Served, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_reader_is_asked_for_what_there_is(guarded: Access, tmp_path: Path) -> N
         ("password_file", "anna:a\ns3cret", 0o600, "line 2 is not name:password"),
         ("password_file", "anna:", 0o600, "line 1 is not name:password"),
         ("password_file", ":s3cret", 0o600, "line 1 is not name:password"),
-        ("token_file", "short", 0o600, "line 1 is no token: at least 16"),
+        ("token_file", "short", 0o600, "line 1 is not a token: at least 16"),
         ("token_file", "two words of a token", 0o600, "without spaces"),
         ("token_file", "x" * 100_000, 0o600, "at most 65536 bytes"),
     ],

@@ -147,7 +147,7 @@ def test_key_of_another_user_is_refused(owner: int, fault: str, folder: KeysFold
 
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "etl.key", 0o600)
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="it is not a file"):
         KeysFolder(tmp_path).credential("etl")
 
 

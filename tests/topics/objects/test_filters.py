@@ -148,17 +148,17 @@ def test_what_is_no_filter_is_refused_with_its_place(text, problem):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("zz = 1", "zz is no partition column; these are: s, n, d, v"),
+        ("zz = 1", "zz is not a partition column; these are: s, n, d, v"),
         ('n = "2"', "n is a number, '2' is not"),
         ('n in (1, "2")', "n is a number, '2' is not"),
-        ("s = 1", "s is no number, 1 is one"),
-        ('s in ("a", 1)', "s is no number, 1 is one"),
-        ("d = 5", "d is no number"),
+        ("s = 1", "s is not a number, 1 is one"),
+        ('s in ("a", 1)', "s is not a number, 1 is one"),
+        ("d = 5", "d is not a number"),
         ('d = "1.1.2024"', "d is a date"),
-        ('n like "1.*"', "n is a number, which is like no text"),
-        ('d like "2024.*"', "d is a date, which is like no text"),
+        ('n like "1.*"', "n is a number: like compares texts only"),
+        ('d like "2024.*"', "d is a date: like compares texts only"),
         (f's like "{"x" * 4097}"', "4097 characters"),
-        ('n = 1 and (zz = 1 or s = "a")', "zz is no partition column"),
+        ('n = 1 and (zz = 1 or s = "a")', "zz is not a partition column"),
     ],
 )
 def test_a_filter_that_does_not_fit_the_table_is_refused(text, problem):

@@ -33,7 +33,7 @@ def test_keys_of_the_namespace_come_back(db, lower):
     assert names.parse_namespace_key(key) == names.NamesKey(db, lower)
     assert group_of(key) == names.names_group(db)
     key = names.rules_key(db)
-    assert names.parse_namespace_key(key) == names.RulesKey(db)
+    assert names.parse_namespace_key(key) == names.SharedFactKey(db)
     assert group_of(key) == key
 
 
@@ -45,7 +45,7 @@ def test_rules_for_drivers_are_one_group():
 def test_problem_of_the_metastore_is_one_group():
     """P-PROBLEM-1."""
     assert names.problem_key() == b"c\0metastore\0"
-    assert names.parse_namespace_key(names.problem_key()) == names.RulesKey("metastore")
+    assert names.parse_namespace_key(names.problem_key()) == names.SharedFactKey("metastore")
 
 
 @given(some, st.lists(plain, unique=True, min_size=2))

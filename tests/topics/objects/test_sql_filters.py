@@ -163,8 +163,8 @@ def test_what_is_not_understood_is_refused_with_its_place(text: str, problem: st
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("zz is null", "zz is no partition column; these are: s, n, d"),
-        ("n like '1%'", "n is a number, which is like no text"),
+        ("zz is null", "zz is not a partition column; these are: s, n, d"),
+        ("n like '1%'", "n is a number: like compares texts only"),
         ("n <=> '1'", "n is a number, '1' is not"),
         ("not d = '1.1.2024'", "d is a date"),
     ],

@@ -1,4 +1,4 @@
-"""Values of entries come back as they went; what is none is refused, whatever the bytes."""
+"""Values of entries come back as they went; what is not a value is refused, whatever the bytes."""
 
 from concurrent.futures import ThreadPoolExecutor
 

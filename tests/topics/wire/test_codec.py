@@ -113,7 +113,7 @@ def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
         assert delta_of(header, read_entries(header, body)) == message
         assert read_entries(header, body) == message.entries
         return
-    with pytest.raises(WireError, match="no delta"):
+    with pytest.raises(WireError, match="not a delta"):
         read_entries(header, body)
 
 

@@ -204,5 +204,5 @@ def test_certificates_of_the_system_become_a_trust_store(tmp_path: Path) -> None
 def test_bundle_that_holds_no_certificates_is_refused(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
-    with pytest.raises(SourceError, match=r"bundle\.pem is no bundle of certificates"):
+    with pytest.raises(SourceError, match=r"bundle\.pem is not a bundle of certificates"):
         write_truststore(bundle, tmp_path / "trusted.p12", java=find_java())
