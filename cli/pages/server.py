@@ -103,8 +103,9 @@ class Pages:
     def __enter__(self) -> Self:
         if self._access.config.sends_secrets_in_the_clear:
             log.warning(
-                "passwords and tokens for %s are sent unencrypted: set --webserver_certificate_file"
-                " and --webserver_private_key_file, or put a proxy with TLS before it",
+                "passwords and tokens of the pages are sent unencrypted, set"
+                " --webserver_certificate_file and --webserver_private_key_file, or put a proxy with"
+                " TLS before it: url=%s",
                 self.url,
             )
         self._thread.start()
@@ -164,9 +165,9 @@ class Pages:
             await asyncio.sleep(self._refresh_s)
             try:
                 if self._access.refresh():
-                    log.info("passwords, tokens and certificate of the pages were read again")
+                    log.info("secrets and certificate of the pages read again")
             except ConfigError as exc:
-                log.warning("the pages keep passwords, tokens and certificate: %s", exc)
+                log.warning("secrets and certificate of the pages not read again: error=%s", exc)
 
 
 def _listening(address: Address) -> socket.socket:
@@ -191,12 +192,12 @@ class _Lines:
     def refused(self, peer: str) -> None:
         """Log that ``peer`` gave a wrong secret."""
         if self._is_due("refused"):
-            log.warning("wrong password or token for the pages, from %s", peer)
+            log.warning("wrong password or token for the pages: peer=%s", peer)
 
     def failed(self, error: BaseException | None) -> None:
         """Log that a request, or the loop, failed by a defect or a broken connection."""
         if self._is_due("failed"):
-            log.warning("a request of the pages failed: %r", error, exc_info=error)
+            log.warning("request of the pages failed: error=%r", error, exc_info=error)
         _clear_tracebacks(error)
 
     def _is_due(self, kind: str) -> bool:

@@ -241,7 +241,7 @@ def test_new_certificate_and_tokens_are_served_without_a_restart(
 
         before = serial()
         settings["certificate_file"].write_text("half of a file")
-        until(lambda: "keep passwords, tokens and certificate" in caplog.text)
+        until(lambda: "secrets and certificate of the pages not read again" in caplog.text)
         assert serial() == before
         certificate(AUTHORITY, tmp_path)
         secret_file(tokens, f"{TOKEN}-next")
