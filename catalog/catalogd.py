@@ -234,7 +234,7 @@ class Catalogd:
         self._drive(hub, publisher.Received(channel, message), now=now, now_us=now_us)
 
     def _on_undecodable(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
-        self._catalog.counts.undecodable += 1
+        self._catalog.counts.frames_undecodable += 1
         if one.name == SERVICE:
             self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)
             return

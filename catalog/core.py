@@ -163,13 +163,13 @@ class Counts:
     """What happened since the start; requests are counted by the dispatcher."""
 
     events: int = 0
-    degraded: int = 0
-    gaps: int = 0
+    events_not_understood: int = 0
+    event_gaps: int = 0
     reads: int = 0
     reads_failed: int = 0
     polls_failed: int = 0
-    withdrawn: int = 0
-    undecodable: int = 0  # frames that could not be decoded, of hubs and of the service
+    tables_withdrawn: int = 0
+    frames_undecodable: int = 0  # frames that could not be decoded, of hubs and of the service
     unreachable: int = 0  # answers that found no peer, or a full queue
 
 
@@ -531,7 +531,7 @@ class Catalog:
             counts=asdict(self.counts)
             | self.dispatcher.counts
             | self.reports.counts()
-            | {"polls_late": poller.late, "unfit": self.tables.unfit},
+            | {"polls_late": poller.late, "tables_unfit": self.tables.unfit},
             topics=topics,
         )
 
@@ -546,7 +546,7 @@ class Catalog:
         for event in batch.events:
             self.counts.events += 1
             dirty = tuple(one for one in dirty_objects(event) if self.follows(one.db))
-            self.counts.degraded += sum(
+            self.counts.events_not_understood += sum(
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
@@ -560,7 +560,7 @@ class Catalog:
 
     def _on_gap(self, gap: Gap, seq: int, now: float) -> None:
         """Note what is missing, and read everything again."""
-        self.counts.gaps += 1
+        self.counts.event_gaps += 1
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
         self._read_again(seq, now)
 
@@ -680,7 +680,7 @@ class Catalog:
 
     def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(results, now_us):
-            self.counts.withdrawn += 1
+            self.counts.tables_withdrawn += 1
             self.dispatcher.on_withdrawn(withdrawn.table, withdrawn.error)
 
     # -- effects

@@ -469,7 +469,7 @@ class Hub:
         return ()
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
-        self.counts.undecodable += 1
+        self.counts.frames_undecodable += 1
         return self._refuse(peer, refuse_frame(error))
 
     def _on_tick(self, wall_us: int) -> tuple[Effect, ...]:
@@ -500,7 +500,7 @@ class Hub:
 
     def _watch(self) -> None:
         for member in self._membership.expire(now=self._now):
-            self.counts.lost += 1
+            self.counts.members_lost += 1
             self._end_streams(member)
         self.ingest.settle(now=self._now)
         self.ingest.retry_overdue(now=self._now)
@@ -657,7 +657,7 @@ class Subscriptions:
             if level == MINIMAL:
                 (self._minimal.add if begins else self._minimal.discard)(topic)
             elif level != FULL and one != HEARTBEAT_PREFIX:
-                self._counts.subscriptions_odd += 1
+                self._counts.subscriptions_invalid += 1
         return None
 
 

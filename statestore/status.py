@@ -52,10 +52,10 @@ class Counts:
     catch_ups: int = 0  # requested by readers
     hellos: int = 0
     barriers: int = 0
-    lost: int = 0  # members that became LOST by their silence
-    undecodable: int = 0
+    members_lost: int = 0  # members that became LOST by their silence
+    frames_undecodable: int = 0
     unreachable: int = 0  # messages not sent: no such peer, or its queue is full
-    subscriptions_odd: int = 0
+    subscriptions_invalid: int = 0
     refused: dict[str, int] = field(default_factory=dict)  # by code
 
 

@@ -50,10 +50,12 @@ class Tally:
     """What happened since the start."""
 
     writes: int = 0
-    repeated: int = 0
-    unknown: int = 0
-    not_visible: int = 0  # of tables that the driver's key may not see: they were not raised
-    lapsed: int = 0
+    reported_writes_repeated: int = 0
+    reported_writes_unknown: int = 0
+    reported_writes_not_visible: int = (
+        0  # of tables that the driver's key may not see: they were not raised
+    )
+    reported_writes_lapsed: int = 0
 
 
 @dataclass(slots=True)
@@ -183,15 +185,15 @@ class Reports:
     def _apply(self, name: bytes, one: Write, at_us: int) -> Verdict:
         driver = self._drivers[name]
         if one.number < driver.settled:
-            self.tally.repeated += 1
+            self.tally.reported_writes_repeated += 1
             return _verdict(one)
         done = driver.done.get(one.number)
         if done is not None:
-            self.tally.repeated += 1
+            self.tally.reported_writes_repeated += 1
             return _verdict(one, done.topic, done.version)
         problem = _fault(one, driver.policy)
         if problem:
-            self.tally.not_visible += problem.startswith(NOT_VISIBLE)
+            self.tally.reported_writes_not_visible += problem.startswith(NOT_VISIBLE)
             return _verdict(one, problem=problem)
         if one.state == INTENT:
             return self._note(name, one, at_us)
@@ -203,7 +205,7 @@ class Reports:
     def _note(self, name: bytes, one: Write, at_us: int) -> Verdict:
         open_ = self._drivers[name].open
         if one.number in open_:
-            self.tally.repeated += 1
+            self.tally.reported_writes_repeated += 1
         elif len(open_) >= OPEN_MAX:
             problem = f"{TOO_MANY}: {OPEN_MAX} writes of this driver are open"
             return _verdict(one, problem=problem)
@@ -222,7 +224,7 @@ class Reports:
             self.tally.writes += 1
             self._close(replace(_row(name, one, at_us), topic=topic, version=version))
             return _verdict(one, topic, version)
-        self.tally.unknown += 1
+        self.tally.reported_writes_unknown += 1
         if self._drivers[name].open.pop(one.number, None) is not None:
             self._discarded.append((name, one.number))
         problem = f"{NO_OBJECT}: {one.object}: neither a known table nor a path in one"
@@ -231,7 +233,7 @@ class Reports:
     def _lapse(self, name: bytes, at_us: int) -> None:
         driver = self._drivers[name]
         for row in driver.open.values():
-            self.tally.lapsed += 1
+            self.tally.reported_writes_lapsed += 1
             self._raise(self._targets(row.object, driver.policy), row.partitions, at_us)
             self._discarded.append((name, row.number))
         driver.open.clear()

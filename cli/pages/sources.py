@@ -42,8 +42,8 @@ def sources_of(
         problem = trouble(str(found.get("problem", "")), silent_s=silent_s)
         counts = daemon.counts
         of_the_loop = {
-            "dropped": counts.dropped,
-            "strangers": counts.strangers,
+            "frames_dropped": counts.dropped,
+            "handshakes_failed": counts.handshakes_failed,
             "revoked": counts.revoked,
             "loop_silent_s": round(silent_s, 3),
         }

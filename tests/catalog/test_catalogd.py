@@ -185,7 +185,7 @@ def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell])
         publisher = found.publishers[0]
         until(lambda: found.turn() or publisher.state == State.WAITING, timeout_s=WAIT_S)
     assert publisher.reason.startswith("no message of ours")
-    assert found.core.counts.undecodable == 1
+    assert found.core.counts.frames_undecodable == 1
 
 
 def test_hub_hears_that_catalogd_leaves(shell: Callable[..., Shell]) -> None:
@@ -204,7 +204,7 @@ def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell])
     refused = decode(answers[0].frame)
     assert isinstance(refused, Refused)
     assert (refused.request, refused.code) == (0, "VERSION")
-    assert (found.core.counts.undecodable, found.core.dispatcher.counts["refused"]) == (1, 0)
+    assert (found.core.counts.frames_undecodable, found.core.dispatcher.counts["refused"]) == (1, 0)
 
 
 def answers(found: Shell, link: Link, message: Message) -> Message:

@@ -106,7 +106,7 @@ def test_table_of_another_catalog_is_none_of_ours_and_its_event_no_gap(core: Alo
     core.turn(6)
     assert core.committed[before:] == []
     assert core.catalog.watermark == core.metastore.current_event_id()
-    assert (core.catalog.counts.events, core.catalog.counts.gaps) == (events + 2, 0)
+    assert (core.catalog.counts.events, core.catalog.counts.event_gaps) == (events + 2, 0)
 
 
 def test_rename_and_cascade_are_one_transaction_of_the_namespace_each() -> None:
@@ -202,7 +202,7 @@ def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on(core: Alone
     core.metastore.alter_table("d", "t", table)
     core.create("d", "u")
     core.turn(100)
-    assert core.catalog.counts.withdrawn
+    assert core.catalog.counts.tables_withdrawn
     assert core.catalog.tables.value(("d", "t")) is None
     assert core.tables() == ["t", "u"]
     status = core.catalog.status()
@@ -222,7 +222,7 @@ def test_table_with_a_partition_that_cannot_be_read_is_said_to_be_withdrawn_once
     large.metastore.unreadable["ds=13"] = "no such serde"
     large.catalogd.resume()
     large.wait(100.0)
-    assert large.catalog.counts.withdrawn > 2, "it is tried again and again"
+    assert large.catalog.counts.tables_withdrawn > 2, "it is tried again and again"
     assert large.catalog.status().unreadable == "d.t: no such serde"
     large.metastore.unreadable.clear()
     large.wait(60.0)
@@ -251,7 +251,7 @@ def test_cleaned_log_makes_everything_be_read_again(core: Alone) -> None:
     core.create("d", "v")
     core.metastore.clean_log(core.metastore.current_event_id() - 1)
     core.turn(8)
-    assert core.catalog.counts.gaps == 1
+    assert core.catalog.counts.event_gaps == 1
     assert core.tables() == ["t", "u", "v"]
     assert core.partitions() == ["ds=1", "ds=2"]
     assert core.catalog.lifecycle is Lifecycle.SERVING
@@ -275,7 +275,7 @@ def after_gap(core: Alone) -> list[tuple[str, str]]:
     core.metastore.clean_log(core.metastore.current_event_id())
     core.catalogd.revive()
     core.turn(30)
-    assert core.catalog.counts.gaps == 1
+    assert core.catalog.counts.event_gaps == 1
     changes = [change for one in core.committed for change in one.changes]
     return sorted((change.object, str(change.kind)) for change in changes)
 
@@ -334,7 +334,7 @@ def test_event_behind_a_gap_publishes_no_part_of_a_table_that_is_not_read_again(
     gapped.add(table, "4")
     gapped.catalogd.revive()
     gapped.turn(30)
-    assert gapped.catalog.counts.gaps == 1
+    assert gapped.catalog.counts.event_gaps == 1
     assert gapped.partitions() == ["ds=1", "ds=2", "ds=3", "ds=4"]
     group = table_key("d", "t")
     written = [one for one in gapped.committed if any(group in e.key for e in one.entries)]
@@ -525,12 +525,12 @@ def test_metastore_that_refuses_everything_withdraws_nothing(core: Alone) -> Non
     core.catalogd.resume()
     core.turn(100)
     assert core.catalog.counts.reads_failed > 3
-    assert core.catalog.counts.withdrawn == 0
+    assert core.catalog.counts.tables_withdrawn == 0
     assert core.catalog.version_log.versions() == before
     core.metastore.failures.clear()
     core.turn(100)
     assert b"rev" in held(core).thrift
-    assert core.catalog.counts.withdrawn == 0
+    assert core.catalog.counts.tables_withdrawn == 0
 
 
 def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore(core: Alone) -> None:

@@ -249,7 +249,11 @@ def test_lost_events_are_no_missing_listener(core: Alone) -> None:
     core.metastore.clean_log(core.metastore.current_event_id())
     core.catalogd.resume()
     core.wait(3 * WINDOW_S)
-    assert (core.tables(), problem_of(core), core.catalog.counts.gaps) == (["t", "u", "v"], "", 1)
+    assert (core.tables(), problem_of(core), core.catalog.counts.event_gaps) == (
+        ["t", "u", "v"],
+        "",
+        1,
+    )
 
 
 @pytest.mark.parametrize("connects", [False, True])

@@ -172,7 +172,9 @@ def test_catalogd_that_the_hub_does_not_know_is_not_believed(
         *(f"--statestores={hosts.address}", f"--hive_metastore_uris={hive.uri}"),
         f"--state_dir={tmp_path / 'other' / 'state'}",
     )
-    before = fact(hosts, "strangers")
+    before = fact(hosts, "handshakes_failed")
     with running(tmp_path / "other.log", "daemons", "catalogd", *flags):
-        until(lambda: fact(hosts, "strangers") > before, what="the other catalogd at the hub")
+        until(
+            lambda: fact(hosts, "handshakes_failed") > before, what="the other catalogd at the hub"
+        )
     assert hosts.hub_keys.clients() == listed

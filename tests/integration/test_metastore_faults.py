@@ -78,7 +78,7 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
         assert f"--hive_metastore_uris={relay.uri}?" in text, "what to look at"
         assert stage.reported()["warning"].startswith("the metastore does not answer: ")
         assert stage.facts()["polls_failed"] > counts["polls_failed"]
-        assert stage.facts()["withdrawn"] == counts["withdrawn"]
+        assert stage.facts()["tables_withdrawn"] == counts["tables_withdrawn"]
         assert stage.held() == before
         relay.lead_to(hive.uri)
     stage.sees(rev)

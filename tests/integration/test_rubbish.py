@@ -170,7 +170,9 @@ GARBAGE: Final = {
 }
 
 
-@pytest.mark.parametrize(("name", "count"), [(HUB, "undecodable"), (CATALOGD, "undecodable")])
+@pytest.mark.parametrize(
+    ("name", "count"), [(HUB, "frames_undecodable"), (CATALOGD, "frames_undecodable")]
+)
 def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: str) -> None:
     with undisturbed(stage), counted(stage, name, **{count: len(GARBAGE)}):
         for frame, code, printed in GARBAGE.values():
@@ -184,7 +186,7 @@ def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: s
 @pytest.mark.parametrize("name", BOTH)
 def test_peer_without_keys_is_counted(stage: Stage, name: str) -> None:
     host, _, port = stage.daemons.of(name).ready["address"].removeprefix("tcp://").rpartition(":")
-    with undisturbed(stage), counted(stage, name, strangers=2):
+    with undisturbed(stage), counted(stage, name, handshakes_failed=2):
         for printed in (b"\xff" * 64, NULL_GREETING):
             with socket.create_connection((host, int(port)), timeout=20) as raw:
                 raw.sendall(printed)
@@ -204,7 +206,7 @@ def test_frame_that_no_socket_takes_ends_its_own_connection_only(stage: Stage, n
 
 @pytest.mark.parametrize("name", BOTH)
 def test_message_of_several_parts_is_dropped_and_counted(stage: Stage, name: str) -> None:
-    with undisturbed(stage), counted(stage, name, dropped=1), stranger(stage, name) as peer:
+    with undisturbed(stage), counted(stage, name, frames_dropped=1), stranger(stage, name) as peer:
         peer.send(encode(HELLO), b"and more")
         peer.say(HELLO)
         assert isinstance(peer.receives(), Welcome if name == HUB else Refused)
@@ -290,9 +292,10 @@ SUBSCRIPTIONS: Final = {
 
 def test_odd_subscriptions_are_counted(stage: Stage) -> None:
     """There is nobody to answer to: a data socket only speaks to all."""
+    twice = 2 * len(SUBSCRIPTIONS)  # begin and end
     with (
         undisturbed(stage),
-        counted(stage, HUB, subscriptions_odd=2 * len(SUBSCRIPTIONS), dropped=1),  # begin and end
+        counted(stage, HUB, subscriptions_invalid=twice, frames_dropped=1),
         zmq.Context() as context,
         context.socket(zmq.XSUB) as socket,
     ):
@@ -303,5 +306,5 @@ def test_odd_subscriptions_are_counted(stage: Stage) -> None:
         for subscription in SUBSCRIPTIONS.values():
             socket.send(subscription)
         socket.send(b"\x05" + h.prefix(1, FULL))  # no subscription at all
-        before = stage.facts(HUB)["subscriptions_odd"]
-        until(lambda: stage.facts(HUB)["subscriptions_odd"] > before, timeout_s=20, what="them")
+        before = stage.facts(HUB)["subscriptions_invalid"]
+        until(lambda: stage.facts(HUB)["subscriptions_invalid"] > before, timeout_s=20, what="them")

@@ -124,7 +124,7 @@ def test_strangers_at_every_port_cost_little_and_delay_no_change(
     file = revoked(stage, tmp_path)
     stage.sees(stage.revise())
     costs = [Cost(stage, name) for name in NAMES]
-    before = [stage.facts(name)["strangers"] for name in NAMES]
+    before = [stage.facts(name)["handshakes_failed"] for name in NAMES]
     strangers = subprocess.Popen(
         command("topicast.tests.integration.strangers", file, *ports(stage)),
         stdin=subprocess.PIPE,
@@ -156,7 +156,7 @@ def test_strangers_at_every_port_cost_little_and_delay_no_change(
     for cost in costs:
         assert len(cost.logged) <= LOG_BYTES_MAX
         assert cost.logged.count("\n") <= LOG_LINES_MAX, cost.logged
-    after = [stage.facts(name)["strangers"] for name in NAMES]
+    after = [stage.facts(name)["handshakes_failed"] for name in NAMES]
     if ports is sockets:
         assert all(now > then for now, then in zip(after, before, strict=True))
     until(lambda: max(cost.files for cost in costs) <= FILES_LEFT_MAX, what="their descriptors")

@@ -45,10 +45,14 @@ class AppliesTwice(Reports):
         self.again: list[WriteRow] = []
 
     def apply(self, report: Report, *, at_us: int, **rest: Any) -> tuple[Verdict, ...]:
-        repeated = self.tally.repeated
+        repeated = self.tally.reported_writes_repeated
         verdicts = super().apply(report, at_us=at_us, **rest)
         for write, verdict in zip(report.writes, verdicts, strict=True):
-            if self.tally.repeated > repeated and verdict.version and not is_path(write.object):
+            if (
+                self.tally.reported_writes_repeated > repeated
+                and verdict.version
+                and not is_path(write.object)
+            ):
                 self._apply_again(report.driver, write, at_us)
         return verdicts
 

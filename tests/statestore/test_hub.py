@@ -349,7 +349,7 @@ def test_silent_reader_is_suspect_then_lost_and_its_streams_end() -> None:
     driver.pass_time(6.5)
     assert member(driver).state == "LOST"
     assert driver.status.streams == 0
-    assert driver.hub.counts.lost == 2, "the publisher was silent, too"
+    assert driver.hub.counts.members_lost == 2, "the publisher was silent, too"
     driver.receive(READER_CONTROL, REFUSAL)
     assert member(driver).state == "LIVE", "any message is a sign of life"
 
@@ -386,7 +386,7 @@ def test_publisher_lives_by_its_deltas() -> None:
         driver.put(publisher.change(1))
     driver.tick()
     assert member(driver, "publisher").state == "LIVE"
-    assert driver.hub.counts.lost == 0
+    assert driver.hub.counts.members_lost == 0
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_garbage_is_counted_and_refused_now_and_then() -> None:
     garbage = Undecodable(READER_CONTROL, WireError("no message"))
     assert codes(driver.handle(garbage)) == ["WIRE"]
     assert driver.handle(garbage) == []
-    assert driver.hub.counts.undecodable == 2
+    assert driver.hub.counts.frames_undecodable == 2
     driver.now += 1.5
     other = Undecodable(READER_CONTROL, VersionMismatch("1", "2"))
     assert codes(driver.handle(other)) == ["VERSION"]

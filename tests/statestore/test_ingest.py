@@ -354,7 +354,7 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_not_forwarded() ->
     driver.put(replace(delta, entries=(delta.entries[0]._replace(key=b"no nul"),)))
     assert driver.frames == []
     assert codes(driver.tick()) == ["WIRE"]
-    assert driver.hub.counts.undecodable == 1
+    assert driver.hub.counts.frames_undecodable == 1
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_odd_subscription_is_counted_and_changes_nothing(
     """P-SUB-2, P-VER-2: also half a nonce, and a first byte that is not the protocol's version."""
     assert subscriptions.take(BEGINS + prefixed) is None
     assert not any(map(subscriptions.has_minimal, TOPICS))
-    assert counts == Counts(subscriptions_odd=1)
+    assert counts == Counts(subscriptions_invalid=1)
 
 
 @given(st.lists(st.binary(max_size=256)))

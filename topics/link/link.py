@@ -49,12 +49,12 @@ EARLY_MAX: Final = 64  # frames that are sent again with another key: a Hello, s
 REBIND_S: Final = 5.0  # until an address must be free again whose socket was closed: it takes 2 ms
 REBIND_PAUSE_S: Final = 0.001
 
-STRANGERS: Final = (
+FAILED_HANDSHAKES: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
-HANDSHAKES: Final = STRANGERS | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
+HANDSHAKES: Final = FAILED_HANDSHAKES | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
 
 NO_PEER: Final = b""
 
@@ -99,7 +99,9 @@ class LinkCounts:
     sent: int = 0
     refused: int = 0  # not sent: the peer is unknown, gone or full
     dropped: int = 0  # not delivered: another shape than the socket's
-    strangers: int = 0  # handshakes at a bound socket that failed: no key, or one not admitted
+    handshakes_failed: int = (
+        0  # handshakes at a bound socket that failed: no key, or one not admitted
+    )
     revoked: int = 0  # not delivered, or shut down: the connection's key is not admitted any more
 
 
@@ -397,7 +399,9 @@ class Link:
         except zmq.ZMQError as exc:
             made.close(linger=0)
             raise refusal(address, exc) from exc
-        self._adopt(_port_of(name, role, made, endpoint=bound.rstrip("\0"), servers=()), STRANGERS)
+        self._adopt(
+            _port_of(name, role, made, endpoint=bound.rstrip("\0"), servers=()), FAILED_HANDSHAKES
+        )
         return bound.rstrip("\0")
 
     def _rebind(self, port: _Port) -> None:
@@ -616,7 +620,7 @@ class Link:
 
     def _on_handshake(self, port: _Port, event: int) -> None:
         if not port.servers:
-            self.counts.strangers += 1
+            self.counts.handshakes_failed += 1
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             port.handshake, port.failures = Handshake.DONE, 0
             port.early.clear()

@@ -131,7 +131,7 @@ def test_what_is_not_there_is_not_made(world: World, of: str) -> None:
         assert of in verdict.problem
     assert world.written() == ()
     assert world.reports.take() == ((), ())
-    assert world.reports.counts()["unknown"] == 2
+    assert world.reports.counts()["reported_writes_unknown"] == 2
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_repeated_write_has_one_effect_also_after_a_restart(world: World) -> Non
     first = world.report(write(1))
     assert world.report(write(1)) == first
     assert len(world.written()) == 1
-    assert world.reports.tally.repeated == 1
+    assert world.reports.tally.reported_writes_repeated == 1
     fresh, _ = world.reports.take()
     world.reports = world.made(*fresh)
     assert world.report(write(1)) == first
@@ -218,7 +218,7 @@ def test_intent_of_a_silent_driver_is_taken_for_written_once(world: World) -> No
     assert world.reports.take() == ((), ((DRIVER, 1),))
     world.lapse(LEASE_S)
     assert world.written() == ()
-    assert world.reports.tally.lapsed == 1
+    assert world.reports.tally.reported_writes_lapsed == 1
     assert world.reports.deadline is None
 
 

@@ -205,7 +205,7 @@ def test_write_to_a_table_that_is_not_seen_is_refused_with_the_reason(core: Alon
     after = versions(core)
     assert after["hidden"] == before["hidden"]
     assert after["sales"] > before["sales"]
-    assert core.catalog.reports.counts()["not_visible"] == 2
+    assert core.catalog.reports.counts()["reported_writes_not_visible"] == 2
 
 
 def test_path_of_a_table_that_is_not_seen_leads_to_no_table(core: Alone) -> None:

@@ -51,7 +51,7 @@ def test_key_that_is_not_admitted_gets_past_no_handshake_until_it_is(hub, make_o
     other.send("control", b"hello")
     until(lambda: exchange(hub, other) is Handshake.REFUSED)
     until(
-        lambda: hub.poll(0.01) or hub.counts.strangers
+        lambda: hub.poll(0.01) or hub.counts.handshakes_failed
     )  # the hub may notice the refusal later than the reader
     assert hub.counts.received == 0
     hub.admit("router", {PAIR.public, public})
@@ -143,7 +143,7 @@ def test_socket_without_keys_gets_no_frame_across(hub, frames):
         stranger.linger = 0
         stranger.connect(address)
         stranger.send(b"hello")
-        until(lambda: hub.poll(0.01) or hub.counts.strangers)
+        until(lambda: hub.poll(0.01) or hub.counts.handshakes_failed)
     assert hub.counts.received == 0
 
 

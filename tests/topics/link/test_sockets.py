@@ -71,7 +71,9 @@ def test_garbage_on_the_port_is_no_frame_and_others_are_served(hub, reader, intr
     ):
         for address in where:
             _throw(address, garbage)
-    until(lambda: hub.poll(0.05) == [] and hub.counts.strangers >= 4, what="the end of them")
+    until(
+        lambda: hub.poll(0.05) == [] and hub.counts.handshakes_failed >= 4, what="the end of them"
+    )
     assert hub.counts.received == 1  # the introduction: not one frame of theirs
     for number in range(10):
         assert reader.send("control", b"%d" % number)
