@@ -173,7 +173,7 @@ class Catalogd:
             self._catalog.handle(fact, now=now, now_us=now_us)
         effects = self._catalog.flush(now=now, now_us=now_us)
         self._perform(effects, now=now, now_us=now_us)
-        self._published.complete = self._catalog.serving
+        self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
             self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
         commits = any(isinstance(effect, Commit) for effect in effects)

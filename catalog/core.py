@@ -296,8 +296,8 @@ class Catalog:
         return self._starts[-1].epoch, self._starts[-1].start
 
     @property
-    def serving(self) -> bool:
-        """Whether the names are known; until then most requests are refused."""
+    def names_known(self) -> bool:
+        """Whether the names were ever read; until then most requests are refused."""
         return self.lifecycle is not Lifecycle.STARTING
 
     @property
@@ -366,7 +366,7 @@ class Catalog:
         if self.lifecycle is Lifecycle.ABANDONED:
             return (*noted, *self._last_effects())
         self.poller.check_late(now)
-        if self.serving:
+        if self.names_known:
             if self.name_check.suspects:
                 self._judge_names(now)
             if self._listed is not None and self.lifecycle is Lifecycle.SERVING:
@@ -403,7 +403,7 @@ class Catalog:
         After a start, or a change of the mode, it goes once through all tables. Returns False when
         none is left. Cost: about 30 µs a table.
         """
-        if self._unchecked is None or not self.serving:
+        if self._unchecked is None or not self.names_known:
             return False
         some = tuple(islice(self._unchecked, CHECKED_AT_ONCE))
         for table in some:
@@ -446,7 +446,7 @@ class Catalog:
         if not self.backfill.change(mode):
             return False
         self.loader.retain(self._loads_in_background)
-        if self.serving:
+        if self.names_known:
             self._unchecked = self._known_tables()
         return True
 
@@ -500,7 +500,7 @@ class Catalog:
         problem, warning = status.problem_and_warning(
             poller.problem(self._now),
             self._error,
-            serving=self.serving,
+            names_known=self.names_known,
             missing=_missing(self._gap),
             metastore=self.settings.metastore,
             blind=self.namespace.metastore_problem(),
@@ -591,7 +591,7 @@ class Catalog:
         self._error, self._listing = "", False
         databases = {db: found for db, found in fact.databases.items() if self.follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
-        if self.serving:
+        if self.names_known:
             self._resync(databases, (t for t in tables if self.namespace.find(t) is None))
             if self._gap is not None:
                 known = sum(1 for _ in self._known_tables())
@@ -697,13 +697,13 @@ class Catalog:
         if self._compares_names:
             listing = self.name_check.begin(now, self._held_names.next_table)
         effects += [] if listing is None else [listing]
-        if self.serving:
+        if self.names_known:
             found = self.loader.reads(now=now)
             self.counts.reads += len(found)
             effects += found
         if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.poll_now(now, check=self.dispatcher.wants_poll)
-        names_first = self.poller.window is not None and not self.serving
+        names_first = self.poller.window is not None and not self.names_known
         if self.poller.may_begin(now) and not names_first:
             effects.append(self.poller.begin(self.loader.begin_poll(), now))
         return effects

@@ -91,14 +91,14 @@ def first_of(tables: Mapping[TableId, str]) -> str:
 
 
 def problem_and_warning(
-    polls: str, names: str, *, serving: bool, missing: str, metastore: str, blind: str
+    polls: str, names: str, *, names_known: bool, missing: str, metastore: str, blind: str
 ) -> tuple[str, str]:
     """Return why catalogd does not serve, and what is wrong while it serves on.
 
     Args:
         polls: Why polls bring no events; empty when they do.
         names: Why the last listing or read failed; empty when it did not.
-        serving: Whether names were read at all.
+        names_known: Whether names were ever read.
         missing: Which events are; empty if none is.
         metastore: Its addresses, as the operator set them.
         blind: Why no change of the metastore will arrive; empty when they do.
@@ -106,7 +106,7 @@ def problem_and_warning(
     where = f"--hive_metastore_uris={metastore}"
     retry = f"; catalogd tries again every few seconds: does the metastore run, and at {where}?"
     reason = f"{polls or names}{retry}" if polls or names else "wait"
-    if not serving:
+    if not names_known:
         return f"reading names from the metastore: {reason}", ""
     if blind:
         return ("", blind) if blind == EVENTS_OFF else (blind, "")

@@ -106,7 +106,7 @@ class PublishedState:
     ``topics`` are by ``topic_ids``, and hold what is committed whenever a publisher is called.
     ``starts`` are those of the current epoch, the last is the running one. ``mode`` is as stored.
     ``clients`` is the text of the list of clients; empty: there is none to send.
-    ``complete``: whether the names were ever read; until then nothing is announced.
+    ``names_known``: whether the names were ever read; until then nothing is announced.
     """
 
     topics: Mapping[int, Topic]
@@ -116,7 +116,7 @@ class PublishedState:
     watermark: int = 0
     mode: Mode = MODE_DEFAULT
     clients: bytes = b""
-    complete: bool = True
+    names_known: bool = True
 
     @property
     def position(self) -> tuple[int, int]:
@@ -336,7 +336,7 @@ class Publisher:
     @property
     def _may_announce(self) -> bool:
         """Whether the names were read, too: a hub would hold an empty catalog for complete."""
-        return self._is_welcome and self._published.complete
+        return self._is_welcome and self._published.names_known
 
     @property
     def _announced(self) -> bool:

@@ -83,8 +83,8 @@ class Core(Protocol):
     """catalogd's core, as requests need it."""
 
     @property
-    def serving(self) -> bool:
-        """Whether the names are known; until then most requests are refused."""
+    def names_known(self) -> bool:
+        """Whether the names were ever read; until then most requests are refused."""
 
     @property
     def position(self) -> tuple[int, int]:
@@ -328,7 +328,7 @@ class Dispatcher:
 
     def _is_early(self, message: Message) -> bool:
         mode = isinstance(message, Order) and message.order == OrderKind.MODE
-        return not (self._core.serving or mode)
+        return not (self._core.names_known or mode)
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
         if self._core.blind:

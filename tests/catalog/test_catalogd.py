@@ -139,10 +139,10 @@ def test_hubs_are_told_nothing_before_the_names_are_known(
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem
     assert found.publishers[0].state == State.CONNECTING, "it is sent the list of clients"
-    assert not found.published.complete
+    assert not found.published.names_known
     found.turn(Identified(poll=1, connection=1, uuid="", current_id=3))
     found.turn(NamesRead(databases={"d": (b"struct", ())}))
-    assert found.published.complete
+    assert found.published.names_known
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem == ""
     ended = [one for one in caplog.records if one.getMessage() == "serving: problem=none"]
@@ -319,12 +319,12 @@ def test_another_metastore_is_a_new_epoch_that_hubs_hear_of_with_its_names(
     found.turn(passed_s=60.0)
     assert found.catalogd.status.metastore_found == why
     assert found.catalogd.status.problem
-    assert not found.published.complete
+    assert not found.published.names_known
     found.turn(Identified(poll=1, connection=1, uuid="one", current_id=40))
     found.turn(NamesRead(databases={"new": (b"struct", ())}))
     found.turn()
     assert [entry.key for entry in entries_of(found.store, NAMESPACE)] == [database_key("new")]
-    assert found.published.complete
+    assert found.published.names_known
     found.turn(passed_s=1.0)
     assert (found.catalogd.status.problem, found.catalogd.status.metastore_uuid) == ("", "one")
 

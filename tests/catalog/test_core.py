@@ -242,7 +242,7 @@ def test_failed_listing_is_tried_again() -> None:
     core.turn(10)
     core.catalogd.resume()
     core.turn(2)
-    assert core.catalog.serving
+    assert core.catalog.names_known
 
 
 def test_cleaned_log_makes_everything_be_read_again(core: Alone) -> None:

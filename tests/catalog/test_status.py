@@ -107,7 +107,7 @@ LOST = "events 3 to 5 are missing"
 
 
 @pytest.mark.parametrize(
-    ("polls", "names", "serving", "missing", "expected"),
+    ("polls", "names", "names_known", "missing", "expected"),
     [
         ("", "", False, LOST, ("reading names from the metastore: wait", "")),
         ("", "n", False, LOST, (f"reading names from the metastore: n{AGAIN}", "")),
@@ -119,10 +119,10 @@ LOST = "events 3 to 5 are missing"
     ],
 )
 def test_problem_and_warning_name_the_remedy(
-    polls: str, names: str, serving: bool, missing: str, expected: tuple[str, str]
+    polls: str, names: str, names_known: bool, missing: str, expected: tuple[str, str]
 ) -> None:
     found = problem_and_warning(
-        polls, names, serving=serving, missing=missing, metastore="m", blind=""
+        polls, names, names_known=names_known, missing=missing, metastore="m", blind=""
     )
     assert found == expected
 
@@ -135,5 +135,5 @@ def test_problem_and_warning_name_the_remedy(
 def test_view_that_no_change_reaches_is_a_problem_unless_events_are_off(
     blind: str, expected: tuple[str, str]
 ) -> None:
-    found = problem_and_warning("", "", serving=True, missing="", metastore="m", blind=blind)
+    found = problem_and_warning("", "", names_known=True, missing="", metastore="m", blind=blind)
     assert found == expected

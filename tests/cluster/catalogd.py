@@ -140,7 +140,7 @@ class CatalogProcess:
             self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
         if self.catalog is not None:
-            self.published.complete = self.catalog.serving
+            self.published.names_known = self.catalog.names_known
             for number in range(len(self.publishers)):
                 self.feed(number, publisher.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))

@@ -187,7 +187,7 @@ def test_nothing_is_announced_before_the_names_were_read_but_clients_are_sent(
     peer: HubPeer,
 ) -> None:
     """P-START-8, P-CLIENTS-1."""
-    peer.published.complete, peer.published.clients = False, b"a"
+    peer.published.names_known, peer.published.clients = False, b"a"
     peer.connect()
     assert peer.sent(peer.receive(peer.have())) == []
     for _ in range(10):  # longer than a welcome is waited for
@@ -200,7 +200,7 @@ def test_nothing_is_announced_before_the_names_were_read_but_clients_are_sent(
     assert peer.publisher.deadline > peer.now
     peer.published.clients = b"b"
     assert lists(peer, *peer.tick()) == [b"b"]
-    peer.published.complete = True
+    peer.published.names_known = True
     assert [type(one) for one in peer.sent(peer.tick())] == [Announce, Heartbeat]
     assert peer.publisher.state == State.ANNOUNCED
 
