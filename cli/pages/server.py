@@ -104,8 +104,8 @@ class Pages:
         if self._access.config.sends_secrets_in_the_clear:
             log.warning(
                 "passwords and tokens of the pages are sent unencrypted, set"
-                " --webserver_certificate_file and --webserver_private_key_file, or put a proxy with"
-                " TLS before it: url=%s",
+                " --webserver_certificate_file and --webserver_private_key_file, or put a proxy"
+                " with TLS before it: url=%s",
                 self.url,
             )
         self._thread.start()
