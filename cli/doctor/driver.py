@@ -15,8 +15,14 @@ from typing import Any, Final
 
 from ...subscriber.spark.status import LIVE, UNSUPPORTED
 from ...topics.errors import TopicastError, UsageError
-from ..commands.hook import BROKEN, INSTALLED, VARIABLE, hook_state
-from ..commands.run import HOW_IN_A_CLUSTER, SUBMIT, application_at, is_cluster, is_of_the_jvm
+from ..hooks import BROKEN, INSTALLED, VARIABLE, hook_state
+from ..spark_commands import (
+    HOW_IN_A_CLUSTER,
+    SUBMIT,
+    application_at,
+    is_cluster,
+    is_of_the_jvm,
+)
 from .checks import Answer, ok, warning, wrong
 
 START_S: Final = 120.0  # Spark starts, and the probe waits for catalogd

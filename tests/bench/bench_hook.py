@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
-from topicast.cli.commands import hook
+from topicast.cli import hooks
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.cli.homes import Home
 
 PAIRS = 60
 COST_MS_MAX = 5.0
 SET_MS_MAX = 25.0  # with an address: what an attach needs is imported
-ADDRESS = {hook.VARIABLE: "tcp://127.0.0.1:1"}
+ADDRESS = {hooks.VARIABLE: "tcp://127.0.0.1:1"}
 
 
 def ms(work: Callable[[], object]) -> float:
@@ -47,7 +47,7 @@ def bench_start(plain: Home, hooked: Home, *, name: str, environ: Mapping[str, s
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         plain, hooked = Home(Path(temporary, "plain")), Home(Path(temporary, "hooked"))
-        (hooked.site / hook.NAME).write_text(hook.LINE)
+        (hooked.site / hooks.NAME).write_text(hooks.LINE)
         bench_start(plain, hooked, name="unset", environ={})
         bench_start(plain, hooked, name="set", environ=ADDRESS)
         worker = {**ADDRESS, "PYTHON_WORKER_FACTORY_SECRET": "x"}

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 import topicast
-from topicast.cli.commands import hook
+from topicast.cli import hooks
 from topicast.tests.subscriber.spark.driver.test_launch import SPARK
 
 ROOT: Final = Path(topicast.__path__[0])
@@ -37,7 +37,7 @@ class Home:
         (package / "session.py").write_text(text)
 
     def python(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        environ = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", hook.VARIABLE}}
+        environ = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", hooks.VARIABLE}}
         return subprocess.run(
             [str(self.folder / "venv" / "bin" / "python"), *words],
             env={**environ, **environment},

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from topicast.cli.commands import hook
+from topicast.cli import hooks
+from topicast.cli.commands.hook import hook
 from topicast.subscriber.spark.driver import launch
 from topicast.tests.cli.homes import ROOT, Home
 from topicast.tests.cli.processes import topicast
@@ -31,25 +32,25 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = Home(tmp_path_factory.mktemp("home"))
     done = home.hook("install")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"installed: {home.site / hook.NAME}\n"
+    assert done.stdout == f"installed: {home.site / hooks.NAME}\n"
     return home
 
 
 def test_driver_is_attached_by_a_variable(home: Home) -> None:
-    printed = home.seen(APPLICATION, "-E", **{hook.VARIABLE: ADDRESS})
+    printed = home.seen(APPLICATION, "-E", **{hooks.VARIABLE: ADDRESS})
     assert printed["names"] == ["first", "second"]
     assert "topicast.subscriber.spark.driver.handle" in printed["ours"]
     assert "Spark Connect" in printed["printed"], "this Spark has no JVM, and the log says so"
 
 
-@pytest.mark.parametrize("value", [{}, {hook.VARIABLE: ""}], ids=["unset", "empty"])
+@pytest.mark.parametrize("value", [{}, {hooks.VARIABLE: ""}], ids=["unset", "empty"])
 def test_python_without_the_variable_is_left_alone(home: Home, value: dict[str, str]) -> None:
     seen = home.seen(SEEN, **value)
     assert (seen["ours"], seen["finders"], seen["printed"]) == (list(value), 0, "")
 
 
 def test_python_worker_sees_no_setting_of_ours(home: Home) -> None:
-    worker = {hook.VARIABLE: ADDRESS, "PYTHON_WORKER_FACTORY_SECRET": "x"}
+    worker = {hooks.VARIABLE: ADDRESS, "PYTHON_WORKER_FACTORY_SECRET": "x"}
     seen = home.seen(SEEN, **worker, TOPICAST_CONTROL="on")
     assert (seen["ours"], seen["finders"], seen["printed"]) == ([], 0, "")
 
@@ -60,7 +61,7 @@ def test_driver_with_both_hooks_is_attached_once_and_as_it_was_run(
     folder = tmp_path / "run"
     folder.mkdir()
     launch.prepare(str(folder), {})
-    environ = {hook.VARIABLE: ADDRESS, "PYTHONPATH": str(folder)}
+    environ = {hooks.VARIABLE: ADDRESS, "PYTHONPATH": str(folder)}
     assert home.seen(SEEN, **environ)["finders"] == 1
     printed = home.seen(APPLICATION, **environ)["printed"]
     assert printed.count("Spark Connect") == 1
@@ -72,9 +73,9 @@ def test_driver_with_both_hooks_is_attached_once_and_as_it_was_run(
 @pytest.mark.real
 def test_topicast_that_is_gone_or_broken_harms_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    (home.site / hook.NAME).write_text(hook.LINE)
+    (home.site / hooks.NAME).write_text(hooks.LINE)
     (home.libraries / "topicast").unlink()
-    environ = {hook.VARIABLE: ADDRESS}
+    environ = {hooks.VARIABLE: ADDRESS}
     assert home.seen(SEEN, **environ)["printed"] == ""
     broken = home.libraries / "topicast" / "subscriber" / "spark"
     broken.mkdir(parents=True)
@@ -87,7 +88,7 @@ def test_removing_leaves_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path)
     before = sorted(home.site.iterdir())
     assert home.hook("install").returncode == 0
-    assert sorted(home.site.iterdir()) == sorted([*before, home.site / hook.NAME])
+    assert sorted(home.site.iterdir()) == sorted([*before, home.site / hooks.NAME])
     done = home.hook("remove")
     assert (done.returncode, done.stdout[:14]) == (0, "not installed:")
     assert sorted(home.site.iterdir()) == before
@@ -95,13 +96,13 @@ def test_removing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def invoke(*words: str) -> BaseException | None:
-    return CliRunner().invoke(hook.hook, words).exception
+    return CliRunner().invoke(hook, words).exception
 
 
 def test_folder_that_may_not_be_written_is_named_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: "/dev/null/site-packages")
+    monkeypatch.setattr(hooks.sysconfig, "get_path", lambda _: "/dev/null/site-packages")
     error = invoke("install")
     assert isinstance(error, TopicastError)
     assert str(error).startswith("/dev/null/site-packages/topicast.pth: Not a directory: ")
@@ -112,7 +113,7 @@ def test_folder_that_may_not_be_written_is_named_with_what_to_do(
 def test_folder_that_python_does_not_read_is_left_as_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: str(tmp_path / "new"))
+    monkeypatch.setattr(hooks.sysconfig, "get_path", lambda _: str(tmp_path / "new"))
     error = invoke("install")
     assert isinstance(error, UsageError)
     assert f"{sys.executable} does not read {tmp_path / 'new'}" in str(error)
@@ -122,11 +123,11 @@ def test_folder_that_python_does_not_read_is_left_as_it_was(
 def test_file_that_is_not_ours_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: str(tmp_path))
-    (tmp_path / hook.NAME).write_text("/somewhere\n")
+    monkeypatch.setattr(hooks.sysconfig, "get_path", lambda _: str(tmp_path))
+    (tmp_path / hooks.NAME).write_text("/somewhere\n")
     assert "was not written by Topicast" in str(invoke("install"))
     invoke("remove")
-    assert (tmp_path / hook.NAME).read_text() == "/somewhere\n"
+    assert (tmp_path / hooks.NAME).read_text() == "/somewhere\n"
 
 
 @pytest.mark.real

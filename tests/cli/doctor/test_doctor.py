@@ -20,7 +20,7 @@ from thrift.Thrift import TApplicationException
 from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.sample import Sample
-from topicast.cli.commands import hook
+from topicast.cli import hooks
 from topicast.cli.doctor.checks import Check, examine, ok
 from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
@@ -327,8 +327,8 @@ def another_release(folder: Path, file: str, old: str, new: str) -> None:
 
 def test_hook_that_takes_no_effect(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    installed = home.site / hook.NAME
-    installed.write_text(hook.LINE.replace("driver/launch.py", "launch.py"))  # a former release's
+    installed = home.site / hooks.NAME
+    installed.write_text(hooks.LINE.replace("driver/launch.py", "launch.py"))  # a former release's
     words = ("doctor", "--output=json", f"--statestores=tcp://{CLOSED}")
     found = report(home.python("-m", "topicast.cli.main", *words))
     assert found.verdict("hook") == "wrong"
