@@ -13,13 +13,10 @@ from .. import __version__
 from ..topics.errors import UsageError
 from ..topics.objects.names import TableId, table_name
 from ..topics.topic import Topic
-from ..topics.wire.messages import Inspected
+from ..topics.wire.messages import Cell, Inspected, Rows
 from .ingest.poller import EVENTS_OFF
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
-
-Cell = str | int | float | bool | None
-Rows = tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

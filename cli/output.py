@@ -22,6 +22,7 @@ from ..topics.errors import (
     TopicastError,
     UsageError,
 )
+from ..topics.wire.messages import Cell
 from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
 from .extras import needs
 
@@ -37,8 +38,6 @@ _CODES: Final = (  # the first that fits
     (LinkError, NOT_REACHABLE),
     (TopicastError, FAILED),
 )
-
-Cell = str | int | float | bool | None
 
 
 class Output:

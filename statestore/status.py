@@ -12,6 +12,7 @@ from typing import Final
 from .. import __version__
 from ..topics.liveness import LIVE, SUSPECT_S
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
+from ..topics.wire.messages import Cell, Rows
 from .ingest import Ingest, Slot
 from .membership import Member, Membership
 
@@ -36,9 +37,6 @@ _COMMON: Final = frozenset(
 _COMMON_OF_TOPIC: Final = frozenset(
     ("topic", "state", "version", "floor", "minimal_bytes", "lag_versions")
 )
-
-Cell = str | int | float | bool | None
-Rows = tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ import click
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE
-from ...topics.wire.messages import Inspected
+from ...topics.wire.messages import Cell, Inspected
 from ..exit_codes import DONE
 from ..flags import OUTPUT, command, statestores_option
 from ..operator import Operator, at_each, note_policy
-from ..output import Cell, Output, complain, exit_code
+from ..output import Output, complain, exit_code
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
 OWN_ONLY: Final = "subscribers with another key are left out"

@@ -40,6 +40,7 @@ Registration = Annotated[bytes, Bounds(16, 16)]
 Key = Annotated[bytes, Bounds(0, KEY_BYTES_MAX)]
 Content = Annotated[bytes, Bounds(0, VALUE_BYTES_MAX)]
 Cell: TypeAlias = str | int | float | bool | None
+Rows: TypeAlias = tuple[tuple[Cell, ...], ...]
 
 
 class Role(IntEnum):
