@@ -236,9 +236,9 @@ class Hub:
             return False
         return all(_account(one)[1] == FULL for one in prefixes_in(frame[1:]))
 
-    def prefixes_for(self, public: str, asked: bytes) -> tuple[bytes, ...]:
+    def prefixes_for(self, public: str, subscribed: bytes) -> tuple[bytes, ...]:
         """Return the prefixes that the owner of ``public`` receives for one subscription."""
-        return self._policies.prefixes_for(self._clients.with_key(public), asked)
+        return self._policies.prefixes_for(self._clients.with_key(public), subscribed)
 
     def end_streams(self, peer: bytes) -> None:
         """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""

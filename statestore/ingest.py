@@ -80,7 +80,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PendingHeartbeat:
     """A publisher's heartbeat that is not believed, or not reached, yet."""
 
     at: float  # seconds: when it came
@@ -107,7 +107,8 @@ class Ingest:
         self._unseeded = 0  # slots not caught up once
         self._replicas = ReplicaSet(next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
-        self._claims: deque[Claim] = deque()  # the oldest that is not settled, and the newest
+        self._pending_heartbeats: deque[PendingHeartbeat] = deque()
+        """The oldest heartbeat that is not settled, and the newest."""
 
     @property
     def seeding(self) -> bool:
@@ -137,7 +138,7 @@ class Ingest:
             self._begin(message)
         self.start = message.start
         self.catalog_address, self.catalog_name = message.catalog_address, message.catalog_name
-        self._claims.clear()
+        self._pending_heartbeats.clear()
         self.lose_streams(now=now)
         self._unacknowledged = {topic: slot.topic.version for topic, slot in self.slots.items()}
         return None
@@ -168,7 +169,7 @@ class Ingest:
         self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
             slot.topic.raise_floor(header.floor)
-        if not (self._has_minimal(header.topic) or self._policies.has_streams(header.topic)):
+        if not (self._has_minimal(header.topic) or self._policies.has_policy_levels(header.topic)):
             return (frame,)
         return frame, *self._less_of(delta_of(header, entries))
 
@@ -206,9 +207,10 @@ class Ingest:
         self.offers = heartbeat.offers
         if not heartbeat.versions:
             return None
-        while len(self._claims) > 1:
-            self._claims.pop()
-        self._claims.append(Claim(now, heartbeat.versions, heartbeat.watermark))
+        while len(self._pending_heartbeats) > 1:
+            self._pending_heartbeats.pop()
+        pending = PendingHeartbeat(now, heartbeat.versions, heartbeat.watermark)
+        self._pending_heartbeats.append(pending)
         rows = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
         for slot, version, floor in rows:
             slot.published = version
@@ -225,19 +227,19 @@ class Ingest:
 
     def settle(self, *, now: float) -> None:
         """Compare positions with the publisher's heartbeats: adopt a watermark, or catch up."""
-        while self._claims:
-            claim = self._claims[0]
-            rows = zip(self.slots.values(), claim.versions, strict=True)
+        while self._pending_heartbeats:
+            pending = self._pending_heartbeats[0]
+            rows = zip(self.slots.values(), pending.versions, strict=True)
             short = [(slot, version) for slot, version in rows if slot.topic.version < version]
-            quiet_at = max(claim.at, self.last_delta_at) + QUIET_S
-            if short and now < min(quiet_at, claim.at + BELIEVED_S):
+            quiet_at = max(pending.at, self.last_delta_at) + QUIET_S
+            if short and now < min(quiet_at, pending.at + BELIEVED_S):
                 return
             for slot, version in short:
                 self._feed(slot, PeerAt(self.epoch, version), now)
             if short:
                 return
-            self.watermark = claim.watermark
-            self._claims.popleft()
+            self.watermark = pending.watermark
+            self._pending_heartbeats.popleft()
 
     def retry_overdue(self, *, now: float) -> None:
         """Request again what was not answered in time."""

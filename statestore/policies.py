@@ -32,19 +32,19 @@ POLICIES_MAX: Final = (1 << 16) - 1  # that one process can number; number 0 is 
 EVERY: Final = 0
 SIZED_MAX: Final = 3000  # entries of topics that are sized in one go: 2 ms at most
 
-Stream = tuple[Policy, int]
-"""What readers follow of a topic: their policy, and the level."""
+PolicyLevel = tuple[Policy, int]
+"""How readers follow a topic: under which policy, and at which level."""
 
 
 class Policies:
-    """The policies of one hub's readers: their numbers, their streams, their sizes of topics."""
+    """The policies of one hub's readers: their numbers, subscriptions, and sizes of topics."""
 
-    def __init__(self, followed: Callable[[int], Iterable[Stream]]) -> None:
-        """``followed`` returns the streams of a topic that members follow."""
+    def __init__(self, followed: Callable[[int], Iterable[PolicyLevel]]) -> None:
+        """``followed`` returns the policies and levels at which members follow a topic."""
         self._followed = followed
         self._numbers: dict[Policy, int] = {}  # never given anew: a connection may have had it
-        self._subscribed: dict[int, dict[Stream, None]] = {}
-        """By topic: the streams that were subscribed to, before their subscribers join."""
+        self._subscribed: dict[int, dict[PolicyLevel, None]] = {}
+        """By topic: the policies and levels of subscriptions, also before their readers join."""
         self._sizes: dict[tuple[Policy, int], tuple[int, int, int, int]] = {}
         """By policy and topic: its epoch, version and floor, and its bytes at FULL as of these."""
         self._to_size: Iterator[tuple[Policy, int, Topic]] = iter(())  # what is left of a round
@@ -60,21 +60,21 @@ class Policies:
             return 0
         return policy_bits(self._number(policy) or EVERY, policy.digest)
 
-    def prefixes_for(self, client: Client | None, asked: bytes) -> tuple[bytes, ...]:
-        """Return the prefixes that ``client``, None if unknown, receives for one it ``asked``."""
+    def prefixes_for(self, client: Client | None, subscribed: bytes) -> tuple[bytes, ...]:
+        """Return the prefixes that ``client`` (None: unknown) receives for ``subscribed``."""
         if client is None:
             return ()
         if client.policy is None:
-            return prefixes_in(asked)
-        if _is_barrier(asked):
-            return (asked,)
+            return prefixes_in(subscribed)
+        if _is_barrier(subscribed):
+            return (subscribed,)
         number = self._number(client.policy)
         if number is None:
             return ()
-        if asked == HEARTBEAT_PREFIX:
-            return policy_lead(EVERY) + asked, policy_lead(number) + asked
+        if subscribed == HEARTBEAT_PREFIX:
+            return policy_lead(EVERY) + subscribed, policy_lead(number) + subscribed
         lead = policy_lead(number)
-        return tuple(lead + one for one in prefixes_in(asked) if _account(one))
+        return tuple(lead + one for one in prefixes_in(subscribed) if _account(one))
 
     def subscribe(self, policy: Policy, prefixed: bytes) -> None:
         """Publish what a reader with ``policy`` subscribed to."""
@@ -85,14 +85,14 @@ class Policies:
         """Publish for members alone what some reader has unsubscribed."""
         for topic, level in _accounts(prefixed):
             of_topic = self._subscribed.get(topic, {})
-            for stream in [one for one in of_topic if one[1] == level]:
-                del of_topic[stream]
+            for policy_level in [one for one in of_topic if one[1] == level]:
+                del of_topic[policy_level]
 
     def deltas(self, delta: Delta) -> tuple[bytes, ...]:
         """Return the frames of ``delta``, which is at FULL, for all who follow less of it."""
         frames = []
         cut: dict[Policy, Delta] = {}
-        for policy, level in self._streams(delta.topic):
+        for policy, level in self._policy_levels(delta.topic):
             if policy not in cut:
                 cut[policy] = replace(delta, entries=policy.cut(delta.topic, delta.entries))
             one = cut[policy] if level == FULL else minimal(cut[policy])
@@ -101,7 +101,7 @@ class Policies:
                 frames.append(policy_lead(number) + encode(one))
         return tuple(frames)
 
-    def has_streams(self, topic: int) -> bool:
+    def has_policy_levels(self, topic: int) -> bool:
         """Return whether ``deltas`` of ``topic`` would return anything."""
         return bool(self._subscribed.get(topic) or self._followed(topic))
 
@@ -157,7 +157,7 @@ class Policies:
         topics = dict(topics)
         self._to_size = ((one, number, topics[number]) for one in policies for number in topics)
 
-    def _streams(self, topic: int) -> dict[Stream, None]:
+    def _policy_levels(self, topic: int) -> dict[PolicyLevel, None]:
         return {**self._subscribed.get(topic, {}), **dict.fromkeys(self._followed(topic))}
 
     def _number(self, policy: Policy) -> int | None:

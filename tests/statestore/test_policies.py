@@ -268,7 +268,7 @@ def test_heartbeats_have_no_sizes_but_the_policys_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "subscribed",
     [
         b"",
         bytes((PROTOCOL,)),
@@ -281,10 +281,10 @@ def test_heartbeats_have_no_sizes_but_the_policys_own() -> None:
         barrier_prefix(b"short"),
     ],
 )
-def test_odd_subscription_of_a_policys_reader_is_sent_nothing(asked: bytes) -> None:
+def test_odd_subscription_of_a_policys_reader_is_sent_nothing(subscribed: bytes) -> None:
     """P-POLICY-3."""
     driver, _, reader = with_reader()
-    assert driver.hub.prefixes_for(reader.client.public, asked) == ()
+    assert driver.hub.prefixes_for(reader.client.public, subscribed) == ()
 
 
 def test_topic_set_is_the_prefix_of_each_of_its_topics() -> None:
