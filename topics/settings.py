@@ -125,8 +125,8 @@ def parse_addresses(
             setting, text, f"at least one address, such as {scheme}://127.0.0.1:24000"
         )
     addresses = tuple(_addresses(text, setting, scheme))
-    for place, address in enumerate(addresses):
-        if address in addresses[:place]:
+    for position, address in enumerate(addresses):
+        if address in addresses[:position]:
             raise ConfigError(setting, str(address), "each address once")
     return addresses
 

@@ -22,7 +22,15 @@ from ...topics.wire.refusal import Refusal
 from ..storage import file_facts
 from ..storage.history import HistoryReader
 from . import change_log, scans, swept_files
-from .table_history import COLUMNS, Bound, Newest, Span, bounded, table_history, topic_changes
+from .table_history import (
+    COLUMNS,
+    Bound,
+    ChangeRange,
+    Newest,
+    bounded,
+    table_history,
+    topic_changes,
+)
 
 WAITING_MAX: Final = 128  # orders that wait: the answers to all take 100 MB at most
 BUSY_MS: Final = 200  # after that a refused order may be repeated: a page takes some milliseconds
@@ -68,11 +76,11 @@ class ReadPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadChanges:
-    """Effect: read the changes of ``span`` for this request; answered by ``HistoryRead``."""
+    """Effect: read the changes in ``change_range``; answered by ``HistoryRead``."""
 
     peer: bytes
     request: int
-    span: Span
+    change_range: ChangeRange
     policy: Policy | None = None  # of the client that sent the request
 
 
@@ -202,8 +210,8 @@ class HistoryThread:
                 return Inspected(request=request, columns=COLUMNS, rows=tuple(rows))
             case ReadFiles() | ReadSweeps():
                 return _of_sweeps(reader, order)
-            case ReadChanges(request=request, span=span, policy=policy):
-                changes = tuple(topic_changes(reader, span, policy=policy))
+            case ReadChanges(request=request, change_range=change_range, policy=policy):
+                changes = tuple(topic_changes(reader, change_range, policy=policy))
                 return Inspected(request=request, columns=COLUMNS, rows=changes)
             case ReadBound(request=request, bound=bound):
                 rows_of = ((bounded(reader, bound),),)
@@ -244,8 +252,8 @@ def _what(order: HistoryOrder) -> str:
             return f"the files of {table_name(*table)}"
         case ReadSweeps():
             return "the sweeps of tables"
-        case ReadChanges(span=span):
-            return f"the changes of topic {span.topic}"
+        case ReadChanges(change_range=change_range):
+            return f"the changes of topic {change_range.topic}"
         case ReadBound(bound=bound):
             return f"the transactions of topic {bound.topic}"
         case ReadCuts(topic=topic):

@@ -30,7 +30,7 @@ from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
 PREFIX: Final = "history@"  # then db.table, or db.table:after:count, see Newest
-CHANGES: Final = "changes@"  # then topic:epoch:after:until:skip, see Span
+CHANGES: Final = "changes@"  # then topic:epoch:after:until:skip, see ChangeRange
 ENTRIES: Final = "entries@"  # then topic:epoch:after:count, see Bound
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")
 ENTRIES_MAX: Final = 4000  # of a table, that one request reads: each names up to 64 partitions
@@ -86,7 +86,7 @@ def _text_bytes(row: Row) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class ChangeRange:
     """The transactions of ``topic`` in ``(after, until]``, but for the first ``skip`` rows."""
 
     epoch: int
@@ -96,7 +96,9 @@ class Span:
     skip: int
 
 
-def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = None) -> list[Row]:
+def topic_changes(
+    reader: HistoryReader, change_range: ChangeRange, *, policy: Policy | None = None
+) -> list[Row]:
     """Return what has become of the tables of a topic that ``policy`` sees, the oldest first.
 
     They are as many as a frame holds.
@@ -109,20 +111,24 @@ def topic_changes(reader: HistoryReader, span: Span, *, policy: Policy | None = 
         HistoryGone: the history begins later, or is of another epoch.
         WireError: the store holds a value that is not a table.
     """
-    if span.topic == NAMESPACE:
+    if change_range.topic == NAMESPACE:
         raise UsageError("names change with their tables: request the changes of table topics")
-    reader.demand_epoch(span.epoch)
-    rows = islice(_oldest_rows(reader, span, policy), CHANGES_MAX)
+    reader.demand_epoch(change_range.epoch)
+    rows = islice(_oldest_rows(reader, change_range, policy), CHANGES_MAX)
     return fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
 
 
-def _oldest_rows(reader: HistoryReader, span: Span, policy: Policy | None) -> Iterator[Row]:
-    skip = span.skip
-    for replaced in reader.steps(span.topic, after=span.after, until=span.until):
+def _oldest_rows(
+    reader: HistoryReader, change_range: ChangeRange, policy: Policy | None
+) -> Iterator[Row]:
+    skip = change_range.skip
+    for replaced in reader.steps(
+        change_range.topic, after=change_range.after, until=change_range.until
+    ):
         group, version = group_of(replaced[0].key), replaced[0].version
-        if policy is not None and not policy.sees_group(span.topic, group):
+        if policy is not None and not policy.sees_group(change_range.topic, group):
             continue
-        own = reader.entry_at(span.topic, group, version)
+        own = reader.entry_at(change_range.topic, group, version)
         step = _Step(group, replaced, own, named_max=None)
         changes = step.changes()
         wanted, skip = changes[skip:], max(0, skip - len(changes))
@@ -301,8 +307,8 @@ def parse_history(what: str) -> Newest | None:
     return Newest(parse_table_name(table), *(numbers(rest, "", "AFTER:COUNT") if colon else ()))
 
 
-def parse_changes(what: str) -> Span | None:
-    """Return the span of ``changes@topic:epoch:after:until:skip``; None for another ``what``.
+def parse_changes(what: str) -> ChangeRange | None:
+    """Return the range of ``changes@topic:epoch:after:until:skip``; None for another ``what``.
 
     Raises:
         UsageError: five numbers are expected there.
@@ -310,7 +316,7 @@ def parse_changes(what: str) -> Span | None:
     if not what.startswith(CHANGES):
         return None
     topic, epoch, after, until, skip = numbers(what, CHANGES, "TOPIC:EPOCH:AFTER:UNTIL:SKIP")
-    return Span(epoch=epoch, topic=topic, after=after, until=until, skip=skip)
+    return ChangeRange(epoch=epoch, topic=topic, after=after, until=until, skip=skip)
 
 
 def parse_bound(what: str) -> Bound | None:

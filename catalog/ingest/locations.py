@@ -33,7 +33,9 @@ BLOBS: Final = (".blob.core.", ".dfs.core.")  # one account by wasb, and by abfs
 HDFS_PORT: Final = ":8020"
 STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothing, host
 ENTRIES_MAX: Final = 64  # looked at in one call: 20 ms if each is a block of partitions elsewhere
-PARTITIONS_MAX: Final = 4000  # of a table with folders of their own: 1 MB. Of more, see _Places
+PARTITIONS_MAX: Final = (
+    4000  # of a table with folders of their own: 1 MB. Of more, see _TableFolders
+)
 
 _value_of = lru_cache(maxsize=64)(decode_table_value)  # many blocks of one table follow each other
 
@@ -46,7 +48,7 @@ class _Folder(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Places:
+class _TableFolders:
     """Where the data of a table lies.
 
     ``common``: by store, the folder that all partitions elsewhere have in common, once there are
@@ -76,7 +78,9 @@ class Locations:
         self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
         self._reading: dict[int, _Reading] = {}  # by topic, what one call could not do
         self._folders: Any = SortedDict()  # location: set of (TableId, partition)
-        self._places: dict[int, dict[TableId, _Places]] = {number: {} for number in self._topics}
+        self._by_table: dict[int, dict[TableId, _TableFolders]] = {
+            number: {} for number in self._topics
+        }
 
     def catch_up(self) -> bool:
         """Take in changes of the topics; return False to be called again for the rest.
@@ -118,7 +122,7 @@ class Locations:
         if reading is None or reading.position[0] != topic.epoch:
             if epoch != topic.epoch:
                 version = 0
-                for table in tuple(self._places[number]):
+                for table in tuple(self._by_table[number]):
                     self._remove(number, table)
             reading = _Reading(topic.since(version), position)
         for _ in range(ENTRIES_MAX):
@@ -144,68 +148,68 @@ class Locations:
         elif entry.key == group:
             return self._put_table(number, have)
         else:
-            if table not in self._places[number]:  # its own entry follows
+            if table not in self._by_table[number]:  # its own entry follows
                 self._put_table(number, have)
-            places = self._places[number][table]
+            of_table = self._by_table[number][table]
             found: tuple[_Folder, ...] = ()
             if entry.kind == VALUE and entry.value is not None:
                 templates = _value_of(have.value).templates
-                found = tuple(_elsewhere(entry, templates, places.location))
-            self._file(places, entry.key, found)
+                found = tuple(_elsewhere(entry, templates, of_table.location))
+            self._file(of_table, entry.key, found)
         return ()
 
     def _put_table(self, number: int, entry: Entry) -> Iterable[Entry]:
         """Take in a table's own entry; return its blocks if they lie elsewhere only now."""
         table, value = table_of(entry.key), _value_of(value_of(entry))
-        places = self._places[number].setdefault(table, _Places(table))
-        before, location = places.location, read_table(value.thrift, 0).data_location
-        places.location = normal(location) if location else ""
-        self._file(places, entry.key, tuple(_folders_of(value, places.location)))
-        if before in {"", places.location}:
+        of_table = self._by_table[number].setdefault(table, _TableFolders(table))
+        before, location = of_table.location, read_table(value.thrift, 0).data_location
+        of_table.location = normal(location) if location else ""
+        self._file(of_table, entry.key, tuple(_folders_of(value, of_table.location)))
+        if before in {"", of_table.location}:
             return ()
         blocks = self._topics[number].rows(entry.key)
         return tuple(block for block in blocks if block.key != entry.key)
 
-    def _file(self, places: _Places, key: bytes, folders: tuple[_Folder, ...]) -> None:
+    def _file(self, of_table: _TableFolders, key: bytes, folders: tuple[_Folder, ...]) -> None:
         """Replace the folders that the entry ``key`` of a table had."""
-        self._drop(places, key)
-        own = table_key(*places.table)
-        if places.common and key != own:
-            self._merge(places, folders)
+        self._drop(of_table, key)
+        own = table_key(*of_table.table)
+        if of_table.common and key != own:
+            self._merge(of_table, folders)
             return
         if folders:
-            places.by_key[key] = folders
-            places.count += len(folders)
+            of_table.by_key[key] = folders
+            of_table.count += len(folders)
         for location, partition in folders:
-            self._add(location, (places.table, partition))
-        if places.count > PARTITIONS_MAX:
-            blocks = [block for block in places.by_key if block != own]
-            self._merge(places, [one for block in blocks for one in self._drop(places, block)])
+            self._add(location, (of_table.table, partition))
+        if of_table.count > PARTITIONS_MAX:
+            blocks = [block for block in of_table.by_key if block != own]
+            self._merge(of_table, [one for block in blocks for one in self._drop(of_table, block)])
 
-    def _drop(self, places: _Places, key: bytes) -> tuple[_Folder, ...]:
+    def _drop(self, of_table: _TableFolders, key: bytes) -> tuple[_Folder, ...]:
         """Remove and return the folders that the entry ``key`` of a table had."""
-        folders = places.by_key.pop(key, ())
-        places.count -= len(folders)
+        folders = of_table.by_key.pop(key, ())
+        of_table.count -= len(folders)
         for location, partition in folders:
-            self._discard(location, (places.table, partition))
+            self._discard(location, (of_table.table, partition))
         return folders
 
-    def _merge(self, places: _Places, folders: Iterable[_Folder]) -> None:
+    def _merge(self, of_table: _TableFolders, folders: Iterable[_Folder]) -> None:
         """Take in ``folders`` as what they have in common with those before, in each store."""
-        before = dict(places.common)
+        before = dict(of_table.common)
         for location, _ in folders:
             store = "/".join(location.split("/")[:STORE_PARTS])
-            places.common[store] = _common(places.common.get(store, location), location)
-        for store, location in places.common.items():
+            of_table.common[store] = _common(of_table.common.get(store, location), location)
+        for store, location in of_table.common.items():
             if before.get(store) != location:
-                self._discard(before.get(store, ""), (places.table, ""))
-                self._add(location, (places.table, ""))
+                self._discard(before.get(store, ""), (of_table.table, ""))
+                self._add(location, (of_table.table, ""))
 
     def _remove(self, number: int, table: TableId) -> None:
-        places = self._places[number].pop(table, _Places(table))
-        for key in tuple(places.by_key):
-            self._drop(places, key)
-        for location in places.common.values():
+        of_table = self._by_table[number].pop(table, _TableFolders(table))
+        for key in tuple(of_table.by_key):
+            self._drop(of_table, key)
+        for location in of_table.common.values():
             self._discard(location, (table, ""))
 
     def _add(self, location: str, of: tuple[TableId, str]) -> None:

@@ -517,13 +517,13 @@ class _Connection:
 
     def partitions(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
         self.capture.reply_bytes_max = OBJECTS_REPLY_BYTES_MAX
-        asked = set(names)
+        wanted = set(names)
         found = self._partitions_by_names(db, table, names)
-        if found.keys() <= asked:
+        if found.keys() <= wanted:
             return found
         # one was renamed while it was read, or this metastore escapes names in another way
-        several = {name: struct for name, struct in found.items() if name in asked}
-        for name in asked - several.keys():
+        several = {name: struct for name, struct in found.items() if name in wanted}
+        for name in wanted - several.keys():
             self.capture.begin_reply()
             # not get_partition_by_name: it returns the values in the name, not those of the object
             for struct in self._partitions_by_names(db, table, [name]).values():

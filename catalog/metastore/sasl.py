@@ -183,8 +183,8 @@ class _PlainExchange:
 class Kerberos:
     """A principal with a keytab, or with the tickets that are in the user's cache.
 
-    ``server``: the metastore's principal, such as ``hive/_HOST@EXAMPLE.COM``. A keytab is asked
-    for new tickets when the old ones have expired; a cache is read anew for each connection.
+    ``server``: the metastore's principal, such as ``hive/_HOST@EXAMPLE.COM``. With a keytab new
+    tickets are requested when the old ones have expired; a cache is read anew for each connection.
     """
 
     server: str

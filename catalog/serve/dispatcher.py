@@ -459,8 +459,8 @@ def _history_order(peer: bytes, inspect: Inspect, policy: Policy | None) -> Hist
     what, request = inspect.what, inspect.request
     if what == VERSIONS:
         return ReadVersions(peer=peer, request=request)
-    if (span := parse_changes(what)) is not None:
-        return ReadChanges(peer=peer, request=request, span=span, policy=policy)
+    if (change_range := parse_changes(what)) is not None:
+        return ReadChanges(peer=peer, request=request, change_range=change_range, policy=policy)
     if (bound := parse_bound(what)) is not None:
         return ReadBound(peer=peer, request=request, bound=bound)
     if what == LOG:

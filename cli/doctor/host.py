@@ -121,11 +121,11 @@ def folder(path: str, *, setting: str) -> Answer:
     Raises:
         ConfigError: they cannot.
     """
-    place = os.path.abspath(path)  # noqa: PTH100 - the parent of a link is not wanted
-    while not os.path.lexists(place):
-        place = os.path.dirname(place)  # noqa: PTH120 - as above
-    if not os.path.isdir(place):  # noqa: PTH112 - as above
-        raise ConfigError(setting, path, f"a folder, which {place} is not")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise ConfigError(setting, path, f"a folder that user {os.geteuid()} can write in: {place}")
-    return ok(path if place == os.path.abspath(path) else f"{path}, which is made at the start")  # noqa: PTH100 - as above
+    found = os.path.abspath(path)  # noqa: PTH100 - the parent of a link is not wanted
+    while not os.path.lexists(found):
+        found = os.path.dirname(found)  # noqa: PTH120 - as above
+    if not os.path.isdir(found):  # noqa: PTH112 - as above
+        raise ConfigError(setting, path, f"a folder, which {found} is not")
+    if not os.access(found, os.W_OK | os.X_OK):
+        raise ConfigError(setting, path, f"a folder that user {os.geteuid()} can write in: {found}")
+    return ok(path if found == os.path.abspath(path) else f"{path}, which is made at the start")  # noqa: PTH100 - as above

@@ -76,8 +76,8 @@ def application_environment(
 
 def spark_classes(java_home: Path) -> Path:
     """Return the folder of the archive, which fits this Java and these jars only."""
-    places = (_java(java_home), pyspark_jars())
-    known = ",".join(f"{place.resolve()} {place.stat().st_mtime_ns}" for place in places)
+    sources = (_java(java_home), pyspark_jars())
+    known = ",".join(f"{source.resolve()} {source.stat().st_mtime_ns}" for source in sources)
     return cache_folder() / f"spark-{crc32(known.encode()):08x}"
 
 

@@ -98,11 +98,11 @@ def _row(one: Answered, before: str) -> tuple[str, ...]:
     return one.round.did, one.round.asks, plain, attached, f"{one.after_s:.2f} s"
 
 
-def _shown(answer: str, asked: Round, before: str) -> str:
+def _shown(answer: str, one: Round, before: str) -> str:
     """Return an answer in short, marked if it is the right one of before, or wrong."""
     if not answer.isdecimal():
         return answer.removeprefix(LONG[0]).removesuffix(LONG[1])
-    remark = "" if answer == asked.right else ": old" if answer == before else ": wrong"
+    remark = "" if answer == one.right else ": old" if answer == before else ": wrong"
     return f"{int(answer):,}{remark}"
 
 

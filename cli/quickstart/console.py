@@ -82,10 +82,10 @@ def shortened(text: str, columns: int = BEFORE + WIDTH_MAX) -> str:
 
 def _command(name: str) -> str:
     """Return how to call the command ``name`` of this Python from the current folder."""
-    beside = Path(sys.executable).parent / name
-    if not beside.exists():  # a tree that was not installed
+    installed = Path(sys.executable).parent / name
+    if not installed.exists():  # a tree that was not installed
         return f"{sys.executable} -m topicast.cli.main"
-    return name if shutil.which(name) == str(beside) else _near(beside)
+    return name if shutil.which(name) == str(installed) else _near(installed)
 
 
 def _near(path: Path) -> str:

@@ -96,9 +96,9 @@ class Gate:
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", admission: Admission) -> None:
         self._admission = admission
-        self._asked = context.socket(zmq.REP)
-        self._asked.linger = 0
-        self._asked.bind(ZAP_ADDRESS)
+        self._requests = context.socket(zmq.REP)
+        self._requests.linger = 0
+        self._requests.bind(ZAP_ADDRESS)
         self._end = context.socket(zmq.REQ)
         self._end.linger = 0
         self._end.connect(ZAP_ADDRESS)
@@ -112,13 +112,13 @@ class Gate:
         self._end.close()
 
     def _answer(self) -> None:
-        while len(question := self._asked.recv_multipart()) > 1:
-            version, request, domain, _, _, mechanism, *credentials = question
+        while len(parts := self._requests.recv_multipart()) > 1:
+            version, request, domain, _, _, mechanism, *credentials = parts
             public = z85.encode(credentials[0]) if mechanism == b"CURVE" else b""
             admitted = self._admission.admits(domain.decode("utf-8"), public.decode("ascii"))
             verdict = (b"200", b"OK", public) if admitted else (b"400", b"no client", b"")
-            self._asked.send_multipart((version, request, *verdict, b""))
-        self._asked.close()
+            self._requests.send_multipart((version, request, *verdict, b""))
+        self._requests.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Connections:
         """
         descriptor = int(frame.get(zmq.SRCFD))
         one = self._by_descriptor.get(descriptor)
-        self._forget(descriptor)
+        self._discard(descriptor)
         return int(one is not None and _shut(descriptor, one.inode))
 
     def shut(self, admission: Admission) -> int:
@@ -172,11 +172,11 @@ class Connections:
             if not admission.admits(one.name, one.public)
         }
         for descriptor in gone:
-            self._forget(descriptor)
+            self._discard(descriptor)
         return sum(_shut(descriptor, one.inode) for descriptor, one in gone.items())
 
     def _note(self, name: str, peer: bytes, public: str, *, descriptor: int) -> None:
-        self._forget(descriptor)  # its former connection is gone
+        self._discard(descriptor)  # its former connection is gone
         try:
             inode = os.fstat(descriptor).st_ino
         except OSError:
@@ -185,7 +185,7 @@ class Connections:
         if peer:
             self._keys[name, peer] = public
 
-    def _forget(self, descriptor: int) -> None:
+    def _discard(self, descriptor: int) -> None:
         self._last = None
         one = self._by_descriptor.pop(descriptor, None)
         if one is not None and one.peer:

@@ -32,7 +32,7 @@ from ..errors import NotReady, UsageError
 from ..keys.credential import KeyPair
 from .curve import KEY_OF, Admission, Connections, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
-from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, Role, read_max
+from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketRole, read_max
 
 BATCH_MAX: Final = 64  # parts of messages, from one socket in one turn; a ROUTER's have two: 0.5 ms
 BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last one
@@ -108,7 +108,7 @@ class LinkCounts:
 @dataclass(slots=True)
 class _Port:
     name: str
-    role: Role
+    role: SocketRole
     socket: zmq.Socket[bytes]
     prefixes: set[bytes]
     bytes_max: int  # of a frame that is sent
@@ -177,11 +177,11 @@ class Link:
         Raises:
             LinkError: the address is taken, not valid, or not of this machine; says what to do.
         """
-        return self._bind(name, Role.ROUTER, address)
+        return self._bind(name, SocketRole.ROUTER, address)
 
     def bind_publisher(self, name: str, address: str) -> str:
         """Bind a PUBLISHER; else as ``bind_router``. A full reader loses, the others do not."""
-        return self._bind(name, Role.PUBLISHER, address)
+        return self._bind(name, SocketRole.PUBLISHER, address)
 
     def limit(self, name: str, prefixes_for: PrefixesFor) -> None:
         """Send readers of the PUBLISHER ``name`` other prefixes than those that they subscribe to.
@@ -189,7 +189,7 @@ class Link:
         To be called before the first ``poll``, which calls ``prefixes_for``. What it returned holds
         until it is unsubscribed, or the connection ends.
         """
-        port = self._port(name, Role.PUBLISHER)
+        port = self._port(name, SocketRole.PUBLISHER)
         self._unread[port.socket] = None
         port.socket.setsockopt(zmq.XPUB_MANUAL, 1)
         port.prefixes_for = prefixes_for
@@ -229,7 +229,7 @@ class Link:
         Raises:
             LinkError: ``address`` is not an address.
         """
-        self._connect(name, Role.DEALER, address, server=server)
+        self._connect(name, SocketRole.DEALER, address, server=server)
 
     def connect_subscriber(
         self,
@@ -245,7 +245,7 @@ class Link:
         many frames have arrived as fit ``inbox_bytes`` (``read_max``), the other end is held back.
         """
         frames_max = read_max(inbox_bytes)
-        self._connect(name, Role.SUBSCRIBER, address, server=server, frames_max=frames_max)
+        self._connect(name, SocketRole.SUBSCRIBER, address, server=server, frames_max=frames_max)
 
     def trust(self, name: str, servers: tuple[str, ...]) -> None:
         """Take these for the public keys that the other end of the connected ``name`` may have.
@@ -272,7 +272,7 @@ class Link:
 
     def subscribe(self, name: str, prefix: bytes) -> None:
         """Receive on ``name`` what starts with ``prefix``; a second time changes nothing."""
-        port = self._port(name, Role.SUBSCRIBER)
+        port = self._port(name, SocketRole.SUBSCRIBER)
         if prefix not in port.prefixes:
             port.prefixes.add(prefix)
             self._unread[port.socket] = None
@@ -280,7 +280,7 @@ class Link:
 
     def unsubscribe(self, name: str, prefix: bytes) -> None:
         """Receive it no more; what has already arrived is still delivered."""
-        port = self._port(name, Role.SUBSCRIBER)
+        port = self._port(name, SocketRole.SUBSCRIBER)
         if prefix in port.prefixes:
             port.prefixes.remove(prefix)
             self._unread[port.socket] = None
@@ -361,7 +361,7 @@ class Link:
             return
         while self._ports:
             _, port = self._ports.popitem()
-            self._release(port, goodbye_s=GOODBYE_S if port.role is Role.DEALER else 0.0)
+            self._release(port, goodbye_s=GOODBYE_S if port.role is SocketRole.DEALER else 0.0)
         if self._gate is not None:
             self._gate.close()
         self._selector.close()
@@ -378,7 +378,7 @@ class Link:
         if self.closed:
             raise UsageError("this link is closed")
 
-    def _port(self, name: str, role: Role | None = None) -> _Port:
+    def _port(self, name: str, role: SocketRole | None = None) -> _Port:
         port = self._ports.get(name)  # a closed link has none
         if port is None or self._pid != os.getpid():
             self._check_usable()
@@ -387,7 +387,7 @@ class Link:
             raise UsageError(f"{name} is a {port.role.name}, not a {role.name}")
         return port
 
-    def _bind(self, name: str, role: Role, address: str) -> str:
+    def _bind(self, name: str, role: SocketRole, address: str) -> str:
         endpoint = for_bind(address)
         made = self._open(name, role, endpoint)
         if self._gate is None:
@@ -423,7 +423,7 @@ class Link:
     def _connect(
         self,
         name: str,
-        role: Role,
+        role: SocketRole,
         address: str,
         *,
         server: str | tuple[str, ...],
@@ -443,7 +443,7 @@ class Link:
             self.disconnect(name)
             raise refusal(address, exc) from exc
 
-    def _open(self, name: str, role: Role, address: str) -> zmq.Socket[bytes]:
+    def _open(self, name: str, role: SocketRole, address: str) -> zmq.Socket[bytes]:
         self._check_usable()
         if name in self._ports:
             raise UsageError(f"a socket is named {name!r} already")
@@ -646,7 +646,7 @@ class Link:
 
 
 def _port_of(
-    name: str, role: Role, made: zmq.Socket[bytes], *, endpoint: str, servers: tuple[str, ...]
+    name: str, role: SocketRole, made: zmq.Socket[bytes], *, endpoint: str, servers: tuple[str, ...]
 ) -> _Port:
     return _Port(
         name=name,
@@ -654,7 +654,7 @@ def _port_of(
         socket=made,
         prefixes=set(),
         bytes_max=SENT_BYTES_MAX.get(role, -1),
-        addressed=role is Role.ROUTER,
+        addressed=role is SocketRole.ROUTER,
         endpoint=endpoint,
         servers=servers,
     )

@@ -55,7 +55,7 @@ GOODBYE_S: Final = 0.2  # that a DEALER's last frames have to leave when its lin
 BACKLOG: Final = 1024  # connections that arrive in one storm
 
 
-class Role(Enum):
+class SocketRole(Enum):
     """What a socket is for; each role has one type and one set of options."""
 
     PUBLISHER = zmq.XPUB
@@ -67,9 +67,9 @@ class Role(Enum):
 
 
 SENT_BYTES_MAX: Final = {
-    Role.PUBLISHER: PUBLISHED_BYTES_MAX,
-    Role.ROUTER: FRAME_BYTES_MAX,
-    Role.DEALER: FRAME_BYTES_MAX,
+    SocketRole.PUBLISHER: PUBLISHED_BYTES_MAX,
+    SocketRole.ROUTER: FRAME_BYTES_MAX,
+    SocketRole.DEALER: FRAME_BYTES_MAX,
 }
 """The largest frame that each role sends: what the other end accepts. A SUBSCRIBER sends none."""
 
@@ -94,7 +94,7 @@ _CONNECTED: Final = _COMMON | {
     zmq.TCP_MAXRT: UNACKNOWLEDGED_MS,
 }
 OPTIONS: Final = {
-    Role.PUBLISHER: _BOUND
+    SocketRole.PUBLISHER: _BOUND
     | {
         zmq.SNDHWM: PUBLISHED_MAX,
         zmq.RCVHWM: SUBSCRIPTIONS_MAX,
@@ -105,13 +105,13 @@ OPTIONS: Final = {
         # Of unsubscriptions only the last of a prefix is reported: then nobody listens any more.
         zmq.XPUB_VERBOSE: 1,
     },
-    Role.SUBSCRIBER: _CONNECTED
+    SocketRole.SUBSCRIBER: _CONNECTED
     | {
         zmq.SNDHWM: SUBSCRIPTIONS_MAX,
         zmq.RCVHWM: READ_BYTES_MAX // PUBLISHED_BYTES_MAX,
         zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX + CURVE_BYTES,
     },
-    Role.ROUTER: _BOUND
+    SocketRole.ROUTER: _BOUND
     | {
         zmq.SNDHWM: SENT_MAX,
         zmq.RCVHWM: QUEUED_MAX,
@@ -119,7 +119,7 @@ OPTIONS: Final = {
         zmq.ROUTER_MANDATORY: 1,  # an unknown or full peer is an answer, not a silent loss
         zmq.ROUTER_HANDOVER: 0,  # nobody takes over another's name
     },
-    Role.DEALER: _CONNECTED
+    SocketRole.DEALER: _CONNECTED
     | {
         zmq.SNDHWM: SENT_MAX,
         zmq.RCVHWM: QUEUED_MAX,

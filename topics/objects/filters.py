@@ -314,19 +314,19 @@ def bind(term: Term, columns: Sequence[Column]) -> Predicate:
             return lambda values: all(holds(values) for holds in inner)
         return lambda values: any(holds(values) for holds in inner)
     wanted = term.column.lower()
-    place = next((at for at, one in enumerate(columns) if one.name.lower() == wanted), None)
-    if place is None:
+    position = next((at for at, one in enumerate(columns) if one.name.lower() == wanted), None)
+    if position is None:
         known = ", ".join(column.name for column in columns) or "none"
         raise UsageError(f"{term.column} is not a partition column; these are: {known}")
-    kind = columns[place].type.partition("(")[0].lower()
+    kind = columns[position].type.partition("(")[0].lower()
     if kind not in TEXTS | _INTEGERS:
         raise UsageError(f"no filter works on {term.column}, which is of type {kind}")
     has_value = _is_integer if kind in _INTEGERS else _is_text
     if isinstance(term, Null):
         negated = term.negated
-        return lambda values: has_value(values[place]) is negated
+        return lambda values: has_value(values[position]) is negated
     holds = _test(term, kind)
-    return lambda values: has_value(values[place]) and holds(values[place])
+    return lambda values: has_value(values[position]) and holds(values[position])
 
 
 def _is_text(value: str) -> bool:

@@ -39,7 +39,7 @@ def pyspark_jars() -> Path:
 
 
 def listener_jar(cache: Path, *, fetch: Callable[[Path], None]) -> Path:
-    """Return the checked jar in ``cache``, asking ``fetch`` to put it into a folder if absent.
+    """Return the checked jar in ``cache``, which ``fetch`` puts into a folder if it is absent.
 
     Raises:
         ConfigError: the file in ``cache`` is not the jar.

@@ -232,7 +232,7 @@ def _prepare(template: Path, classes: Path, java: Java, *, jar: Path) -> None:
             server.sql(site.CREATE_NOTIFICATION_LOG)
             port = server.serve(0)
             Sample(f"thrift://{HOST}:{port}", "touched", location=f"file:{half}/touched").touch()
-            for statement in site.FORGET_EVENTS:
+            for statement in site.DELETE_EVENTS:
                 server.sql(statement)
         finally:
             server.close(timeout_s=ARCHIVE_TIMEOUT_S)

@@ -19,9 +19,9 @@ from topicast.catalog.history.table_history import (
     COLUMNS,
     NAMED_MAX,
     Bound,
+    ChangeRange,
     Newest,
     Row,
-    Span,
     bounded,
     parse_bound,
     parse_changes,
@@ -58,7 +58,7 @@ class Recorded(Holding):
     def changes(self, *, after: int = 0, until: int = 99, skip: int = 0) -> list[Row]:
         """Commit what was written; return the changes of the topic of ``d.t``."""
         self.commit()
-        span = Span(
+        change_range = ChangeRange(
             epoch=self._store.epoch,
             topic=table_topic(*T, NUM_TOPICS),
             after=after,
@@ -66,7 +66,7 @@ class Recorded(Holding):
             skip=skip,
         )
         with closing(HistoryReader(self.path)) as reader, reader.moment():
-            return topic_changes(reader, span)
+            return topic_changes(reader, change_range)
 
     def history(self, *, after: int = 0, count: int = 1000) -> list[tuple[object, ...]]:
         """Commit what was written; return object, change, source, before and after of each row.
@@ -259,11 +259,11 @@ def test_changes_are_those_that_the_key_sees(held: Recorded) -> None:
     held.whole(struct(), {})
     assert held.changes()
     with closing(HistoryReader(held.path)) as reader, reader.moment():
-        span = Span(
+        change_range = ChangeRange(
             epoch=reader.epoch(), topic=table_topic(*T, NUM_TOPICS), after=0, until=99, skip=0
         )
-        assert topic_changes(reader, span, policy=Policy(("other",))) == []
-        assert topic_changes(reader, span, policy=Policy(("d",))) == held.changes()
+        assert topic_changes(reader, change_range, policy=Policy(("other",))) == []
+        assert topic_changes(reader, change_range, policy=Policy(("d",))) == held.changes()
 
 
 def test_changes_before_the_history_and_of_names_are_refused(held: Recorded) -> None:
@@ -274,7 +274,7 @@ def test_changes_before_the_history_and_of_names_are_refused(held: Recorded) -> 
     with pytest.raises(HistoryGone, match="the history begins at version"):
         held.changes()
     with closing(HistoryReader(held.path)) as reader, pytest.raises(UsageError, match="names"):
-        topic_changes(reader, Span(epoch=1, topic=NAMESPACE, after=0, until=1, skip=0))
+        topic_changes(reader, ChangeRange(epoch=1, topic=NAMESPACE, after=0, until=1, skip=0))
 
 
 @pytest.mark.parametrize("numbers", ["", "1:2:3:4", "1:2:3:4:x", "1:2:3:4:-5"])
@@ -284,7 +284,9 @@ def test_changes_of_no_span_are_refused(numbers: str) -> None:
 
 
 def test_span_is_read_from_its_text() -> None:
-    assert parse_changes("changes@1:2:3:4:5") == Span(topic=1, epoch=2, after=3, until=4, skip=5)
+    assert parse_changes("changes@1:2:3:4:5") == ChangeRange(
+        topic=1, epoch=2, after=3, until=4, skip=5
+    )
     assert parse_changes("history@db.t") is None
 
 

@@ -21,14 +21,14 @@ from topicast.topics.link.sockets import (
     PUBLISHED_MAX,
     SENT_BYTES_MAX,
     SUBSCRIPTION_BYTES_MAX,
-    Role,
+    SocketRole,
 )
 
 ANY = "tcp://127.0.0.1:0"
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", SocketRole)
 def test_nothing_that_bounds_is_left_to_a_default(role):
     always = {zmq.LINGER, zmq.SNDHWM, zmq.RCVHWM, zmq.MAXMSGSIZE, zmq.HANDSHAKE_IVL}
     assert always | {zmq.HEARTBEAT_IVL} <= set(OPTIONS[role])
@@ -36,18 +36,22 @@ def test_nothing_that_bounds_is_left_to_a_default(role):
     assert min(OPTIONS[role][zmq.SNDHWM], OPTIONS[role][zmq.RCVHWM]) > 0  # 0 means no limit
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", SocketRole)
 def test_options_that_would_harm_are_never_set(role):
     assert not {zmq.ROUTING_ID, zmq.XPUB_NODROP, zmq.CONFLATE} & set(OPTIONS[role])
 
 
 def test_what_one_role_sends_the_other_accepts():
-    pairs = {Role.PUBLISHER: Role.SUBSCRIBER, Role.ROUTER: Role.DEALER, Role.DEALER: Role.ROUTER}
+    pairs = {
+        SocketRole.PUBLISHER: SocketRole.SUBSCRIBER,
+        SocketRole.ROUTER: SocketRole.DEALER,
+        SocketRole.DEALER: SocketRole.ROUTER,
+    }
     for sender, taker in pairs.items():
         assert SENT_BYTES_MAX[sender] + CURVE_BYTES == OPTIONS[taker][zmq.MAXMSGSIZE]
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", SocketRole)
 def test_every_option_is_taken_by_the_library_as_set(role):
     write_only = {zmq.XPUB_VERBOSE, zmq.ROUTER_MANDATORY, zmq.ROUTER_HANDOVER}
     with zmq.Context() as context, context.socket(role.value) as made:
