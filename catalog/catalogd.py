@@ -78,9 +78,9 @@ class HubConnection:
     servers: PublicKeys
     publisher: Publisher
 
-    def socket(self, channel: int) -> str:
+    def socket(self, channel: Channel) -> str:
         """Return the name of the socket of ``channel``."""
-        return f"{Channel(channel).name.lower()} {self.address}"
+        return f"{channel.name.lower()} {self.address}"
 
 
 class Catalogd:

@@ -42,6 +42,7 @@ from ...topics.wire.messages import (
     Bye,
     Cancel,
     CatchUp,
+    Channel,
     ClientList,
     Credit,
     Delta,
@@ -85,7 +86,6 @@ OF_ONE_MESSAGE: Final = (
     "MESSAGE",
     Refusal.WIRE,
 )
-CHANNELS: Final = (CONTROL_CHANNEL, BULK_CHANNEL)
 HUB: Final = b"hub"  # the one peer of the sender
 
 
@@ -137,7 +137,7 @@ class Reconnect:
 class Send:
     """Send ``message`` on ``channel``; if it cannot be sent, drop it."""
 
-    channel: int
+    channel: Channel
     message: Message
 
 
@@ -177,7 +177,7 @@ Effect = Reconnect | Send | Put | MintAbove | Learned | Entered
 class Received:
     """The hub sent ``message`` on ``channel``."""
 
-    channel: int
+    channel: Channel
     message: Message
 
 
@@ -255,9 +255,9 @@ class Publisher:
         self._rng = rng
         self._sender = Sender()
         self._unacked = Unacknowledged()
-        self._liveness: dict[int, Liveness] = {}
-        self._probed: set[int] = set()
-        self._welcomed: set[int] = set()
+        self._liveness: dict[Channel, Liveness] = {}
+        self._probed: set[Channel] = set()
+        self._welcomed: set[Channel] = set()
         self._takes_lists = False  # whether the hub that welcomed us knows ClientList
         self._takes_next_keys = False  # and next keys in it
         self._clients = b""  # the list that the hub was sent on its present connection
@@ -331,7 +331,7 @@ class Publisher:
     @property
     def _is_welcome(self) -> bool:
         """Whether the hub has answered on both connections, and said what it has."""
-        return self._have is not None and len(self._welcomed) == len(CHANNELS)
+        return self._have is not None and len(self._welcomed) == len(Channel)
 
     @property
     def _may_announce(self) -> bool:
@@ -368,7 +368,7 @@ class Publisher:
             return self._compare(now)
         return self._announce(now, "a new epoch") if self._announced else ()
 
-    def _on_message(self, channel: int, message: Message, now: float) -> tuple[Effect, ...]:
+    def _on_message(self, channel: Channel, message: Message, now: float) -> tuple[Effect, ...]:
         match message:
             case Welcome():
                 return self._on_welcome(channel, message, now)
@@ -393,7 +393,7 @@ class Publisher:
                 self.counts.strange += 1
         return ()
 
-    def _on_welcome(self, channel: int, message: Welcome, now: float) -> tuple[Effect, ...]:
+    def _on_welcome(self, channel: Channel, message: Welcome, now: float) -> tuple[Effect, ...]:
         if not PROTOCOL_MIN <= message.protocol <= PROTOCOL:
             return self._leave(f"protocol {message.protocol}", now=now, wait_s=SLOW_S)
         if self._welcomed and message.hub != self.hub:
@@ -557,11 +557,11 @@ class Publisher:
     def _connect(self, now: float) -> tuple[Effect, ...]:
         self.counts.reconnects += 1
         self._welcome_by = now + WELCOME_S
-        self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in CHANNELS}
-        greetings = map(self._greeting, CHANNELS)
+        self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in Channel}
+        greetings = map(self._greeting, Channel)
         return Reconnect(), *self._move(State.CONNECTING, self.reason), *greetings
 
-    def _greeting(self, channel: int) -> Send:
+    def _greeting(self, channel: Channel) -> Send:
         hello = Hello(
             role=PUBLISHER,
             channel=channel,
