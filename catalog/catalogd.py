@@ -20,7 +20,7 @@ from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
-from ..topics.wire.codec import decode, encode
+from ..topics.wire import decode, encode
 from ..topics.wire.messages import Bye, Channel, Message
 from ..topics.wire.refusal import refuse_frame
 from .core import (

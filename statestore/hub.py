@@ -21,7 +21,7 @@ from ..topics.liveness import SUSPECT_S
 from ..topics.policy import Policy
 from ..topics.slices import in_slices
 from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
-from ..topics.wire.codec import encode
+from ..topics.wire import encode
 from ..topics.wire.header import (
     BARRIER_PREFIX,
     FEATURES,

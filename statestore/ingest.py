@@ -32,7 +32,8 @@ from ..topics.follower import (
 )
 from ..topics.replica_set import Abandoned, ReplicaSet, Step
 from ..topics.topic import ALL_OFFERED, FULL, NONE, Entry, Topic, check_num_topics, topic_ids
-from ..topics.wire.codec import delta_of, encode, read_entries, read_header
+from ..topics.wire import encode
+from ..topics.wire.codec import delta_of, read_entries, read_header
 from ..topics.wire.header import HEADER_BYTES
 from ..topics.wire.messages import (
     Announce,

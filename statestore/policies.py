@@ -15,7 +15,7 @@ from typing import Final
 from ..topics.keys.clients import Client
 from ..topics.policy import Policy
 from ..topics.topic import FULL, LEVELS, NONE, NUM_TOPICS_MAX, Topic, is_topic
-from ..topics.wire.codec import encode
+from ..topics.wire import encode
 from ..topics.wire.header import (
     BARRIER_PREFIX,
     HEARTBEAT_PREFIX,

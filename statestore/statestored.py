@@ -18,7 +18,7 @@ from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, Received
-from ..topics.wire.codec import decode, encode
+from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
 from .hub import Admit, Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable

@@ -34,7 +34,7 @@ from topicast.topics.link import Handshake, Link, Received
 from topicast.topics.link.curve import derived_pair
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
-from topicast.topics.wire.codec import decode, encode
+from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     Bye,
     Grant,

@@ -9,7 +9,7 @@ from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscript
 from topicast.statestore.ingest import Broadcast
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client, ClientRole, Clients
-from topicast.topics.wire.codec import encode
+from topicast.topics.wire import encode
 from topicast.topics.wire.header import DELTA_KIND, prefixes_in
 from topicast.topics.wire.messages import KeepAlive
 

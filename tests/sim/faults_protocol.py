@@ -31,7 +31,7 @@ from topicast.topics.follower import Effect as FollowerEffect
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
 from topicast.topics.topic import NAMESPACE, Topic, table_topic
-from topicast.topics.wire.codec import encode
+from topicast.topics.wire import encode
 from topicast.topics.wire.messages import Chunk, Delta, Pull, Pulled, Refused, Wanted
 
 

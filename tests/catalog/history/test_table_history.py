@@ -35,7 +35,7 @@ from topicast.tests.catalog.stores import opened
 from topicast.topics.errors import HistoryGone, UsageError
 from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, table_topic
-from topicast.topics.wire.codec import decode, encode
+from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import FRAME_BYTES_MAX
 from topicast.topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_REPORTS, Inspected
 from topicast.topics.wire.refusal import Refusal
