@@ -56,7 +56,7 @@ from .metastore.port import (
     ReadFailed,
     ReadNames,
 )
-from .model.lineage import Claim, StartRecord, Verdict, judge
+from .model.lineage import HeldPosition, StartRecord, Verdict, judge
 from .model.tables import Namespace, Tables, created_at
 from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
@@ -421,16 +421,16 @@ class Catalog:
         times += [self.name_check.deadline] if self._compares_names else []
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
-    def accepts(self, claim: Claim) -> bool:
+    def accepts(self, held: HeldPosition) -> bool:
         """Return whether what a peer holds can be continued; if not, a new epoch follows.
 
         Raises:
-            WireError: the claim cannot be true.
+            WireError: that cannot be true.
         """
         versions = dict(zip(self.version_log.topics, self.version_log.versions(), strict=True))
-        if judge(self._starts, versions, claim=claim) is not Verdict.AHEAD:
+        if judge(self._starts, versions, held=held) is not Verdict.AHEAD:
             return True
-        self.mint_above(claim.epoch)
+        self.mint_above(held.epoch)
         return False
 
     def mint_above(self, epoch: int) -> None:

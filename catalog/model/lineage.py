@@ -39,39 +39,41 @@ class StartRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What a peer holds, by its own account: the last start it saw, and versions by topic."""
+class HeldPosition:
+    """The position of a peer, by its own account: the last start it saw, and versions by topic."""
 
     epoch: int
     start: int
     versions: Mapping[int, int]
 
 
-def judge(starts: Sequence[StartRecord], versions: Mapping[int, int], *, claim: Claim) -> Verdict:
-    """Return whether ``claim`` can be continued by this store.
+def judge(
+    starts: Sequence[StartRecord], versions: Mapping[int, int], *, held: HeldPosition
+) -> Verdict:
+    """Return whether ``held`` can be continued by this store.
 
     Args:
         starts: All starts of the current epoch, oldest first; the last is the running one.
         versions: Current version by topic.
-        claim: What the peer holds.
+        held: The position of the peer.
 
     Raises:
-        WireError: the claim is of an epoch that no catalogd can have minted.
+        WireError: it is of an epoch that no catalogd can have minted.
 
     Cost: O(starts + topics). Source: docs/protocol.md, section "Starts".
     """
     ours = starts[-1].epoch
-    if claim.epoch > EPOCH_MAX:
-        raise WireError(f"epoch {claim.epoch} claimed: at most {EPOCH_MAX} can exist")
-    if claim.epoch < ours:
+    if held.epoch > EPOCH_MAX:
+        raise WireError(f"epoch {held.epoch} claimed: at most {EPOCH_MAX} can exist")
+    if held.epoch < ours:
         return Verdict.OLD
-    if claim.epoch > ours:
+    if held.epoch > ours:
         return Verdict.AHEAD
-    index = next((i for i, record in enumerate(starts) if record.start == claim.start), None)
+    index = next((i for i, record in enumerate(starts) if record.start == held.start), None)
     if index is None:
         return Verdict.AHEAD
     ends = versions if index == len(starts) - 1 else by_topic(starts[index + 1].versions)
-    beyond = any(version > ends.get(topic, 0) for topic, version in claim.versions.items())
+    beyond = any(version > ends.get(topic, 0) for topic, version in held.versions.items())
     return Verdict.AHEAD if beyond else Verdict.ACCEPTED
 
 

@@ -57,7 +57,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..model.lineage import Claim, StartRecord, Verdict, by_topic, judge
+from ..model.lineage import HeldPosition, StartRecord, Verdict, by_topic, judge
 from ..model.versions import Transaction
 from .modes import MODE_DEFAULT, Mode
 
@@ -428,9 +428,11 @@ class Publisher:
         if have is None or not self._may_announce:
             return ()
         try:
-            claim = Claim(epoch=have.epoch, start=have.start, versions=by_topic(have.versions))
+            held = HeldPosition(
+                epoch=have.epoch, start=have.start, versions=by_topic(have.versions)
+            )
             versions = {number: topic.version for number, topic in self._published.topics.items()}
-            verdict = judge(self._published.starts, versions, claim=claim)
+            verdict = judge(self._published.starts, versions, held=held)
         except WireError as error:
             return self._leave(str(error), now=now, wait_s=SLOW_S)
         if verdict is not Verdict.AHEAD:

@@ -64,7 +64,7 @@ from ..history.table_history import parse_bound, parse_changes, parse_history
 from ..ingest.loader import Loader
 from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
-from ..model.lineage import Claim
+from ..model.lineage import HeldPosition
 from ..model.tables import Namespace, Tables
 from ..model.versions import LeaseRow, VersionLog
 from .admin import AdminOrders
@@ -90,7 +90,7 @@ class Core(Protocol):
     def position(self) -> tuple[int, int]:
         """The current epoch and start."""
 
-    def accepts(self, claim: Claim) -> bool:
+    def accepts(self, held: HeldPosition) -> bool:
         """Return whether what a peer holds can be continued; raise WireError if it cannot be."""
 
     @property
@@ -357,9 +357,11 @@ class Dispatcher:
         self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._core.blind)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
-        claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))
+        held = HeldPosition(
+            epoch=compare.epoch, start=compare.start, versions=dict(compare.versions)
+        )
         try:
-            accepted = self._core.accepts(claim)
+            accepted = self._core.accepts(held)
         except WireError as exc:
             self._replies.refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
             return

@@ -4,7 +4,14 @@ from contextlib import nullcontext
 
 import pytest
 
-from topicast.catalog.model.lineage import EPOCH_MAX, Claim, StartRecord, Verdict, by_topic, judge
+from topicast.catalog.model.lineage import (
+    EPOCH_MAX,
+    HeldPosition,
+    StartRecord,
+    Verdict,
+    by_topic,
+    judge,
+)
 from topicast.catalog.model.tables import GroupLeaves
 from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction, VersionLog
 from topicast.topics.errors import WireError
@@ -170,13 +177,13 @@ def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
     epoch: int, start: int, versions: dict[int, int], verdict: Verdict
 ) -> None:
     """P-START-2."""
-    claim = Claim(epoch=epoch, start=start, versions=versions)
-    assert judge(STARTS, CURRENT, claim=claim) is verdict
+    held = HeldPosition(epoch=epoch, start=start, versions=versions)
+    assert judge(STARTS, CURRENT, held=held) is verdict
 
 
 def test_epoch_that_nobody_can_have_minted_is_refused() -> None:
     with pytest.raises(WireError):
-        judge(STARTS, CURRENT, claim=Claim(epoch=EPOCH_MAX + 1, start=33, versions={}))
+        judge(STARTS, CURRENT, held=HeldPosition(epoch=EPOCH_MAX + 1, start=33, versions={}))
 
 
 def test_vector_is_read_by_topic() -> None:
