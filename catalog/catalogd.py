@@ -199,7 +199,7 @@ class Catalogd:
         self._store.close()
 
     def _admit(self, changed: frozenset[str] = frozenset()) -> None:
-        """Admit who is listed or granted; connections end of keys that are ``changed``."""
+        """Admit listed and granted clients; end the connections of keys that are ``changed``."""
         before, self._granted = self._granted, self._grants.of(self._clients)
         changed |= {key for key, one in self._granted.items() if before.get(key, one) != one}
         listed = {key: one for one in self._clients for key in one.keys}
@@ -371,7 +371,7 @@ class Catalogd:
         self._slices = None
         self._inbox, self._read_threads = self._new_read_threads()
         self._read_threads.start()
-        gc.collect()  # the former core is full of cycles, and daemons let old objects be
+        gc.collect()  # the former core is full of cycles, and daemons rarely collect old objects
 
     def _maintain(self, now: float, now_us: int) -> None:
         """Look at clients and keys; then make a slice of the next status, or else do what is due.
@@ -409,7 +409,7 @@ class Catalogd:
             self.admit(clients)
 
     def _rotate_changed(self, now: float, now_us: int) -> None:
-        """Have the keys that the key file has by now; every connection is made again with them."""
+        """Use the keys that are in the key file now; every connection is made again with them."""
         try:
             own = self._keys.changed() if self._keys is not None else None
             if own is None or self._keys is None:
@@ -419,7 +419,7 @@ class Catalogd:
             log.error("keys not read, those before stay in use: error=%s", error)
             return
         for hub in self._hubs:
-            with suppress(ConfigError):  # it is not known any more: its list ends the connection
+            with suppress(ConfigError):  # the hub is unknown now: the list ends its connection
                 hub.servers = own.hub_keys(hub.address)
         if own.pair == self._pair:
             return

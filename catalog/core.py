@@ -287,7 +287,7 @@ class Catalog:
         self._committed = self.poller.published  # of the last Commit: which events it covers
         self._finding = finding  # of the last check of a connection, for the status
         self._noted: list[Noted] = []  # to be logged
-        self._unreadable: dict[TableId, str] = {}  # by why they cannot be answered; as logged
+        self._unreadable: dict[TableId, str] = {}  # why tables cannot be answered, as last logged
         self._now = 0.0  # of the last flush
 
     @property
@@ -666,8 +666,8 @@ class Catalog:
 
     def _note_unreadable(self) -> None:
         """Note which tables cannot be answered since the last turn, and which can be again."""
-        known, loading = self._unreadable.items(), self.loader.is_loading  # may fail as before
-        unreadable = {table: why for table, why in known if loading(table)}
+        known, loading = self._unreadable.items(), self.loader.is_loading
+        unreadable = {table: why for table, why in known if loading(table)}  # it may fail again
         unreadable |= {**self.loader.errors, **self.tables.unfit_why}
         for table in sorted(unreadable.keys() - self._unreadable.keys()):
             text = f"{table_name(*table)} is withdrawn: {unreadable[table]}"

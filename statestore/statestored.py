@@ -29,7 +29,7 @@ REQUESTS: Final = "requests"  # the ROUTER
 DATA: Final = "data"  # the XPUB
 TURN_BYTES: Final = 512 << 10  # of chunks at a time: two large ones
 TAKE_S: Final = 0.0005  # of a turn, for what arrived
-TURN_S: Final = 0.0005  # of a turn, for chunks: what a small delta waits at most, but for one chunk
+TURN_S: Final = 0.0005  # of a turn, for chunks: a small delta waits that long, and one chunk more
 STATUS_S: Final = 0.5  # between two pictures
 KEYS_S: Final = 0.5  # between two looks at the hub's own key file
 TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
@@ -122,7 +122,7 @@ class Statestored:
             log.error("clients not kept, a restart begins with those before: error=%s", error)
 
     def _look_at_keys(self) -> None:
-        """Have the keys that the key file has by now, and the list that belongs to them."""
+        """Use the keys that are in the key file now, and the list that belongs to them."""
         try:
             credential = self._keys.changed()
         except ConfigError as error:

@@ -156,7 +156,7 @@ class Follower:
     def opened(self, stream: int, *, now: float, silence_s: float = SILENCE_S) -> None:
         """Take the id of the stream that answers the last Want; never an id used before.
 
-        ``silence_s``: how long its first chunk is waited for at least.
+        ``silence_s``: the shortest wait for its first chunk.
         """
         self.stream = stream
         self._silence_s = max(self._silence_s, silence_s)

@@ -307,7 +307,7 @@ class ReplicaSet:
         return soonest, soonest_at
 
     def _note_due(self, account: Account, follower: Follower) -> None:
-        """Let ``account`` be due first if it is."""
+        """Note that ``account`` is due first, if it is."""
         if self._soonest is None:
             return
         at, soonest_at = follower.deadline, self._soonest[1]

@@ -14,7 +14,7 @@ def in_slices(
 ) -> Iterator[None]:
     """Append ``make(one)`` to ``into`` for each of ``of``; yield between two slices.
 
-    What ``of`` yields is taken when the first slice is; what is made of it is as of its slice.
+    The items of ``of`` are collected at the first slice; each row is made in its own slice.
     """
     held = tuple(of)
     for begin in range(0, len(held), rows_max):

@@ -392,7 +392,7 @@ class Poller:
 
     @property
     def blind(self) -> str:
-        """Why no change of the metastore will arrive, ever; the empty text when they do."""
+        """Why no change of the metastore will ever arrive; empty when changes arrive."""
         if not self.enabled:
             return EVENTS_OFF
         return self._refusal if self._recorded else NO_LISTENER

@@ -72,7 +72,7 @@ class Login(Protocol):
 
 
 def negotiation(login: Login, host: str) -> Generator[bytes | int, bytes, Exchange]:
-    """Prove who we are: yields bytes to send, or how many to read, which it is sent.
+    """Prove who we are: yields bytes to send, or how many to read, and is sent those.
 
     Raises:
         ConnectionRefusedError: either side does not accept the other; says why.

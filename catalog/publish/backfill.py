@@ -27,7 +27,7 @@ PAUSE_S: Final = 0.01  # between two steps: other changes take most of the turns
 
 
 class Backfill:
-    """The mode, and the entries to re-stamp; ``mode_state`` is what of it the store keeps."""
+    """The mode, and the entries to re-stamp; the store keeps ``mode_state``."""
 
     def __init__(self, version_log: VersionLog, mode_state: ModeState) -> None:
         self.mode_state = mode_state

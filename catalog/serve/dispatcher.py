@@ -428,7 +428,7 @@ class Dispatcher:
     def _history_order(
         self, peer: bytes, inspect: Inspect, policy: Policy | None
     ) -> HistoryOrder | None:
-        """Return what is to be read from the store for ``inspect``; None if it is nothing of it."""
+        """Return what to read from the store for ``inspect``; None if it needs nothing of it."""
         if (behind := parse_sweeps(inspect.what)) is not None:
             tables = self._sweeps.page(*behind, policy=policy)
             return ReadSweeps(peer=peer, request=inspect.request, tables=tables)
@@ -453,10 +453,10 @@ class Dispatcher:
 
 
 def _history_order(peer: bytes, inspect: Inspect, policy: Policy | None) -> HistoryOrder | None:
-    """Return what is to be read from the store for ``inspect``; None if it is nothing of it.
+    """Return what to read from the store for ``inspect``; None if it needs nothing of it.
 
     Raises:
-        UsageError: it begins like one of these, and goes on wrongly.
+        UsageError: it begins like one of these, and the rest is not valid.
     """
     what, request = inspect.what, inspect.request
     if what == VERSIONS:

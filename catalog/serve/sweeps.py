@@ -83,7 +83,7 @@ class Sweeps:
         return Swept(request=sweep.request, revision=revision + 1, version=version, kept=True)
 
     def incarnation(self, table: TableId) -> int:
-        """Return which ``table`` of that name there is now; 0: none."""
+        """Return the present incarnation of ``table``; 0 if there is no such table."""
         record = self._namespace.find(table)
         return record.incarnation if record is not None else 0
 

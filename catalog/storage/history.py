@@ -350,7 +350,7 @@ class HistoryReader:
         yield from self._db.execute("SELECT * FROM changes WHERE id > ? ORDER BY id", (after,))
 
     def entry_at(self, topic: int, key: bytes, version: int) -> Entry | None:
-        """Return the entry of ``key`` as of ``version``, if what came later is kept; None: none."""
+        """Return the entry of ``key`` as of ``version``, later changes being kept; None: none."""
         row = self._db.execute(NEXT_IMAGE, (topic, key, version)).fetchone()
         found = Entry(*row) if row is not None else self.present(topic, key)
         return None if found is None or found.kind in (TOMBSTONE, PREFIX) else found

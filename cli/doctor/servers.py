@@ -42,7 +42,7 @@ class Servers:
         self._catalog: dict[str, Any] = {}  # catalogd's facts, once it has answered
 
     def hub(self) -> Answer:
-        """Have each hub take the key, and one of them answer.
+        """Check that each hub admits the key, and that one of them answers.
 
         Raises:
             LinkError: one does not.
@@ -67,7 +67,7 @@ class Servers:
             return ok(f"{visit.welcome.data_address} is reached")
 
     def catalogd(self) -> Answer:
-        """Have catalogd answer, at the address that the hub gives for it."""
+        """Check that catalogd answers at the address that the hub gives for it."""
         with self._visit() as visit:
             self._catalog = facts_of(visit.catalog("status"))
             problem = self._catalog["problem"]
@@ -76,7 +76,7 @@ class Servers:
             return ok(f"catalogd at {visit.welcome.catalog_address} answers")
 
     def metastore(self) -> Answer:
-        """Say what catalogd has to say of its metastore."""
+        """Return what catalogd reports about its metastore."""
         problem, doubt = self._catalog["problem"], self._catalog["warning"]
         if problem:
             return wrong(f"catalogd says: {problem}")
@@ -129,7 +129,7 @@ class Servers:
 
 
 def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s: float) -> Answer:
-    """Have each hub take the key of a daemon; nothing is said to the hub.
+    """Check that each hub admits the key of a daemon; no message is sent to it.
 
     Raises:
         LinkError: one does not, or is not reached.

@@ -57,7 +57,7 @@ class Access:
         scheme, _, given = authorization.partition(" ")
         scheme = scheme.lower()
         digest = sha256(_secret(scheme, given.strip())).digest()
-        # Each is compared, whichever is equal: the time must not tell.
+        # All are compared, even after a match: the time must not show which one matched.
         return sum(compare_digest(digest, one) for one in self._digests.get(scheme, ())) > 0
 
     def refresh(self) -> bool:

@@ -117,10 +117,10 @@ class _Port:
     servers: tuple[str, ...]  # public keys that the other end may have; the first is used
     handshake: Handshake = Handshake.NONE  # if connected
     failures: int = 0  # handshakes that broke off since the last one that did not
-    frames_max: int = 0  # that have arrived; 0: as its role has it
+    frames_max: int = 0  # of those that have arrived; 0: the limit of its role
     early: list[bytes] = field(default_factory=list)  # sent while another key may be the right one
     prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are requested
-    subscribed: int = 0  # prefixes that the last subscription was taken for
+    subscribed: int = 0  # how many prefixes replaced the last subscription
     unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
 
 

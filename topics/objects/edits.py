@@ -5,7 +5,7 @@
 
 Invariant: bounds are distinct and sorted, the first is empty; names are distinct, sorted over
 all blocks, and each lies between its block's bound and the next. A bound is no longer than
-it takes to part two names. The same for blocks of partitions and blocks of tables' names.
+it takes to separate two names. The same for blocks of partitions and blocks of tables' names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -193,7 +193,7 @@ def _sized(
 
 
 def _bound(records: Sequence[RecordT], at: int) -> str:
-    """Return the shortest text that parts the record ``at`` from those before it."""
+    """Return the shortest text that separates the record ``at`` from those before it."""
     before, name = records[at - 1].name, records[at].name
     return name[: len(commonprefix((before, name))) + 1]
 

@@ -186,7 +186,7 @@ class Template:
 
     @property
     def base(self) -> str | None:
-        """The folder of its partitions, each in the one of its name; None: each says its own."""
+        """The folder of its partitions, each in the one of its name; None: each names its own."""
         return text(self._base) if self.skeleton[0] & _FLAG_LOCATION else None
 
     def location(self, slots: SlotValues, name: str) -> str:

@@ -50,7 +50,7 @@ TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands one; it guards public certi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPrincipal:
-    """With what a metastore takes part in Kerberos.
+    """What a metastore needs to take part in Kerberos.
 
     ``name``: such as ``hive/localhost@EXAMPLE.COM``; ``conf``: a krb5.conf. ``protection``: what
     Hadoop calls the layers that are offered: authentication, integrity or privacy.

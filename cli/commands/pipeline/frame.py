@@ -114,7 +114,7 @@ class ProgressLine:
         self._to = to
         self._clock = clock
         self._shown_at: float | None = None
-        self._last: Progress | None = None  # what was notified last, shown or not
+        self._last: Progress | None = None  # what was reported last, shown or not
         self._shown: Progress | None = None  # the last that was shown
         self._width = 0  # characters of the line on the terminal
 
