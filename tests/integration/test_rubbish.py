@@ -156,7 +156,7 @@ GARBAGE: Final = {
     "random bytes": (random.Random(2).randbytes(500), "VERSION", "offered, 1 spoken here"),
     "nothing": (b"", "WIRE", "frame of 0 bytes is too short"),
     "another version": (b"\x09" + encode(HELLO)[1:], "VERSION", "9 offered, 1 spoken here"),
-    "half a message": (encode(HELLO)[:20], "WIRE", "no MessagePack"),
+    "half a message": (encode(HELLO)[:20], "WIRE", "is not MessagePack"),
     "half a chunk": (encode(CHUNK)[:60], "WIRE", "frame of 60 bytes: 72 to"),
     "a flipped bit": (mutated(encode(CHUNK)), "WIRE", "crc differs: topic=1"),
     "an unknown flag": (flagged(encode(CHUNK)), "WIRE", "flags 0x8"),
