@@ -32,6 +32,7 @@ SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets b
 REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
 REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
+FEWER: Final = 4  # of so many events that were asked for in vain, one is asked for next time
 PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
@@ -244,6 +245,10 @@ class EventWindow:
         self._settle(covered)
         return new, gap
 
+    def known_after(self, id_: int) -> int:
+        """Return how many events above ``id_`` have been read."""
+        return sum(len(one.digests) for at, one in self._pending.items() if at > id_)
+
     def check(self) -> None:
         """Assert every invariant."""
         assert self.settled <= self.last_id
@@ -371,6 +376,8 @@ class Poller:
         self._states: deque[tuple[int, WindowState]] = deque()  # by seq, not yet published
         self._polling: int | None = None  # the poll that is not answered
         self._began_at = 0.0  # when it began
+        self._events_max = 0  # that it reads
+        self._news_max = POLL_EVENTS_MAX  # of them new; fewer after polls that failed
         self._is_late = False  # the running poll is counted in ``late``
         self._due_at = 0.0
         self._backoff_s = BACKOFF_S
@@ -458,16 +465,24 @@ class Poller:
             self._check_at = now + CHECK_S
         after = self.window.next_poll(now)
         quiet = self.window.last_id if self.window.is_quiet(self.window.last_id) else None
-        return Poll(poll=poll, after=after, quiet_at=quiet, events_max=POLL_EVENTS_MAX, check=check)
+        most = self._news_max
+        if most < POLL_EVENTS_MAX:
+            most = min(self.window.known_after(after) + most, POLL_EVENTS_MAX)
+        self._events_max = most
+        return Poll(poll=poll, after=after, quiet_at=quiet, events_max=most, check=check)
 
     def on_failed(self, fact: PollFailed, now: float) -> None:
-        """Note a poll that failed; the next comes after a pause that grows."""
+        """Note a poll that failed; the next comes after a pause that grows, and reads fewer events.
+
+        Messages may be so large that the metastore cannot send all of them in time.
+        """
         if fact.poll != self._polling:
             return
         self._polling, self.error = None, fact.error
         self._check_at = now  # the next answer is of a metastore that may have been restarted
         self._due_at = now + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
+        self._news_max = max(self._news_max // FEWER, 1)
         if not fact.refused:
             self._refused_since = None
             return
@@ -490,7 +505,8 @@ class Poller:
             return None
         self._followed = True
         events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
-        whole = len(fact.events) < POLL_EVENTS_MAX or fact.events[-1].id > fact.current_id
+        whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
+        self._news_max = min(self._news_max * FEWER, POLL_EVENTS_MAX)
         if not whole:
             self._due_at = now
         if events or gap:

@@ -11,10 +11,12 @@ from topicast.catalog.ingest.poller import (
     BACKOFF_S,
     BACKOFF_S_MAX,
     LATE_S,
+    POLL_EVENTS_MAX,
     SETTLE_EVERY_S,
     WINDOW_S,
     Batch,
     EventWindow,
+    Poll,
     Polled,
     Poller,
     PollFailed,
@@ -137,6 +139,36 @@ def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(worl
     world.poller.begin(9, world.now)
     world.poller.on_failed(PollFailed(poll=9, error="down"), world.now)
     assert world.poller.deadline == world.now + BACKOFF_S
+
+
+def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_answered(
+    world: World,
+) -> None:
+    """Each can bring something new, though what is known is read again; after answers, of more."""
+    world.poll(11, 12, 13)
+    known = 3
+
+    def events_max() -> int:
+        order = world.poller.begin(world.number + 1, world.now)
+        assert isinstance(order, Poll)
+        return order.events_max
+
+    assert events_max() == POLL_EVENTS_MAX
+    for most in (256, 64, 16, 4, 1, 1):
+        world.poller.on_failed(PollFailed(poll=world.number + 1, error="timed out"), world.now)
+        assert events_max() == known + most
+    batch = world.poll(11, 12, 13, 14, current_id=20)
+    assert batch is not None
+    assert [one.id for one in batch.events] == [14]
+    assert not batch.whole, "it was as many as were asked for"
+    assert world.poller.deadline == world.now
+    assert events_max() == known + 1 + 4
+    batch = world.poll(11, 12, 13, 14, 15, 16, 17)
+    assert batch is not None
+    assert batch.whole
+    for _ in range(3):
+        world.poll(current_id=17)
+    assert events_max() == POLL_EVENTS_MAX
 
 
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
