@@ -170,7 +170,7 @@ def test_full_hub_refuses_a_hello() -> None:
 
 
 def test_publisher_receives_what_the_hub_has_before_it_announces() -> None:
-    """P-START-1."""
+    """P-DATA-3, P-START-1."""
     driver, publisher = seeded()
     driver.put(publisher.change(1))
     for name in ("publisher", "other"):
@@ -606,8 +606,8 @@ def test_list_is_taken_from_catalogd_on_control_alone(peer: bytes) -> None:
     assert driver.admitted == []
 
 
-def test_members_that_know_next_keys_are_told_the_servers_keys_and_their_changes() -> None:
-    """P-KEYS-1: behind Welcome on control; nothing to a member without the feature."""
+def test_members_that_know_next_keys_receive_the_servers_keys_and_their_changes() -> None:
+    """P-CLIENTS-2, P-KEYS-1: behind Welcome on control; nothing to a member without the feature."""
     driver, _ = seeded()
     driver.hub.have_keys(("h" * 40, "i" * 40))
     driver.receive(b"older", hello("older", READER, CONTROL_CHANNEL))

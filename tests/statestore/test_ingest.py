@@ -162,7 +162,7 @@ def test_gap_is_reported_as_stubs_or_as_an_invalidate_all_marker(
     to_version: int,
     invalidate_all: bool,
 ) -> None:
-    """P-FLOOR-4, P-DATA-4."""
+    """P-DATA-2, P-FLOOR-4, P-DATA-4."""
     driver, publisher = changed()
     driver.put(change(publisher))
     assert driver.deltas() == []
@@ -176,6 +176,7 @@ def test_gap_is_reported_as_stubs_or_as_an_invalidate_all_marker(
 
 
 def test_catch_up_that_brings_nothing_new_is_not_broadcast() -> None:
+    """P-DATA-4."""
     driver, publisher = changed()
     follower = driver.hub.ingest.slots[1].follower
     wrong = PublisherPeer()
@@ -189,7 +190,7 @@ def test_catch_up_that_brings_nothing_new_is_not_broadcast() -> None:
 
 
 def test_floor_of_a_delta_drops_tombstones() -> None:
-    """P-FLOOR-4."""
+    """P-FLOOR-4, P-DATA-3."""
     driver, publisher = changed()
     driver.put(publisher.commit(1, prefix_tombstone(KEY, 2)))
     topic = driver.topic(1)
@@ -197,6 +198,9 @@ def test_floor_of_a_delta_drops_tombstones() -> None:
     publisher.topics[1].raise_floor(2)
     driver.put(publisher.change(1, OTHER))
     assert (topic.floor, len(topic)) == (2, 1)
+    delta = publisher.change(1, OTHER)
+    driver.put(replace(delta, floor=delta.to_version))
+    assert topic.floor == topic.version == delta.to_version, "all may be above what is held"
 
 
 def test_heartbeat_raises_only_floors_that_are_reached() -> None:

@@ -93,6 +93,7 @@ def test_hello_without_a_common_version_is_refused_and_both_offers_are_named(
 
 @pytest.mark.parametrize(("role", "channel"), [(0, 1), (4, 1), (READER, 0), (READER, 3)])
 def test_role_or_channel_that_does_not_exist_is_refused(role: int, channel: int) -> None:
+    """P-SUB-4."""
     fault = refused(HubDriver().receive(b"peer", hello("peer", role, channel)))
     assert (fault.code, fault.message) == ("ROLE", f"there is no role {role} on channel {channel}")
 

@@ -96,6 +96,7 @@ def test_delta_without_its_values_is_no_step_at_full(flags: dict[str, bool]) -> 
 
 @pytest.mark.parametrize("step", [(5, 10, 12), (5, 12, 13), (6, 11, 12)])
 def test_step_moves_only_over_what_just_follows(step: tuple[int, int, int]) -> None:
+    """P-FOLLOW-1."""
     follower = live()
     assert follower.step(5, 10, 11)
     assert not follower.step(*step)

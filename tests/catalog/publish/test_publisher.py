@@ -492,7 +492,7 @@ def test_hub_that_does_not_know_lists_is_sent_none() -> None:
 
 
 def test_hub_that_knows_no_next_keys_is_sent_the_list_without_them() -> None:
-    """P-KEYS-3."""
+    """P-CLIENTS-1, P-KEYS-3."""
     for features, text in ((CLIENT_LISTS, b"a b c"), (CLIENT_LISTS | NEXT_KEYS, b"a b c next=k")):
         peer = HubPeer()
         peer.published.clients = b"a b c next=k"

@@ -72,6 +72,7 @@ def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
 
 
 def test_restored_store_is_noticed_though_its_versions_are_the_same() -> None:
+    """P-FOLLOW-5."""
     shopping = late()
     copy = shopping.cluster.catalogd.store.copy()
     shopping.reshape("shop.orders", "id", "seen")

@@ -82,10 +82,12 @@ def test_reader_that_may_be_sent_nothing_is_sent_nothing(limiting, other):
 
 
 def test_what_is_sent_ends_with_its_subscription(limiting, other):
+    """P-POLICY-4."""
     other.subscribe("data", b"a")
     other.subscribe("data", b"b")
     other.unsubscribe("data", b"a")
     limiting.receives(b"\1a", b"\1b", b"\0a")
+    assert [bool(public) for _, public in limiting.got] == [True, True, False], "of a begin alone"
     assert sent_to(other, limiting, b"cut a", until_frame=b"cut b") == []
 
 

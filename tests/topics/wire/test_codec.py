@@ -89,7 +89,7 @@ def _of(message: m.Message, body: bytes, **changed: int) -> bytes:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["name"])
 def test_golden_vector_reads_and_writes_the_same_bytes(vector: dict[str, str]) -> None:
-    """P-MSG-1, P-HDR-1."""
+    """P-ROW-5, P-MSG-1, P-HDR-1."""
     frame = bytes.fromhex(vector["frame"])
     assert repr(decode(frame)) == vector["message"]
     assert encode(decode(frame)) == frame
