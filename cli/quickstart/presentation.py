@@ -64,7 +64,7 @@ def _run(stack: Stack, home: Path, *, once: bool) -> None:
     demo.start_applications()
     demo.run_query()
     print("", *summary(seen), sep="\n", flush=True)
-    print("\nThe explorer is a driver whose budget has room for a part of the tables only.", flush=True)
+    print("\nThe explorer is a driver whose budget has room for some of the tables.", flush=True)
     for phase in demo.explore():
         print("", *phase, sep="\n", flush=True)
     _compare(demo)
