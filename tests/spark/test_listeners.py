@@ -47,7 +47,12 @@ def driver(drivers: Drivers) -> Iterator[Application]:
 def test_queries_never_reach_python_and_commands_of_every_session_do(
     driver: Application, tmp_path: Path
 ) -> None:
-    driver.do("_ = spark.sql('SELECT 1').collect()")
+    (tmp_path / "lines").write_text("a\nb\n")
+    driver.do(f"lines = spark.read.text('file:{tmp_path}/lines')")
+    for query in ("SELECT 1", f"SELECT count(*) FROM text.`file:{tmp_path}/lines`"):
+        driver.do(f"_ = spark.sql({query!r}).collect()")
+    driver.do("_ = lines.cache().count(), lines.join(lines, 'value').collect(), lines.take(1)")
+    driver.do("_ = spark.newSession().range(9).groupBy('id').count().collect()")
     for session in ("_jsparkSession", "newSession()", "_jsparkSession.newSession()"):
         driver.do(f"_ = spark.{session}.sql({VIEW!r})")
     with pytest.raises(Failed):
