@@ -5,8 +5,9 @@
                                                                     └──none fails──▶ survivor
 
 Cosmic Ray's operators change one condition, comparison, constant or loop of a function at a time,
-in a copy of the tree for each core. A mutant that no test notices is printed as a diff, and the run
-ends with 1; of one that only tests without the rule's id notice, the first of them is printed.
+in a copy of the tree for each core, so that one may work on the tree meanwhile. A mutant that no
+test notices is printed as a diff, and the run ends with 1; of one that only tests without the
+rule's id notice, the first of them is printed.
 ``rules.toml`` excuses mutants that change nothing that can be seen, each with its reason.
 Run: make mutants; ARGS="P-SUB-3 P-CREDIT-5" tries these rules only.
 """
@@ -123,9 +124,9 @@ def _try_place(job: tuple[str, list[str], dict[str, str]]) -> Tried:
     """Try all mutants of one function."""
     place, rules, excused = job
     (tree,) = OWN_TREE
-    citing = sorted({test for rule in rules for test in _tests_that_cite(rule)})
+    citing = sorted({test for rule in rules for test in _tests_that_cite(tree, rule)})
     assert not _first_failure(tree, citing), f"{citing} fail without a mutant"
-    mutants = [one for one in _mutants(place) if not _is_excused(one, excused)]
+    mutants = [one for one in _mutants(tree, place) if not _is_excused(one, excused)]
     survivors, notes = 0, []
     for mutant in mutants:
         if _first_failure(tree, citing, mutant):
@@ -161,10 +162,10 @@ def _copy_tree(tree: Path) -> None:
     compileall.compile_dir(tree, quiet=2)  # once, not for each mutant
 
 
-def _tests_that_cite(rule: str) -> Iterator[str]:
+def _tests_that_cite(tree: Path, rule: str) -> Iterator[str]:
     """Yield the ids of the test functions whose text names ``rule``."""
     pattern = re.compile(rf"\b{rule}\b")
-    for path in (ROOT / "tests").rglob("test_*.py"):
+    for path in (tree / "tests").rglob("test_*.py"):
         text = path.read_text(encoding="utf-8")
         if not pattern.search(text) or path.name == "test_docs.py":
             continue
@@ -172,7 +173,7 @@ def _tests_that_cite(rule: str) -> Iterator[str]:
         for one in functions:
             cites = pattern.search(ast.get_source_segment(text, one) or "")
             if one.name.startswith("test_") and cites:
-                yield f"{path.relative_to(ROOT)}::{one.name}"
+                yield f"{path.relative_to(tree)}::{one.name}"
 
 
 def _lines(path: Path, qualified: str) -> range:
@@ -180,15 +181,15 @@ def _lines(path: Path, qualified: str) -> range:
     nodes: Iterable[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
     for name in qualified.split("."):
         found = next((n for n in nodes if getattr(n, "name", None) == name), None)
-        assert found is not None, f"{path.relative_to(ROOT)} has no {qualified}"
+        assert found is not None, f"{path} has no {qualified}"
         nodes = getattr(found, "body", ())
     return range(found.lineno, (found.end_lineno or found.lineno) + 1)
 
 
-def _mutants(place: str) -> Iterator[Mutant]:
+def _mutants(tree: Path, place: str) -> Iterator[Mutant]:
     """Yield every mutant of the function that ``place`` names, as "path:Class.method"."""
     name, _, qualified = place.partition(":")
-    path = ROOT / name
+    path = tree / name
     wanted, code = _lines(path, qualified), path.read_text(encoding="utf-8")
     nodes = list(ast_nodes(get_ast(code)))
     for operator_name in sorted(filter(OPERATORS.fullmatch, operator_names())):
