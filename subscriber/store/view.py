@@ -51,6 +51,7 @@ NEAR_MAX: Final = 3  # names in one error
 NEAR_RATIO: Final = 0.7  # of difflib's: one letter of four may differ
 NEAR_BLOCKS_MAX: Final = 32  # of 64 names, around the one that is missing: at most 20 ms
 NEAR_DBS_MAX: Final = 2000
+NEAR_TABLES_MAX: Final = 3  # named like a database that there is not
 HEADS_MAX: Final = 1024  # slots for decoded tables, kept in addition to the budget,
 SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
@@ -333,9 +334,11 @@ class View:
             known = [record.name for block in some for record in decode_names(value_of(block))]
             return tuple(table_name(db, one) for one in _alike(table, known))
         first = islice((group for group in list(groups) if group.startswith(b"d\0")), NEAR_DBS_MAX)
-        alike = _alike(db, [group[2:-1].decode() for group in first])
-        if not table:
-            return tuple(alike)
+        databases = [group[2:-1].decode() for group in first]
+        alike = _alike(db, databases)
+        if not table:  # a table may be meant: "orders" for "shop.orders"
+            tables = [table_name(one, db) for one in databases if self.record(one, db) is not None]
+            return (*alike, *tables[:NEAR_TABLES_MAX])
         return tuple(table_name(one, table) for one in alike if self.record(one, table) is not None)
 
     def rules(self) -> tuple[Rule, ...]:

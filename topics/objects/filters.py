@@ -36,6 +36,7 @@ from .tables import Column
 
 LENGTH_MAX: Final = 1 << 20  # characters of a filter; Spark sends lists of thousands of values
 DEPTH_MAX: Final = 100  # of parentheses; Spark nests one for each "or"
+SHOWN_MAX: Final = 20  # characters of a filter from where it is not understood
 PATTERN_MAX: Final = 4096  # characters of a like's text, which is compiled
 
 Literal: TypeAlias = int | str
@@ -208,7 +209,9 @@ class Tokens:
         while kind != "end":
             found = pattern.match(self._text, pos)
             if found is None:
-                raise UsageError(f"filter {shown(self._text)} has at {pos} what no filter has")
+                rest = self._text[pos:].lstrip()
+                where = f"at {len(self._text) - len(rest)}: {shown(rest[:SHOWN_MAX])}"
+                raise UsageError(f"filter {shown(self._text)} is not understood {where}")
             kind = found.lastgroup or "end"
             token, pos = found[kind], found.end()
             if kind == "sign" or (kind == "word" and token.lower() in keywords):

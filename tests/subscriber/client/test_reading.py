@@ -325,6 +325,8 @@ def test_error_names_databases_that_are_near(shopping: Shopping) -> None:
         with pytest.raises(NoSuchObject) as caught:
             shopping.call(lambda catalog, read=read: getattr(catalog, read)("shops"))  # type: ignore[misc]
         assert caught.value.near == ("shop",)
+    with pytest.raises(NoSuchObject, match=r"no such object: orders \(near it: shop.orders\)"):
+        shopping.call(lambda catalog: catalog.database("orders"))
 
 
 def test_only_some_names_around_a_missing_one_are_looked_at() -> None:
