@@ -24,6 +24,7 @@ ETL = {
     "state": "on",
     "refreshes": 3,
     "stale_reads_avoided": 2,
+    "writes": "not reported: its metastore is embedded",
 }
 
 
@@ -65,7 +66,9 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     assert row["statestored"] == served.statestores
     head, line = (text.split() for text in printed(served).splitlines())
     assert line[:7] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "0.1.0", "on"]
-    assert (head[6], len(head), len(line)) == ("state", 18, 18)
+    more_words = len(str(ETL["writes"]).split()) - 1
+    assert (head[6], len(head), len(line)) == ("state", 18, 18 + more_words)
+    assert f"  {ETL['writes']}" in printed(served), "why writes are not reported"
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
     assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
     assert listed(served, "--app=web") == {}
