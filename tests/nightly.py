@@ -43,7 +43,7 @@ STEPS: Final[Steps] = {
         {"SESSIONS_S": "3600"},
     ),
     "mutants": ("make mutants", {}),
-    "spark": ("make compat-spark", {}),
+    "spark": ("make compat-spark ARGS=--numprocesses=4", {}),
     "hive": ("make compat-hive", {}),
     "lakes": ("make compat-lakes", {}),
     "kerberos": ("make compat-kerberos", {}),
