@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.tests.spark.applications import quick_environment
+from topicast.tests.spark.applications import SPARK, quick_environment
 from topicast.topics.keys.folder import KEY, KeysFolder
 from topicast.topics.link import new_pair
 
@@ -15,7 +15,6 @@ APPLICATION = """
 import os
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
-from pyspark_topicast import register
 from topicast.subscriber.spark import attach
 
 def look(_):
@@ -25,10 +24,13 @@ conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
 spark = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
 nowhere = "tcp://127.0.0.1:1"
 attach(spark, nowhere)
-register(spark)
 print("the JVM has it", bool(spark._jvm.System.getenv("TOPICAST_KEY")))
 print("a function has", spark.range(1).select(udf(look)("id")).collect()[0][0])
 print("an RDD has", spark.sparkContext.parallelize([1], 1).map(look).collect()[0])
+"""
+READ = """
+from pyspark_topicast import register
+register(spark)
 try:
     spark.read.format("topicast").option("statestores", nowhere).load().collect()
 except Exception as error:
@@ -45,10 +47,14 @@ def environment() -> dict[str, str]:
 def test_python_workers_of_a_driver_have_no_key_that_it_has_as_content(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """And a read of the catalog has it: it fails only because no hub is there."""
+    """And a read of the catalog has it: it fails only because no hub is there.
+
+    Spark 3.5 has no data sources in Python: there only the workers are looked at.
+    """
+    reads = SPARK >= (4, 0)
     folder = KeysFolder(tmp_path / "keys")
     folder.make(new_pair)
-    (tmp_path / "app.py").write_text(APPLICATION)
+    (tmp_path / "app.py").write_text(APPLICATION + (READ if reads else ""))
     own = {KEY: folder.file("driver").read_text(), "XDG_STATE_HOME": str(tmp_path / "state")}
     ran = subprocess.run(
         [sys.executable, "app.py"],
@@ -63,5 +69,5 @@ def test_python_workers_of_a_driver_have_no_key_that_it_has_as_content(
         "the JVM has it True",
         "a function has ['']",
         "an RDD has ['']",
-        "a read ends in ['LinkError']",
+        *(["a read ends in ['LinkError']"] if reads else []),
     ]
