@@ -48,7 +48,7 @@ class ReadHistory:
 
     @property
     def table(self) -> TableId:
-        """The table whose history is read."""
+        """The database and the name of the table that this order reads."""
         return self.newest.table
 
 

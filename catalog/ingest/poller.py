@@ -506,7 +506,8 @@ class Poller:
         self._followed = True
         events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
-        self._news_max = min(self._news_max * FEWER, POLL_EVENTS_MAX)
+        more = self._news_max + 1 if self._is_late else self._news_max * FEWER
+        self._news_max = min(more, POLL_EVENTS_MAX)
         if not whole:
             self._due_at = now
         if events or gap:

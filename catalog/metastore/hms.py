@@ -703,7 +703,7 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
             ends_at = time.monotonic() + self.timeout_s
 
     def _log_in(self, login: Login, host: str) -> None:
-        """Prove who we are; each wait of it is as short as that for a connection."""
+        """Authenticate the client; each wait for the server is as short as for a connection."""
         self._socket.settimeout(min(self.timeout_s, CONNECT_S_MAX))
         steps = negotiation(login, host)
         try:

@@ -72,7 +72,10 @@ class Login(Protocol):
 
 
 def negotiation(login: Login, host: str) -> Generator[bytes | int, bytes, Exchange]:
-    """Prove who we are: yields bytes to send, or how many to read, and is sent those.
+    """Authenticate the client to the server, and return how both then exchange messages.
+
+    The generator does no I/O: it yields bytes to send, or the number of bytes to read; the caller
+    sends the bytes that were read into it.
 
     Raises:
         ConnectionRefusedError: either side does not accept the other; says why.

@@ -292,7 +292,7 @@ class _Page(RequestHandler):
             self.set_header(name, value)
 
     async def prepare(self) -> None:
-        """Refuse a reader who may not read this page."""
+        """Answer with an error if the browser's user may not see the page."""
         request = self.request
         given = request.headers.get("Authorization", "")
         self._admitted = self._access.admits(given)

@@ -106,7 +106,7 @@ class PlacementController:
         return ALL_THAT_FITS if failure is None else str(failure)
 
     def levels_by_hand(self) -> Mapping[int, int]:
-        """Return the level of each topic whose level the application has set."""
+        """Return the levels that the application has set, by topic."""
         return {topic: self._replicas.target_level(topic) for topic in sorted(self._by_hand)}
 
     def is_dropped_by_hand(self, topic: int) -> bool:

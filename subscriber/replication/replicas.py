@@ -516,7 +516,7 @@ class TopicReplicas:
             self.update_access(topic)
 
     def on_pulled(self, db: str, table: str) -> None:
-        """Note that a pull has found a table, whose name or content may be received only later."""
+        """Note that catalogd's reply has a table, before the deltas about it may have arrived."""
         if self._change_feed.enabled:
             self._change_feed.on_pulled(db, table, self.view)
 

@@ -1,4 +1,4 @@
-"""The explorer: a driver whose budget has room for a part of the tables that it reads.
+"""The explorer: a driver whose memory budget holds only some of the tables that it reads.
 
     python -m topicast.cli.quickstart.apps.explorer FOLDER STATESTORES
     in:  metastore URI, then a phase a line, at last "stay"     out: one JSON object a line

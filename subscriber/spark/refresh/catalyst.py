@@ -206,7 +206,7 @@ class Catalyst:
         return bool(self.registry.settle(int(timeout_s * 1000)))
 
     def unfinished(self) -> tuple[str, ...]:
-        """Return the tables whose files are still being listed; ``*`` stands for all."""
+        """Return the names of the tables whose files Spark still lists; ``*``: of any table."""
         return tuple(str(self.registry.unfinished()).split())
 
     def failures(self) -> list[tuple[Order, str]]:

@@ -163,6 +163,13 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
     assert not batch.whole, "it was as many as were asked for"
     assert world.poller.deadline == world.now
     assert events_max() == known + 1 + 4
+    world.now += LATE_S
+    world.poller.check_late(world.now)
+    late = Polled(
+        poll=world.number + 1, connection=1, current_id=20, events=tuple(map(event, range(11, 15)))
+    )
+    assert world.poller.on_polled(late, world.now) is not None
+    assert events_max() == known + 1 + 5, "of many more none may come in time"
     batch = world.poll(11, 12, 13, 14, 15, 16, 17)
     assert batch is not None
     assert batch.whole
