@@ -6,7 +6,7 @@ import click
 
 from ..exit_codes import DONE, FAILED
 from ..flags import OUTPUT, command
-from ..hooks import INSTALLED, hook_state, install, remove
+from ..launch.hooks import INSTALLED, hook_state, install, remove
 from ..output import Output
 
 

@@ -14,8 +14,8 @@ import click
 from ...topics.errors import UsageError
 from ..exit_codes import NOT_FOUND
 from ..flags import option, settings
+from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_of_the_jvm
 from ..signals import Handler, handled, wait_until_ended
-from ..spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_of_the_jvm
 
 LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
 _WHY: Final = "python -E or -I, an environment that was reset, or a driver on another machine"

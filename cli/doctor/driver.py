@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from ...subscriber.spark.status import LIVE, UNSUPPORTED
 from ...topics.errors import TopicastError, UsageError
-from ..hooks import BROKEN, INSTALLED, VARIABLE, hook_state
-from ..spark_commands import (
+from ..launch.hooks import BROKEN, INSTALLED, VARIABLE, hook_state
+from ..launch.spark_commands import (
     HOW_IN_A_CLUSTER,
     SUBMIT,
     application_at,

@@ -201,7 +201,7 @@ class Subscriptions:
         if not self._requested and now >= self._join_at:
             effects += self._join_all(now)
         order = topic_ids(self.num_topics)
-        if heartbeat.sizes is not self._sizes:  # the codec keeps equal ones one object
+        if heartbeat.sizes != self._sizes:
             self._sizes = heartbeat.sizes
             self.sizes.update(zip(order, heartbeat.sizes, strict=False))
         self.offers = heartbeat.offers

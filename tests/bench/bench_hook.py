@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
-from topicast.cli import hooks
+from topicast.cli.launch import hooks
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.cli.homes import Home
 

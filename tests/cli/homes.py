@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 import topicast
-from topicast.cli import hooks
+from topicast.cli.launch import hooks
 from topicast.tests.subscriber.spark.driver.test_launch import SPARK
 
 ROOT: Final = Path(topicast.__path__[0])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from topicast.cli import hooks
 from topicast.cli.commands.hook import hook
+from topicast.cli.launch import hooks
 from topicast.subscriber.spark.driver import launch
 from topicast.tests.cli.homes import ROOT, Home
 from topicast.tests.cli.processes import topicast

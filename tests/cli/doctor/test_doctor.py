@@ -20,8 +20,8 @@ from thrift.Thrift import TApplicationException
 from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.sample import Sample
-from topicast.cli import hooks
 from topicast.cli.doctor.checks import Check, examine, ok
+from topicast.cli.launch import hooks
 from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.conftest import Served

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ..topics.errors import TopicastError, UsageError
-from .exit_codes import DONE
-from .output import note
+from ...topics.errors import TopicastError, UsageError
+from ..exit_codes import DONE
+from ..output import note
 
 VARIABLE: Final = "TOPICAST_STATESTORES"
 NAME: Final = "topicast.pth"
@@ -59,7 +59,7 @@ def install(*, user: bool) -> None:
         UsageError: this Python does not read it, or the file is not ours.
         TopicastError: the file cannot be written.
     """
-    from ..subscriber.spark.driver import launch
+    from ...subscriber.spark.driver import launch
 
     file = _folder(user=user) / NAME
     if not Path(launch.__file__).is_file():

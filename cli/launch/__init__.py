@@ -1,0 +1,1 @@
+"""How Spark drivers are started: by commands, or attached by a hook in their Python."""
