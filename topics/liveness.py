@@ -1,4 +1,4 @@
-"""Liveness: whether a peer is alive, by the time of its last message, as a pure state machine.
+"""Liveness: whether a member of a hub, or a hub of catalogd, lives, by its last message.
 
     LIVE ──suspect_s silent──▶ SUSPECT ──lost_s silent──▶ LOST      message: back to LIVE
 

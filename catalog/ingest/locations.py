@@ -1,4 +1,4 @@
-"""Locations: the folders of each table; finds the tables that a write to a path has changed.
+"""Locations: the folder of each table, its scheme made general: which tables a path belongs to.
 
     file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1/
     s3://lake/november/part-0              ──▶   shop.orders, ds=2, which has this location

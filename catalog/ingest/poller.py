@@ -1,4 +1,4 @@
-"""Poller: when to poll for events, and up to which event catalogd is complete.
+"""Poller: when to poll, how many events to read, and up to which event catalogd is complete.
 
     IDLE ──due | a read to confirm | a sync──▶ POLLING ──answer──▶ IDLE     failed: a longer pause
 

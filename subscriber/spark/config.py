@@ -1,4 +1,4 @@
-"""A driver's settings: from arguments, else from Spark's configuration, else the environment."""
+"""Settings of an attached driver: arguments of attach, else spark.topicast.*, else TOPICAST_*."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

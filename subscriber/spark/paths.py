@@ -1,9 +1,9 @@
-"""Paths: all spellings of a path, of which the metastore may have any as a table's location.
+"""Spellings: paths that Hadoop's configuration makes equal (name services, viewfs mounts).
 
     viewfs://lake/w/t ──mount table──▶ hdfs://ns/warehouse/w/t ──name service──▶ hdfs://nn1:8020/…
 
-What they have in common is in Hadoop's configuration, which only drivers have. catalogd knows that
-schemes of one store are one (s3 and s3a, wasb and abfs), and default ports.
+The metastore may have any of them as a table's location, and only drivers have the configuration.
+catalogd knows which schemes are one store, and default ports (catalog/ingest/locations).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The order in which pulled tables are evicted: unused ones first that save the least.
+"""EvictionOrder: which pulled table is evicted next: of unused ones, one that saves the least.
 
     kept ──▶ probation ──used since──▶ protected ──more than its share──▶ probation ──▶ evicted
 

@@ -1,4 +1,4 @@
-"""The facts that operators read of a driver, and the rule by which it refreshes or not."""
+"""The facts of refreshing that operators read of a driver, and the rule by which it refreshes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
