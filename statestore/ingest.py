@@ -284,6 +284,7 @@ class Ingest:
             assert slot.topic.version == slot.follower.version
             assert slot.topic.version <= slot.filed
         assert self._unseeded == sum(not slot.seeded for slot in self.slots.values())
+        assert len(self._pending_heartbeats) <= 2  # the one that waits, and the newest
         self._replicas.check()
 
     def _announce_fault(self, message: Announce) -> Refused | None:

@@ -126,7 +126,7 @@ def _try_place(job: tuple[str, list[str], dict[str, str]]) -> Tried:
     (tree,) = OWN_TREE
     citing = sorted({test for rule in rules for test in _tests_that_cite(tree, rule)})
     assert not _first_failure(tree, citing), f"{citing} fail without a mutant"
-    mutants = [one for one in _mutants(tree, place) if not _is_excused(one, excused)]
+    mutants = [one for one in _mutants(tree, place) if not _is_excused(one, place, excused)]
     survivors, notes = 0, []
     for mutant in mutants:
         if _first_failure(tree, citing, mutant):
@@ -143,10 +143,14 @@ def _folder_of(path: Path) -> str:
     return next(f"tests/{folder}" for folder in path.parents if (ROOT / "tests" / folder).is_dir())
 
 
-def _is_excused(mutant: Mutant, excused: dict[str, str]) -> bool:
-    """Tell whether the line that a mutant adds is one that changes nothing that can be seen."""
+def _is_excused(mutant: Mutant, place: str, excused: dict[str, str]) -> bool:
+    """Tell whether the line that a mutant adds changes nothing that can be seen, there or anywhere.
+
+    A key of ``excused`` is the line, or where it stands and the line: "Topic.since: continue".
+    """
+    function = place.partition(":")[2]
     added = [line[1:].strip() for line in mutant.diff.splitlines() if line.startswith("+ ")]
-    return any(line in excused for line in added)
+    return any(line in excused or f"{function}: {line}" in excused for line in added)
 
 
 def _copy_tree(tree: Path) -> None:

@@ -284,7 +284,11 @@ def test_heartbeat_names_the_positions_of_the_hub_and_sometimes_its_sizes() -> N
     (sizes,) = {one.sizes for one in heartbeats if one.sizes}
     assert [bool(size) for size in sizes] == [False, True, False, False, False]
     assert heartbeats[0].catalog_address == CATALOG
-    assert heartbeats[-1].age_ms > heartbeats[0].age_ms
+    first_at = driver.now - 44 * 0.25
+    assert [one.sent_us for one in (heartbeats[0], heartbeats[-1])] == [
+        int(at * 1e6) for at in (first_at, driver.now)
+    ]
+    assert heartbeats[-1].age_ms - heartbeats[0].age_ms == 44 * 250
 
 
 @pytest.mark.parametrize("heartbeat_ms", [HEARTBEAT_MS, 1000])

@@ -194,11 +194,21 @@ def test_prefix_spares_the_content_of_its_own_version_in_either_order() -> None:
     """P-ROW-5."""
     rows = [value(A, 2), value(A + b"\x01", 2)]
     for entries in ([prefix_tombstone(A, 2), *rows], [*rows, prefix_tombstone(A, 2)]):
-        topic = Topic()
-        topic.file([value(A, 1), value(A + b"\x01old", 1)])
-        topic.file(entries)
-        assert list(topic.since(0)) == [prefix_tombstone(A, 2), *rows]
-        topic.check()
+        for floor, kept in ((0, [prefix_tombstone(A, 2)]), (2, [])):
+            topic = Topic()
+            topic.raise_floor(floor)
+            topic.file([value(A, 1), value(A + b"\x01old", 1)])
+            topic.file(entries)
+            assert list(topic.since(0)) == [*kept, *rows]
+            topic.check()
+
+
+def test_prefix_is_not_among_what_came_after_it() -> None:
+    """P-FLOOR-3."""
+    topic = Topic()
+    topic.file([prefix_tombstone(A, 2)])
+    topic.file([value(A, 3)])
+    assert list(topic.since(2)) == [value(A, 3)]
 
 
 def test_content_below_a_prefix_does_not_come_back() -> None:

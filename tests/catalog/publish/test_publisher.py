@@ -347,6 +347,7 @@ def test_heartbeat_has_the_versions_of_catalogd_four_times_a_second(
     first = peer.sent(peer.tick())[0]
     assert isinstance(first, Heartbeat)
     assert (first.epoch, first.start, first.watermark) == (EPOCH, 1, 42)
+    assert (first.hub, first.age_ms) == (0, 0), "what only a hub has"
     assert (first.versions, first.floors) == ((0, 1, 0, 0, 0), (0, 0, 0, 0, 0))
     assert (first.sequence, first.sent_us, first.catalog_address) == (1, 7, "c")
     assert peer.tick(HEARTBEAT_MS / 1000 - 0.01) == ()

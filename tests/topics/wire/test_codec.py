@@ -354,6 +354,12 @@ def test_malformed_body_is_refused(frame: bytes, reason: str) -> None:
         decode(frame)
 
 
+def test_address_of_catalogd_may_have_a_kilobyte() -> None:
+    """P-HEARTBEAT-1."""
+    longest = replace(HEARTBEAT, catalog_address="x" * ADDRESS_BYTES_MAX)
+    assert decode(encode(longest)) == longest
+
+
 @pytest.mark.parametrize("offers", range(4))
 def test_known_levels_may_be_offered(offers: int) -> None:
     """P-HEARTBEAT-5."""
