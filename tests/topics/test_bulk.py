@@ -25,6 +25,7 @@ from topicast.topics.bulk import (
 )
 from topicast.topics.topic import FULL, MINIMAL, STUB, Entry, Topic, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
+from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
 from topicast.topics.wire.messages import Bye, Cancel, Chunk, Message, Pulled, Refused, Wanted
 
@@ -295,6 +296,16 @@ def test_chunk_is_filled_to_its_limit() -> None:
     assert all(CHUNK_BYTES_MAX - 1100 < len(encode(part)) <= CHUNK_BYTES_MAX for part in found[:2])
 
 
+@pytest.mark.parametrize(("more", "entries"), [(0, [2, 2, 1]), (1, [1, 1, 1, 1, 1])], ids=str)
+def test_two_halves_of_a_chunk_fill_it_and_a_byte_more_is_too_much(
+    more: int, entries: list[int]
+) -> None:
+    """P-LIM-3."""
+    half = CHUNK_BYTES_MAX // 2 - row_bytes(value(1, b"1", 0))
+    topic = topic_of([value(n, b"%d" % n, half + more) for n in range(1, 6)], version=5)
+    assert [len(part.entries) for part in answered(topic, want(0))] == entries
+
+
 def test_prefix_and_what_follows_it_under_the_same_key_are_never_parted() -> None:
     """P-CATCH-1: a token names both, so a resume would skip what was not sent."""
     for size in range(CHUNK_BYTES_MAX - 200, CHUNK_BYTES_MAX, 13):
@@ -359,11 +370,12 @@ def test_sender_that_lags_behind_what_was_given_refuses(wanted: Wanted) -> None:
 
 
 def test_reader_ahead_by_its_position_is_current() -> None:
-    """P-CATCH-10: as is a reader at the version of the topic; it is sent one empty chunk."""
+    """P-CATCH-1, P-CATCH-10: like a reader at the topic's version it is sent one empty chunk."""
     for position in (5, 8):
         [only] = answered(topic_of([value(1)], version=5), want(position))
         assert (only.from_version, only.to_version, only.entries) == (5, 5, ())
         assert (only.first, only.last, only.snapshot, only.start) == (True, True, False, 3)
+        assert (only.resume_version, only.resume_key) == (0, b""), "there is nothing to resume"
 
 
 def test_each_topic_is_read_when_its_turn_comes_and_is_of_one_moment() -> None:

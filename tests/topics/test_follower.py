@@ -147,8 +147,18 @@ def test_doubled_chunk_and_chunk_of_a_stream_given_up_are_nothing() -> None:
     one = chunk(2, 10, 14, entries=(entry(12),), last=False)
     follower.handle(one, now=10)
     assert follower.handle(one, now=10) == ()
-    assert follower.handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
-    assert live().handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
+    for other in (follower, behind(), live()):
+        assert other.handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
+
+
+def test_deltas_of_any_start_go_on_from_what_placement_has_put_there() -> None:
+    """P-CATCH-18: what no catalogd has sent fits those of all its starts."""
+    follower = behind()
+    waiting = (delta(10, 11), replace(delta(11, 12), start=2))
+    for one in waiting:
+        follower.handle(one, now=10)
+    end = replace(chunk(2, 10, 10), start=0)
+    assert follower.handle(end, now=10) == (CaughtUp(end, 10), *map(Apply, waiting))
 
 
 def test_rest_after_a_missing_chunk_is_requested_from_the_last_that_came() -> None:
@@ -349,7 +359,15 @@ def test_answers_that_bring_nothing_are_requested_again_after_a_pause() -> None:
     assert follower.handle(replace(old, stream=3), now=10.3) == ()
 
 
+def test_snapshot_that_has_begun_is_followed_at_once() -> None:
+    """P-CATCH-4, P-CATCH-13: what was held is gone, so waiting would leave readers with nothing."""
+    follower = behind()
+    follower.handle(chunk(2, 0, 50, snapshot=True, last=False), now=10)
+    assert requested(follower.handle(StreamLost(), now=10)).version == 0
+
+
 def test_answers_that_bring_something_are_followed_at_once() -> None:
+    """P-CATCH-13."""
     follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
     requested(follower.handle(StreamLost(), now=10))
