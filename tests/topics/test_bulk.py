@@ -23,7 +23,16 @@ from topicast.topics.bulk import (
     chunks,
     pulled_cost,
 )
-from topicast.topics.topic import FULL, MINIMAL, STUB, Entry, Topic, prefix_tombstone, tombstone
+from topicast.topics.topic import (
+    FULL,
+    MINIMAL,
+    STUB,
+    Entry,
+    Topic,
+    prefix_tombstone,
+    stub,
+    tombstone,
+)
 from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
@@ -271,8 +280,16 @@ def test_invalidate_all_marker_stands_for_more_stubs_than_a_frame_holds() -> Non
     [only] = answered(topic, want(1, MINIMAL))
     assert (only.snapshot, only.invalidate_all) == (False, True)
     assert (only.entries, only.from_version) == ((), 1)
-    few = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows // 2))], version=2)
-    assert not answered(few, want(1, MINIMAL))[0].invalidate_all
+
+
+def test_stubs_may_fill_a_frame_to_its_last_byte() -> None:
+    """P-CATCH-14."""
+    most, left = divmod(bulk.STUBS_BYTES_MAX, row_bytes(stub(value(2, b"%06d" % 0))))
+    rows = [value(2, b"%06d" % n) for n in range(most - 1)]
+    for more, too_many in ((left, False), (left + 1, True)):
+        longer = value(2, b"%06d" % most + b"k" * more)
+        [only] = answered(topic_of([value(1), *rows, longer], version=2), want(1, MINIMAL))
+        assert only.invalidate_all is too_many
 
 
 def test_chunks_are_numbered_and_say_where_to_resume() -> None:

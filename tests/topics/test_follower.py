@@ -223,7 +223,7 @@ def test_chunk_that_goes_back_behind_what_was_filed_ends_its_stream() -> None:
     """P-CATCH-9."""
     follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
-    back = chunk(2, 10, 14, entries=(entry(12),), first=False, sequence=1)
+    back = chunk(2, 10, 14, entries=(entry(12), entry(13)), first=False, sequence=1)
     assert requested(follower.handle(back, now=10)).resume_version == 12
     follower.opened(3, now=10)
     assert follower.handle(chunk(3, 10, 14), now=10)[-1] == CaughtUp(chunk(3, 10, 14), 10)
@@ -311,7 +311,7 @@ def test_refused_follower_requests_again_after_the_time_named(
         assert follower.handle(other, now=10) == (), "something else was refused"
     assert (follower.stream, follower.deadline) == (2, deadline)
     assert follower.handle(no, now=10) == ()
-    assert follower.deadline == 10 + waits_s
+    assert (follower.stream, follower.deadline) == (0, 10 + waits_s)
     assert follower.handle(Tick(), now=10 + waits_s - 0.01) == ()
     assert requested(follower.handle(Tick(), now=10 + waits_s)).version == 10
 
