@@ -120,6 +120,14 @@ def test_peers_take_turns_and_so_do_the_streams_of_one() -> None:
     assert (len(sender.turn(1000)), len(sender)) == (1, 3)
 
 
+def test_stream_without_parts_takes_no_turn_of_another() -> None:
+    """P-CREDIT-3."""
+    sender = Sender()
+    sender.open(b"a", 1, credit=50, parts=parts())
+    sender.open(b"b", 1, credit=50, parts=parts(10))
+    assert (peers(sender.turn(1000)), len(sender)) == (b"b", 0)
+
+
 def test_streams_of_one_peer_take_turns_part_by_part() -> None:
     """P-CREDIT-3."""
     sender = Sender()
