@@ -84,7 +84,7 @@ def test_join_is_answered_with_the_way_to_the_newest_version_and_the_size_of_the
     """P-JOIN-1: every position is answered, also what was joined before."""
     driver, _ = with_reader()
     states = join(
-        driver, at(1), at(1, 2), at(1, 3), at(1, 3, epoch=9), at(NAMESPACE, level=MINIMAL)
+        driver, at(1), at(1, 1), at(1, 3), at(1, 3, epoch=9), at(NAMESPACE, level=MINIMAL)
     )
     assert [state.answer for state in states] == [SNAPSHOT, BEHIND, CURRENT, SNAPSHOT, CURRENT]
     assert {state.version for state in states[:4]} == {3}
@@ -111,6 +111,7 @@ def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() ->
     driver, _ = with_reader()
     states = join(driver, at(99), at(1, level=NONE), at(1))
     assert [state.answer for state in states] == [DENIED, DENIED, SNAPSHOT]
+    assert [(state.version, state.full_bytes) for state in states[:2]] == [(0, 0), (0, 0)]
     assert follows(driver) == (0, 1)
 
 

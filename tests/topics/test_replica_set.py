@@ -173,6 +173,14 @@ def test_credit_for_less_than_a_step_is_not_worth_its_frame() -> None:
     assert granted(one, 1) == STEP
 
 
+def test_stream_that_has_no_credit_left_is_granted_even_less_than_a_step() -> None:
+    """P-CREDIT-5: else it would stop there until it counts as silent."""
+    one = replicas(1, reader=Reader({1}, {1: STEP // 2}))
+    assert opened(one).credit == STEP // 2
+    assert granted(one, STEP // 2 - 1) == 0
+    assert granted(one, 1) == STEP // 2
+
+
 def test_topic_whose_turn_has_not_come_waits_as_long_as_its_stream_is_active() -> None:
     """P-CATCH-12."""
     one = replicas(1, 2)
