@@ -1,6 +1,8 @@
 """Where files stand: what a package file holds, which folder a test mirrors, who may sleep."""
 
 import ast
+from configparser import ConfigParser
+from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +56,27 @@ def _wrong_in_package(path: Path) -> str:
         else:
             return f"line {node.lineno} belongs in a module"
     return "" if named == sorted(named) == sorted(exported) else "__all__ is sorted, and whole"
+
+
+def test_files_beside_modules_are_installed_with_them() -> None:
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    data = config["options.package_data"]
+    others = [
+        path
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix not in (".py", ".pyc")
+    ]
+    assert others
+    missing = [
+        _name(path)
+        for path in others
+        if not fnmatch(
+            path.name, data.get(".".join(("topicast", *_name(path).split("/")[:-1])), "")
+        )
+    ]
+    assert missing == []
 
 
 def test_each_test_file_mirrors_a_folder() -> None:

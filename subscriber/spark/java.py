@@ -1,14 +1,21 @@
 """Topicast's own Java classes, compiled by the compiler that Spark uses for its queries.
 
-Nothing is installed: no jar, no option. A class is made once for a JVM and its source, because Py4J
-keeps the methods that it has called by a class's name.
+Their sources are files beside the modules that use them (``TopicastSessions.java``). Nothing is
+installed: no jar, no option. A class is made once for a JVM and its source, because Py4J keeps the
+methods that it has called by a class's name.
 """
 
+from importlib.resources import files
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 # by JVM, and by source
 _CLASSES: Final[WeakKeyDictionary[Any, dict[str, Any]]] = WeakKeyDictionary()
+
+
+def java_source(package: str, name: str) -> str:
+    """Return the source of the class ``name``, which is a file of ``package``."""
+    return files(package).joinpath(f"{name}.java").read_text(encoding="utf-8")
 
 
 def java_object(jvm: Any, name: str, source: str, *arguments: Any) -> Any:

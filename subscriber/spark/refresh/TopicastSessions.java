@@ -1,0 +1,572 @@
+import java.io.FileNotFoundException;
+import java.lang.ref.WeakReference;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedList;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.WeakHashMap;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SessionState;
+import scala.runtime.AbstractFunction0;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+public final class TopicastSessions extends AbstractFunction1
+        implements java.util.function.Consumer, java.util.concurrent.ThreadFactory {
+    private static final Class[] NONE = new Class[0];
+    private static final Object[] NOTHING = new Object[0];
+    private static final String PARTITIONS = "spark.sql.hive.manageFilesourcePartitions";
+    private static final String ICEBERG = "org.apache.iceberg.";
+
+    private final Field state;
+    private final Field relations;
+    private final int foldersMax;
+    private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
+    private int sweepAt = 64;
+    private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
+    private final Map extended = Collections.synchronizedMap(new WeakHashMap());
+    private final Map busy = new HashMap();  // task -> it, and the one that waits behind it or null
+    private final Map lanes = new HashMap();  // table -> what runs and waits of it
+    private final int laneMax;
+    private final Set forced = ConcurrentHashMap.newKeySet();  // tasks that list files in any case
+    private final ConcurrentHashMap relisted = new ConcurrentHashMap();  // listers, by task, weakly
+    private final ConcurrentHashMap reloads = new ConcurrentHashMap();  // names, by session
+    private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
+    private final ThreadPoolExecutor pool;
+    private volatile Configuration conf;  // of the newest session's file systems
+    private volatile boolean renews;
+    private volatile boolean hasIceberg;  // its classes are there, for the newest session
+
+    public TopicastSessions(Field state, Field relations, Integer threads, Integer ofTable,
+            Integer folders) {
+        this.laneMax = ofTable.intValue();
+        this.state = state;
+        this.relations = relations;
+        this.foldersMax = folders.intValue();
+        this.pool = new ThreadPoolExecutor(threads.intValue(), threads.intValue(),
+            10L, TimeUnit.SECONDS, new LinkedBlockingQueue(), this);
+        this.pool.allowCoreThreadTimeOut(true);
+    }
+
+    // A session of Python: it is known from now on, and whatever Spark makes of it.
+    public void adopt(Object session) throws Exception {
+        add(session);
+        Object of = session.getClass().getMethod("extensions", NONE).invoke(session, NOTHING);
+        if (extended.put(of, Boolean.TRUE) == null) {
+            ((SparkSessionExtensions) of).injectCheckRule(this);
+        }
+    }
+
+    // Called by Spark with each session whose analyzer it makes.
+    public Object apply(Object session) {
+        try {
+            add(session);
+        } catch (Exception failed) {  // then it is found by what it executes
+        }
+        return new Rule(this, contextOf(session));
+    }
+
+    // A session that executes: if it was not known, its relations may be older than a change.
+    public void accept(Object session) {
+        try {
+            if (add(session) && renews) {
+                SessionCatalog catalog = catalogOf(session);
+                if (catalog != null) catalog.invalidateAllCachedTables();
+            }
+        } catch (Exception failed) {
+            failures.add("- - " + failed);
+        }
+    }
+
+    // Whether relations of sessions that accept finds are to be invalidated.
+    public void renew(boolean renews) {
+        this.renews = renews;
+    }
+
+    // A line for each session that has not ended: its id, whether Spark queries the metastore for
+    // partitions ("true"), and the tables that it has relations of.
+    // Then a line for each failure since the last look: "!", session, table, and why. Last of all
+    // "+" if there may be catalogs of Iceberg.
+    public String look() {
+        StringBuilder found = new StringBuilder();
+        for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
+            Map.Entry one = (Map.Entry) all.next();
+            Object session = ((WeakReference) one.getValue()).get();
+            if (session == null || isStopped(contextOf(session))) {
+                all.remove();
+                reloads.remove(one.getKey());
+                continue;
+            }
+            String tables = "true ";
+            try {
+                SessionState made = (SessionState) state.get(session);
+                if (made != null) {
+                    tables = made.conf().getConfString(PARTITIONS, "true") + " "
+                        + relationsOf(made.catalog()).keySet().toString();
+                }
+            } catch (Exception failed) {
+                failures.add(one.getKey() + " - " + failed);
+            }
+            found.append(one.getKey()).append(' ').append(tables).append((char) 10);
+        }
+        for (Object one = failures.poll(); one != null; one = failures.poll()) {
+            found.append("! ").append(one).append((char) 10);
+        }
+        if (hasIceberg) found.append("+").append((char) 10);
+        return found.toString();
+    }
+
+    // The catalog of a session; null if it has ended, or has no state.
+    public SessionCatalog catalog(String id) throws Exception {
+        Object session = session(id);
+        return session == null ? null : catalogOf(session);
+    }
+
+    // List the files of a relation anew: always, or if one that it lists is gone or replaced. Once
+    // it was listed anew always: it may have been in the middle of an overwrite, whose end adds
+    // files. One listing at a time: of two the older one might end last.
+    public void relist(String id, String table, Object lister, boolean always) {
+        relist(id, table, lister, always, contextOf(session(id)));
+    }
+
+    private void relist(String id, String table, final Object lister, boolean always,
+            WeakReference context) {
+        final String task = "relist " + System.identityHashCode(lister);
+        if (always) forced.add(task);
+        later(task, id, table, context, new Callable() {
+            public Object call() throws Exception {
+                boolean always = forced.remove(task);
+                if (lister instanceof LogicalPlan) {
+                    if (always) ((LogicalPlan) lister).refresh();
+                } else if (always || wasRelisted(task, lister) || isGone((FileIndex) lister)) {
+                    relisted.put(task, new WeakReference(lister));
+                    ((FileIndex) lister).refresh();
+                }
+                return null;
+            }
+        });
+    }
+
+    // How many relations over paths there are, which no table's name leads to.
+    public int paths() {
+        sweep();
+        return paths.size();
+    }
+
+    // List anew the files of relations over paths at, in or above a location; empty: of all. Those
+    // that are read by a view's name always, others if files are gone, or always.
+    public void relistPaths(String table, String location, boolean always) {
+        String id = sessions.isEmpty() ? "" : (String) sessions.keySet().iterator().next();
+        for (Iterator all = paths.values().iterator(); all.hasNext();) {
+            Paths one = (Paths) all.next();
+            Object lister = one.lister.get();
+            if (lister != null && (location.isEmpty() || one.touches(location))
+                    && !isStopped(one.context)) {
+                relist(id, table, lister, always || one.ofView, one.context);
+            }
+        }
+    }
+
+    // Let Iceberg's catalogs of all sessions load tables anew. A line for each: a table's name, a
+    // database's for all in it, or "*". One thread for a session: it may wait until a catalog or a
+    // table has been loaded.
+    public void reload(String names) throws Exception {
+        String[] all = names.split(String.valueOf((char) 10));
+        for (Iterator ids = sessions.keySet().iterator(); ids.hasNext();) {
+            final String id = (String) ids.next();
+            Object session = session(id);
+            final SessionState made = session == null ? null : (SessionState) state.get(session);
+            if (made == null || !hasIceberg(made)) continue;
+            reloads.putIfAbsent(id, ConcurrentHashMap.newKeySet());
+            final Set waiting = (Set) reloads.get(id);
+            waiting.addAll(Arrays.asList(all));
+            later("reload " + id, id, "*", contextOf(session), new Callable() {
+                public Object call() {
+                    return SQLConf.withExistingConf(made.conf(), new Reload(made, waiting));
+                }
+            });
+        }
+    }
+
+    // Make cached data of a table anew; this calls the metastore.
+    public void recache(final String id, final String table, final String name) {
+        WeakReference context = contextOf(session(id));
+        later("recache " + id + " " + table, id, table, context, new Callable() {
+            public Object call() throws Exception {
+                Object session = session(id);
+                if (session != null) ((SparkSession) session).catalog().refreshTable(name);
+                return null;
+            }
+        });
+    }
+
+    // Whether all that was to be done later has been done, within so many milliseconds.
+    public boolean settle(long ms) throws InterruptedException {
+        long until = System.nanoTime() + ms * 1000000L;
+        synchronized (busy) {
+            while (!busy.isEmpty()) {
+                long left = (until - System.nanoTime()) / 1000000L;
+                if (left <= 0) return false;
+                busy.wait(left);
+            }
+        }
+        return true;
+    }
+
+    // The tables for which something is still to be done, one a line; "*" stands for all.
+    public String unfinished() {
+        TreeSet found = new TreeSet();
+        synchronized (busy) {
+            for (Iterator all = busy.values().iterator(); all.hasNext();) {
+                found.add(((Object[]) ((Object[]) all.next())[0])[2]);
+            }
+        }
+        return String.join(String.valueOf((char) 10), found);
+    }
+
+    public Thread newThread(Runnable work) {
+        Thread thread = new Thread(work, "topicast-files");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    private void note(LogicalPlan plan, WeakReference context, boolean inView) {
+        if (plan instanceof LogicalRelation) {
+            LogicalRelation relation = (LogicalRelation) plan;
+            if (relation.catalogTable().isEmpty()
+                    && relation.relation() instanceof HadoopFsRelation) {
+                note(((HadoopFsRelation) relation.relation()).location(), context, inView);
+            }
+            return;
+        }
+        if (plan instanceof View) inView = ((View) plan).isTempView();
+        scala.collection.Iterator all = plan.children().iterator();
+        while (all.hasNext()) note((LogicalPlan) all.next(), context, inView);
+    }
+
+    private void note(FileIndex lister, WeakReference context, boolean inView) {
+        Integer key = Integer.valueOf(System.identityHashCode(lister));
+        Paths known = (Paths) paths.get(key);
+        if (known == null || known.lister.get() != lister) {
+            known = new Paths(lister, context);
+            paths.put(key, known);
+            if (paths.size() > sweepAt) sweep();
+        }
+        if (inView) known.ofView = true;
+    }
+
+    private boolean hasIceberg(SessionState made) {
+        scala.collection.Iterator all = made.conf().getAllConfs().iterator();
+        while (all.hasNext()) {
+            scala.Tuple2 one = (scala.Tuple2) all.next();
+            if (isIceberg((String) one._1(), (String) one._2())) return true;
+        }
+        return false;
+    }
+
+    private static boolean isIceberg(String key, String value) {
+        return key.startsWith("spark.sql.catalog.") && value.startsWith(ICEBERG);
+    }
+
+    // In the catalogs that the session has loaded; Spark looks at the conf of the thread for them.
+    private static void reload(SessionState made, Object[] names) throws Exception {
+        CatalogManager manager = made.catalogManager();
+        scala.collection.Iterator all = manager.listCatalogs(scala.Option.empty()).iterator();
+        while (all.hasNext()) {
+            String catalog = (String) all.next();
+            String key = "spark.sql.catalog." + catalog;
+            if (!isIceberg(key, made.conf().getConfString(key, ""))) continue;
+            Object plugin = manager.catalog(catalog);
+            Method inner = plugin.getClass().getMethod("icebergCatalog", NONE);
+            Object of = inner.invoke(plugin, NOTHING);
+            for (int at = 0; at < names.length; at++) reload(of, (String) names[at]);
+        }
+    }
+
+    private static void reload(Object catalog, String name) throws Exception {
+        ClassLoader loader = catalog.getClass().getClassLoader();
+        Class named = loader.loadClass(ICEBERG + "catalog.TableIdentifier");
+        Class kind = loader.loadClass(ICEBERG + "catalog.Catalog");
+        Method invalidate = kind.getMethod("invalidateTable", new Class[] {named});
+        if (name.indexOf(46) > 0) {  // a dot: this waits for a load that is under way, no key yet
+            Method of = named.getMethod("of", new Class[] {String[].class});
+            Object table = of.invoke(null, new Object[] {name.split("[.]")});
+            invalidate.invoke(catalog, new Object[] {table});
+        }
+        Object[] keys = cachedIn(catalog);
+        for (int at = 0; at < keys.length; at++) {
+            String key = keys[at].toString().toLowerCase();
+            if (name.equals("*") || key.equals(name) || key.startsWith(name + ".")) {
+                invalidate.invoke(catalog, new Object[] {keys[at]});
+            }
+        }
+    }
+
+    private static Object[] cachedIn(Object catalog) throws Exception {
+        if (!catalog.getClass().getName().equals(ICEBERG + "CachingCatalog")) return NOTHING;
+        Field field = catalog.getClass().getDeclaredField("tableCache");
+        field.setAccessible(true);
+        Object cache = field.get(catalog);
+        Method all = cache.getClass().getMethod("asMap", NONE);
+        all.setAccessible(true);
+        return ((Map) all.invoke(cache, NOTHING)).keySet().toArray();
+    }
+
+    private void sweep() {
+        for (Iterator all = paths.values().iterator(); all.hasNext();) {
+            if (((Paths) all.next()).lister.get() == null) all.remove();
+        }
+        sweepAt = 64 + 2 * paths.size();
+    }
+
+    private boolean add(Object session) throws Exception {
+        Object id = session.getClass().getMethod("sessionUUID", NONE).invoke(session, NOTHING);
+        if (sessions.containsKey(id)) return false;
+        for (Iterator all = sessions.values().iterator(); all.hasNext();) {
+            if (((WeakReference) all.next()).get() == null) all.remove();
+        }
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
+        if (!hasIceberg && loader != null) {
+            hasIceberg = loader.getResource("org/apache/iceberg/spark/SparkCatalog.class") != null;
+        }
+        conf = ((SparkSession) session).sparkContext().hadoopConfiguration();
+        return sessions.put(id, new WeakReference(session)) == null;
+    }
+
+    private Object session(String id) {
+        WeakReference found = (WeakReference) sessions.get(id);
+        return found == null ? null : found.get();
+    }
+
+    private static WeakReference contextOf(Object session) {
+        return new WeakReference(session == null ? null : ((SparkSession) session).sparkContext());
+    }
+
+    private static boolean isStopped(WeakReference context) {
+        SparkContext alive = (SparkContext) context.get();
+        return alive == null || alive.isStopped();
+    }
+
+    private SessionCatalog catalogOf(Object session) throws Exception {
+        Object made = state.get(session);
+        return made == null ? null : ((SessionState) made).catalog();
+    }
+
+    private Map relationsOf(SessionCatalog catalog) throws Exception {
+        Object cache = relations.get(catalog);
+        Method all = cache.getClass().getMethod("asMap", NONE);
+        all.setAccessible(true);
+        return (Map) all.invoke(cache, NOTHING);
+    }
+
+    private boolean wasRelisted(String task, Object lister) {
+        for (Iterator all = relisted.values().iterator(); all.hasNext();) {
+            if (((WeakReference) all.next()).get() == null) all.remove();
+        }
+        WeakReference found = (WeakReference) relisted.get(task);
+        return found != null && found.get() == lister;
+    }
+
+    // Whether a file is gone, or of another length: what was listed of it cannot be read any more.
+    // One call for each folder; of many only for the last ones by name: of days the newest.
+    private boolean isGone(FileIndex index) throws Exception {
+        // that of a partitioned table lists files for each query
+        if (!index.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
+        TreeMap folders = new TreeMap(Collections.reverseOrder());  // lengths by path, by folder
+        scala.collection.Iterator all = ((InMemoryFileIndex) index).allFiles().iterator();
+        while (all.hasNext()) {
+            FileStatus file = (FileStatus) all.next();
+            Path folder = file.getPath().getParent();
+            if (!folders.containsKey(folder)) folders.put(folder, new HashMap());
+            ((Map) folders.get(folder)).put(file.getPath(), Long.valueOf(file.getLen()));
+        }
+        Iterator each = folders.entrySet().iterator();
+        for (int left = foldersMax; each.hasNext() && left > 0; left--) {
+            Map.Entry one = (Map.Entry) each.next();
+            if (isGone((Path) one.getKey(), (Map) one.getValue())) return true;
+        }
+        return false;
+    }
+
+    private boolean isGone(Path folder, Map lengths) throws Exception {
+        FileStatus[] now;
+        try {
+            now = folder.getFileSystem(conf).listStatus(folder);
+        } catch (FileNotFoundException none) {
+            return true;
+        }
+        for (int at = 0; at < now.length; at++) {
+            if (Long.valueOf(now[at].getLen()).equals(lengths.get(now[at].getPath()))) {
+                lengths.remove(now[at].getPath());
+            }
+        }
+        return !lengths.isEmpty();
+    }
+
+    private void later(String task, String id, String table, WeakReference context, Callable work) {
+        Object[] all = new Object[] {task, id, table, work, context};
+        synchronized (busy) {  // the compiler drops the word from private methods
+            Object[] both = (Object[]) busy.get(task);
+            if (both == null) {
+                busy.put(task, new Object[] {all, null});
+                admit(all);
+            } else {
+                both[1] = all;  // what waits does the same
+            }
+        }
+    }
+
+    // Start it, or let it wait for the others of its table.
+    private void admit(Object[] all) {
+        Lane lane = (Lane) lanes.get(laneOf(all));
+        if (lane == null) {
+            lane = new Lane();
+            lanes.put(laneOf(all), lane);
+        }
+        if (lane.running < laneMax) {
+            lane.running++;
+            start(all);
+        } else {
+            lane.waiting.add(all);
+        }
+    }
+
+    private static Object laneOf(Object[] all) {
+        return all[2].equals("*") ? all[0] : all[2];
+    }
+
+    private void start(final Object[] all) {
+        pool.execute(new Runnable() {
+            public void run() {
+                try {
+                    ((Callable) all[3]).call();
+                } catch (Throwable failed) {
+                    if (!isStopped((WeakReference) all[4])) {  // else its caches have ended, too
+                        String why = String.valueOf(failed).split(String.valueOf((char) 10))[0];
+                        failures.add(all[1] + " " + all[2] + " " + why);
+                    }
+                } finally {
+                    ended(all);
+                }
+            }
+        });
+    }
+
+    private void ended(Object[] all) {
+        synchronized (busy) {
+            Object[] both = (Object[]) busy.remove(all[0]);
+            Lane lane = (Lane) lanes.get(laneOf(all));
+            lane.running--;
+            if (!lane.waiting.isEmpty()) {
+                lane.running++;
+                start((Object[]) lane.waiting.removeFirst());
+            } else if (lane.running == 0) {
+                lanes.remove(laneOf(all));
+            }
+            Object[] next = (Object[]) both[1];
+            if (next != null) {
+                busy.put(next[0], new Object[] {next, null});
+                admit(next);
+            }
+            busy.notifyAll();
+        }
+    }
+
+    private static final class Lane {
+        int running;
+        final LinkedList waiting = new LinkedList();
+    }
+
+    private static final class Reload extends AbstractFunction0 {
+        private final SessionState made;
+        private final Set names;  // which grows
+
+        Reload(SessionState made, Set names) {
+            this.made = made;
+            this.names = names;
+        }
+
+        public Object apply() {
+            try {
+                Object[] now = names.toArray();
+                names.removeAll(Arrays.asList(now));  // what is added later has a task of its own
+                TopicastSessions.reload(made, now);
+            } catch (Exception failed) {
+                throw new RuntimeException(failed);
+            }
+            return BoxedUnit.UNIT;
+        }
+    }
+
+    // Spark calls it with each plan that it has analysed.
+    private static final class Rule extends AbstractFunction1 {
+        private final TopicastSessions of;
+        private final WeakReference context;
+
+        Rule(TopicastSessions of, WeakReference context) {
+            this.of = of;
+            this.context = context;
+        }
+
+        public Object apply(Object plan) {
+            try {
+                of.note((LogicalPlan) plan, context, false);
+            } catch (Throwable failed) {  // as in plain Spark
+            }
+            return BoxedUnit.UNIT;
+        }
+    }
+
+    // What lists the files of a relation over paths, as long as somebody else holds it.
+    private static final class Paths {
+        final WeakReference lister;
+        final WeakReference context;
+        final String[] roots;
+        volatile boolean ofView;
+
+        Paths(FileIndex lister, WeakReference context) {
+            this.lister = new WeakReference(lister);
+            this.context = context;
+            this.roots = new String[lister.rootPaths().size()];
+            scala.collection.Iterator all = lister.rootPaths().iterator();
+            for (int at = 0; at < roots.length; at++) {
+                roots[at] = ((Path) all.next()).toUri().getPath();
+            }
+        }
+
+        boolean touches(String location) {
+            for (int at = 0; at < roots.length; at++) {
+                if (roots[at].equals(location) || roots[at].startsWith(location + "/")
+                        || location.startsWith(roots[at] + "/")) return true;
+            }
+            return false;
+        }
+    }
+}
