@@ -9,7 +9,7 @@ from topicast.subscriber.replication.replicas import TopicReplica
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
-from topicast.tests.topics.following import delta
+from topicast.tests.topics.following import behind, delta, live
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
@@ -17,6 +17,25 @@ from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 PARTITIONS = {f"ds={day:03}": {"n": "1"} for day in range(100)}
 MATE = "shop.log"  # a new table, of the topic of shop.orders
+
+
+@pytest.mark.parametrize(
+    ("current", "coming", "may"),
+    [
+        (live(10, FULL), None, False),
+        (live(10, FULL), behind(12, MINIMAL), False),
+        (live(10, FULL), live(9, MINIMAL), False),
+        (live(10, FULL), live(10, MINIMAL), True),
+        (behind(10, FULL), behind(5, MINIMAL), True),
+        (behind(10, MINIMAL), behind(5, FULL), False),
+    ],
+    ids=["alone", "not live", "older", "as new", "nothing is held", "nothing would be held"],
+)
+def test_level_is_left_for_one_that_is_as_new_or_if_nothing_is_held(
+    current: Follower, coming: Follower | None, may: bool
+) -> None:
+    """P-JOIN-4."""
+    assert TopicReplica(current, coming).may_take_over() is may
 
 
 def withholding(*names: str, **more: object) -> Mode:
