@@ -8,7 +8,9 @@ Cosmic Ray's operators change one condition, comparison, constant or loop of a f
 in a copy of the tree for each core, so that one may work on the tree meanwhile. A mutant that no
 test notices is printed as a diff, and the run ends with 1; of one that only tests without the
 rule's id notice, the first of them is printed.
-``rules.toml`` excuses mutants that change nothing that can be seen, each with its reason.
+``rules.toml`` excuses mutants that change nothing that can be seen, each with its reason. Two kinds
+are made for none: what is due at an instant and not just after it (two readings of a clock differ),
+and a number of three digits and more that is one higher or lower.
 Run: make mutants; ARGS="P-SUB-3 P-CREDIT-5" tries these rules only.
 """
 
@@ -59,6 +61,10 @@ OPERATORS: Final = re.compile(
     r"|NotEq_Eq|Is_IsNot|IsNot_Is|In_NotIn|NotIn_In)|ReplaceUnaryOperator_Delete_Not|NumberReplacer)"
 )
 
+
+NOT_STRICT: Final = re.compile(r"([<>])=")
+INSTANT: Final = re.compile(r"\bnow\b|\b_now\b|\blate_s\b")
+NUMBER: Final = re.compile(r"\b\d[\d_]*\b")
 
 OWN_TREE: Final[list[Path]] = []  # of this process of the pool
 
@@ -149,8 +155,25 @@ def _is_excused(mutant: Mutant, place: str, excused: dict[str, str]) -> bool:
     A key of ``excused`` is the line, or where it stands and the line: "Topic.since: continue".
     """
     function = place.partition(":")[2]
-    added = [line[1:].strip() for line in mutant.diff.splitlines() if line.startswith("+ ")]
+    lines = mutant.diff.splitlines()
+    removed = [line[1:].strip() for line in lines if line.startswith("- ")]
+    added = [line[1:].strip() for line in lines if line.startswith("+ ")]
+    if len(removed) == len(added) == 1 and _differs_least(removed[0], added[0]):
+        return True
     return any(line in excused or f"{function}: {line}" in excused for line in added)
+
+
+def _differs_least(before: str, after: str) -> bool:
+    """Tell whether a line is another by an instant, or by one in a number of hundreds."""
+    if NOT_STRICT.sub(r"\1", before) == NOT_STRICT.sub(r"\1", after):
+        return INSTANT.search(before) is not None
+    pairs = zip(_numbers(before), _numbers(after), strict=False)
+    apart = {(one, other) for one, other in pairs if one != other}
+    return len(apart) == 1 and all(one >= 100 and abs(one - other) == 1 for one, other in apart)
+
+
+def _numbers(line: str) -> list[int]:
+    return [int(one.replace("_", "")) for one in NUMBER.findall(line)]
 
 
 def _copy_tree(tree: Path) -> None:
