@@ -350,13 +350,15 @@ def test_hub_that_stays_silent_is_greeted_less_and_less_often() -> None:
 
 
 def test_catch_up_under_way_is_requested_anew_of_the_restarted_hub() -> None:
-    """P-LIVE-3, P-SUB-3: at once, for its subscriptions are fenced; not when it seems silent."""
+    """P-LIVE-3, P-LIVE-10, P-SUB-3: at once, for its subscriptions are fenced, and it joins."""
     shopping = behind(late())
-    requests = len(shopping.messages(CatchUp))
+    requests, joins = len(shopping.messages(CatchUp)), len(shopping.messages(Join))
     shopping.cluster.hubs[0].crash()
     shopping.cluster.hubs[0].revive()
     shopping.pass_time(0.5)
     assert len(shopping.messages(CatchUp)) > requests
+    shopping.pass_time(0.3)
+    assert len(shopping.messages(Join)) > joins, "who needs nothing joins within two seconds"
 
 
 def test_heartbeat_shows_how_current_a_topic_is() -> None:

@@ -230,6 +230,8 @@ def test_frame_over_the_limit_is_refused_unread() -> None:
     """P-LIM-1."""
     with pytest.raises(WireError, match="at most 1048576 allowed"):
         decode(h.CONTROL_PREFIX + bytes(h.FRAME_BYTES_MAX))
+    with pytest.raises(WireError, match=r"^(?!.*allowed)"):  # of that size it is read
+        decode(h.CONTROL_PREFIX.ljust(h.FRAME_BYTES_MAX, b"\0"))
 
 
 @pytest.mark.parametrize("length", [0, 15, 17])
