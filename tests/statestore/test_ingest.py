@@ -322,6 +322,14 @@ def test_announcement_that_cannot_be_followed_is_refused_and_changes_nothing(
     assert driver.tick() == [Filed(epoch=10, start=5, versions=((1, 2),))]
 
 
+@pytest.mark.parametrize(("epoch", "refusals"), [(0, ["AHEAD"]), (1, [])], ids=str)
+def test_first_epoch_of_all_is_one(epoch: int, refusals: list[str]) -> None:
+    """P-START-5."""
+    driver, publisher = HubDriver(), PublisherPeer(epoch=epoch)
+    assert codes(driver.connect(publisher)) == refusals
+    assert driver.status.epoch == epoch
+
+
 @pytest.mark.parametrize(
     ("change", "code", "problem"),
     [

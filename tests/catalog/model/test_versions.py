@@ -171,6 +171,8 @@ CURRENT = {0: 9, 1: 1, NAMESPACE: 4}
         (EPOCH, 11, {0: 6}, Verdict.AHEAD),
         (EPOCH, 11, {1: 1}, Verdict.AHEAD),
         (EPOCH, 33, {7: 1}, Verdict.AHEAD),
+        (EPOCH, 33, {7: 0}, Verdict.ACCEPTED),
+        (EPOCH_MAX, 33, {}, Verdict.AHEAD),
     ],
 )
 def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(

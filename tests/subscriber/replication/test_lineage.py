@@ -6,7 +6,7 @@ import pytest
 
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.effects import ConnectCatalog, Connection
-from topicast.subscriber.replication.lineage import AGAIN_S, Lineage
+from topicast.subscriber.replication.lineage import AGAIN_S, NO_START, Lineage
 from topicast.subscriber.replication.replicas import TopicReplica
 from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
@@ -261,6 +261,14 @@ def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
     assert lineage.accepts((5, 1), holds=False, now=0.0)
     assert not lineage.accepts((4, 9), holds=False, now=1.0)
     assert (lineage.accepted, lineage.compare_at) == ((5, 1), 1.0)
+
+
+@pytest.mark.parametrize("start", [(0, 3), (7, 0)], ids=["no epoch", "no start"])
+def test_what_no_catalogd_has_sent_is_not_compared(start: tuple[int, int]) -> None:
+    """P-START-6."""
+    lineage = Lineage()
+    assert not lineage.accepts(start, holds=False, now=0.0)
+    assert (lineage.accepted, lineage.compare_at) == (NO_START, None)
 
 
 def test_another_start_of_the_epoch_is_compared_even_if_nothing_is_held() -> None:
