@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from topicast.subscriber import Subscriber
 from topicast.tests.cluster.cluster import Way
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import LinkError, NoSuchObject, NotReady
@@ -57,6 +58,14 @@ def test_one_pull_serves_all_callers_and_nothing_of_it_is_kept_without_a_level(
     assert len(pulling.messages(Pull)) == 2, "it was not kept"
 
 
+def caught(catalog: Subscriber, name: str) -> object:
+    """Return the columns of a table, or the type of the error."""
+    try:
+        return tuple(column.name for column in catalog.table(name).columns)
+    except NoSuchObject as error:
+        return type(error)
+
+
 def test_pull_brings_partitions_only_if_they_are_requested(shopping: Shopping) -> None:
     shopping.leave("shop.sales")
     shopping.table("shop.sales")
@@ -80,6 +89,28 @@ def test_namespace_behind_a_pull_does_not_answer(pulling: Shopping) -> None:
     pulling.settle()
     assert not listing.alive
     assert "orders" not in names[0]
+
+
+@pytest.mark.parametrize("change", ["reshape", "drop"])
+def test_reply_as_new_as_what_was_pushed_meanwhile_is_believed(
+    pulling: Shopping, change: str
+) -> None:
+    """P-PULL-5."""
+    pulling.join("shop.orders", level="minimal")
+    pulling.hold(READER, CATALOGD, Pull)
+    found: list[object] = []
+    reading = pulling.begin(lambda catalog: found.append(caught(catalog, "shop.orders")))
+    pulling.settle()
+    if change == "drop":
+        pulling.shop.drop("shop.orders")
+    else:
+        pulling.shop.reshape("shop.orders", ("id", "two"))
+    pulling.settle()
+    pulling.release()
+    pulling.settle()
+    assert not reading.alive
+    assert found == [("id", "two") if change == "reshape" else NoSuchObject]
+    assert pulling.stats().stale_replies == 0
 
 
 def test_memory_behind_a_pull_does_not_answer(pulling: Shopping) -> None:

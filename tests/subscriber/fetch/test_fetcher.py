@@ -236,6 +236,18 @@ def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: Publi
     assert machine.part(late, now=0.0) == (None, ()), "a page that comes twice"
 
 
+def test_page_that_is_not_the_first_may_come_in_parts(service: Published) -> None:
+    """P-PULL-11."""
+    machine, first = begun(sales())
+    page = service.pulled(next_page(machine, service, first))
+    parts = (
+        replace(page, entries=page.entries[:1], last=False),
+        replace(page, entries=page.entries[1:], sequence=1),
+    )
+    assert machine.part(parts[0], now=0.0)[0] is None
+    assert len(snapshot(machine.part(parts[1], now=0.0))) == len(service.rows("shop.sales"))
+
+
 def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
     """P-PULL-11: nothing of a page before is combined with what came later."""
     machine, service = fetcher(), Published()

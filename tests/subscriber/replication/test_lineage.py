@@ -271,6 +271,17 @@ def test_what_no_catalogd_has_sent_is_not_compared(start: tuple[int, int]) -> No
     assert (lineage.accepted, lineage.compare_at) == (NO_START, None)
 
 
+@pytest.mark.parametrize(("start", "believed"), [(0, False), (1, True)], ids=str)
+def test_answer_that_names_no_start_is_ignored(start: int, believed: bool) -> None:
+    """P-START-6."""
+    lineage = Lineage()
+    lineage.accepts((10, 5), holds=False, now=0.0)
+    lineage.accepts((10, 7), holds=True, now=1.0)
+    lineage.due(1, (), now=1.0)
+    answer = Compared(request=1, accepted=True, epoch=10, start=start)
+    assert lineage.on_compared(answer) is believed
+
+
 def test_another_start_of_the_epoch_is_compared_even_if_nothing_is_held() -> None:
     """P-START-6: also by a reader that holds nothing, within an epoch."""
     lineage = Lineage()
