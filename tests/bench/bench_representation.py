@@ -1,7 +1,6 @@
-"""How many bytes a partition takes, and how long blocks take, by representation.
+"""How many bytes a partition takes, and how long its block takes.
 
-Prints one JSON line for each; ``docs/design/0002-representation.md`` has the conclusions. Lines of
-what was chosen have a target, those of what was not are there to choose again.
+``docs/design/0002-representation.md`` has the options among which this representation was chosen.
 Run: make bench ARGS=tests/bench/bench_representation.py
 """
 
@@ -9,23 +8,17 @@ import gc
 import random
 import tracemalloc
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from posixpath import commonprefix
-from typing import Any
 
-import msgpack
-import zstandard
 from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
-from topicast.tests.bench.report import beside, best_us, reference, say, target
+from topicast.tests.bench.report import beside, best_us, say, target
 from topicast.topics.objects.names import block_key, partition_name, partition_values
 from topicast.topics.objects.tables import PartitionReader
 from topicast.topics.objects.templates import Templates
 from topicast.topics.objects.values import (
     RECORDS_MAX,
-    column,
     decode_block,
     edit_partitions,
     encode_block,
@@ -38,7 +31,6 @@ PARTITIONS = 100_000
 FEW = 5_000  # as hmsclient's objects
 MEMORY_MAX = 0.01  # of hmsclient's objects
 LOAD_US_MAX = 20.0  # for each partition of a table that is read
-OPTION = reference("an option that is measured, not a promise")
 
 
 def structs(count: int) -> Iterator[tuple[str, bytes]]:
@@ -99,95 +91,6 @@ def thrift_object(data: bytes) -> ttypes.Partition:
     found = ttypes.Partition()
     found.read(TBinaryProtocolAccelerated(TMemoryBuffer(data)))
     return found
-
-
-def rows(block: list[tuple[str, bytes]]) -> list[list[object]]:
-    """Return one row for each partition, its descriptor left out."""
-    found: list[list[object]] = []
-    for name, data in block:
-        part = thrift_object(data)
-        found.append(
-            [
-                name,
-                part.values,
-                part.createTime,
-                part.lastAccessTime,
-                part.sd.location,
-                list(part.parameters.items()),
-            ]
-        )
-    return found
-
-
-def columns(block: list[tuple[str, bytes]]) -> list[Any]:
-    """Return what a block holds, for any number of partitions."""
-    numbered = Templates((), LOCATION)
-    holes = [
-        numbered.split(data, name, likely=0 if at else -1)[1]
-        for at, (name, data) in enumerate(block)
-    ]
-    names = "\0".join(name for name, _ in block)
-    return [names, 0, 0, [[column(filling) for filling in zip(*holes, strict=True)]]]
-
-
-def as_text(block: list[tuple[str, bytes]]) -> list[object]:
-    """Return the columns of ``block`` with all numbers in parameters as text."""
-    *head, [group] = columns(block)
-    texts = [[str(item).encode() for item in c] if isinstance(c, list) else c for c in group[2:]]
-    return [*head, [[*group[:2], *texts]]]
-
-
-def as_differences(block: list[tuple[str, bytes]]) -> list[object]:
-    """Return the columns of ``block`` with front-coded names and differences of numbers."""
-    names, *head, [group] = columns(block)
-    shared, rests, before = [], [], ""
-    for name in names.split("\0"):
-        shared.append(len(commonprefix((before, name))))
-        rests.append(name[shared[-1] :])
-        before = name
-    numbers = [
-        [c[0], *(b - a for a, b in pairwise(c))] if isinstance(c, list) else c for c in group
-    ]
-    return [bytes(shared), "\0".join(rests), *head, [numbers]]
-
-
-def compare_representations(table: list[tuple[str, bytes]]) -> None:
-    options: dict[str, Callable[[list[tuple[str, bytes]]], object]] = {
-        "thrift": lambda block: [data for _, data in block],
-        "rows": rows,
-        "columns": columns,
-        "columns, parameters as text": as_text,
-        "columns, front coding and differences": as_differences,
-    }
-    for size in (8, 32, 128, 1024):
-        its = 0.0
-        blocks = [table[start : start + size] for start in range(0, 4096, size)]
-        for option, represent in options.items():
-            documents = [represent(block) for block in blocks]
-            packed = [msgpack.packb(document) for document in documents]
-            measured: dict[str, float] = {"plain_bytes": per_one(packed, size)}
-            for level in (1, 3):
-                compressor = zstandard.ZstdCompressor(level=level)
-                decompressor = zstandard.ZstdDecompressor()
-                small = [compressor.compress(raw) for raw in packed]
-                document, value = documents[0], small[0]
-                measured[f"zstd{level}_bytes"] = per_one(small, size)
-                measured[f"zstd{level}_pack_us"] = best_us(
-                    lambda c=compressor, d=document: c.compress(msgpack.packb(d)),
-                    calls=2048 // size,
-                )
-                measured[f"zstd{level}_unpack_us"] = best_us(
-                    lambda d=decompressor, v=value: msgpack.unpackb(d.decompress(v)),
-                    calls=2048 // size,
-                )
-            ours = measured["zstd1_bytes"]
-            its = its or ours  # of the first option, which is Thrift
-            against = beside("thrift", ours=ours, its=its)
-            say("representation", f"{option}, {size} a block", **measured, **against, **OPTION)
-
-
-def per_one(values: list[bytes], size: int) -> float:
-    return round(sum(map(len, values)) / (len(values) * size), 1)
 
 
 class NoBlocks:
@@ -273,17 +176,8 @@ def measure_memory(table: list[tuple[str, bytes]]) -> None:
             for key, value in blocks
         }
 
-    def thrift() -> object:
-        return {name: Entry(name.encode(), 1, 1, 1, 0, bytes(bytearray(d))) for name, d in table}
-
     few = table[:FEW]
     its = held_bytes(lambda: [thrift_object(data) for _, data in few], FEW)
-    say("representation", "memory, hmsclient's objects", bytes_per_partition=its, **OPTION)
-    ours = held_bytes(thrift, len(table))
-    against = beside("hmsclient's objects", ours=ours, its=its)
-    say(
-        "representation", "memory, entries of Thrift", bytes_per_partition=ours, **against, **OPTION
-    )
     ours = held_bytes(entries, len(table))
     accounted = values + sum(len(k) + ENTRY_OVERHEAD_BYTES for k, _ in blocks)
     say(
@@ -314,7 +208,6 @@ def held_bytes(build: Callable[[], object], count: int) -> float:
 
 def main() -> None:
     table = list(structs(PARTITIONS))
-    compare_representations(table)
     time_the_choice(table)
     measure_memory(table)
 
