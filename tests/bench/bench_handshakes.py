@@ -61,7 +61,7 @@ def main() -> None:
             catalogd.wait_for(reader)
             crowd.answer()
             began = time.monotonic()
-            crowd.ask("connect")
+            crowd.order("connect")
             versions: list[int] = []
             while not crowd.answered or len(versions) < CHANGES_MIN:
                 assert time.monotonic() < began + TIMEOUT_S, "the handshakes do not end"

@@ -11,7 +11,6 @@ while nothing is loaded: what the metastore is slower is in the delays, too.
 Run: make bench ARGS=tests/bench/bench_head_of_line.py
 """
 
-import multiprocessing
 import random
 import threading
 import time
@@ -31,6 +30,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.metastores import add_partitions, create_large
+from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_table
@@ -52,7 +52,6 @@ DB: Final = "bench"
 LARGE: Final = "large"
 NUM_TOPICS: Final = 16
 NUMBERS: Final = range(1000)
-SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 def topic(table: str) -> int:
@@ -76,33 +75,20 @@ class Committed:
         self.calls_ms += other.calls_ms
 
 
-class Reader:
-    """A process that follows everything, and reports when it reads which revision."""
+class Reader(Reporter):
+    """A process that follows everything, and reports when it reads which revision.
+
+    It answers each order, once that is done, with the seconds that it took.
+    """
 
     def __init__(self, hub: str, *, quiet: bool = False) -> None:
-        self._orders, theirs = SPAWN.Pipe()
-        self._told, sending = SPAWN.Pipe(duplex=False)
-        arguments = (hub, quiet, theirs, sending)
-        self._process = SPAWN.Process(target=_read, args=arguments, daemon=True)
-        self._process.start()
+        super().__init__(_read, hub, quiet)
         self.seen: list[tuple[str, int, float]] = []
-        self.wait()
-
-    def order(self, what: str) -> None:
-        self._orders.send(what)
-
-    @property
-    def answered(self) -> bool:
-        return self._orders.poll()
-
-    def wait(self) -> float:
-        """Wait until what was ordered is done; return the seconds that it took."""
-        return float(self._orders.recv())
+        self.answer()  # it is ready
 
     def delays_ms(self, table: str, committed: Committed) -> list[float]:
         """Return how long each change of ``table`` took; of several at once, to the last."""
-        while self._told.poll():
-            self.seen.append(self._told.recv())
+        self.seen += self.reports()
         seen = [(revision, at) for name, revision, at in self.seen if name == table]
         delays = []
         for (name, revision), begin in committed.at.items():
@@ -110,12 +96,8 @@ class Reader:
                 delays.append(min(at for found, at in seen if found >= revision) - begin)
         return [max(delay, 0.0) * 1000 for delay in delays]
 
-    def end(self) -> None:
-        self._process.kill()
-        self._process.join()
 
-
-def _read(hub: str, quiet: bool, orders: Connection, reported: Connection) -> None:
+def _read(hub: str, quiet: bool, reported: Connection, orders: Connection) -> None:
     with Subscriber(hub, budget=BUDGET, timeout_s=TIMEOUT_S, levels="full") as catalog:
         for number in range(NUM_TOPICS):
             catalog.join(number)
@@ -131,7 +113,7 @@ def _read(hub: str, quiet: bool, orders: Connection, reported: Connection) -> No
 def _obey(catalog: Subscriber, orders: Connection) -> None:
     orders.send(0.0)
     while True:
-        what = orders.recv()
+        (what,) = orders.recv()
         begin = time.monotonic()
         if what == "drop":
             catalog.drop(topic(LARGE))
@@ -200,18 +182,18 @@ def measure(client: HMSClient, load: Callable[[], object], holder: Reader, joine
     holder.order("count")
     loading = changes.commit(lambda: holder.answered)
     facts = {"load_s": time.monotonic() - begin - 1.0}
-    holder.wait()
+    holder.answer()
     loader.join()
     joiner.order("count")
-    joiner.wait()
+    joiner.answer()
     report("loading", holder, idle, loading, **facts)
     took, joining = [], Committed()
     for _ in range(JOINS):
         joiner.order("drop")
-        joiner.wait()
+        joiner.answer()
         joiner.order("join")
         joining.add(changes.commit(lambda: joiner.answered))
-        took.append(joiner.wait())
+        took.append(joiner.answer())
     report("joining", holder, idle, joining, join_s=sum(took) / JOINS)
 
 

@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.catalogd import SPAWN
 from topicast.tests.bench.frames import count_frames
+from topicast.tests.bench.processes import Process
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.stores import fill_store
 from topicast.tests.cli.processes import catalogd, statestored, steady_port
@@ -40,7 +40,7 @@ def read(hub: str, pipe: Connection) -> None:
             catalog.join(topic)
         pipe.send({"bytes": frames.total})
         while True:
-            killed_at = pipe.recv()
+            (killed_at,) = pipe.recv()
             frames.clear()
             until(
                 lambda at=killed_at: all(
@@ -68,20 +68,16 @@ def main() -> None:
         first = stack.enter_context(statestored(folder, port))
         address = first.ready["address"]
         stack.enter_context(catalogd(folder, hive=NOBODY, statestores=address))
-        pipes = []
-        for _ in range(READERS):
-            ours, theirs = SPAWN.Pipe()
-            reader = SPAWN.Process(target=read, args=(address, theirs), daemon=True)
-            reader.start()
-            stack.callback(reader.kill)
-            pipes.append(ours)
-        joined = [pipe.recv() for pipe in pipes]
+        readers = [Process(read, address) for _ in range(READERS)]
+        for reader in readers:
+            stack.callback(reader.end)
+        joined = [reader.answer() for reader in readers]
         first.end(signal.SIGKILL)
         killed_at = time.monotonic() + IN_FLIGHT_S
-        for pipe in pipes:
-            pipe.send(killed_at)
+        for reader in readers:
+            reader.order(killed_at)
         stack.enter_context(statestored(folder, port))
-        restarted = [pipe.recv() for pipe in pipes]
+        restarted = [reader.answer() for reader in readers]
     most = max(restarted, key=lambda one: one["bytes"])
     join_bytes = sum(one["bytes"] for one in joined) / READERS
     facts = {"readers": READERS, "partitions": PARTITIONS, "topics": NUM_TOPICS_DEFAULT}

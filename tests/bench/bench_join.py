@@ -9,11 +9,10 @@ A real statestored, a catalogd of ours, the driver in a process of its own; a hu
 Run: make bench ARGS=tests/bench/bench_join.py
 """
 
-import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,13 +26,11 @@ from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd, leading
 from topicast.tests.bench.metastores import create_large
+from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
 from topicast.tests.bench.source import Catalog
-from topicast.tests.bench.stores import COLUMNS, blocks_of
+from topicast.tests.bench.stores import blocks_of
 from topicast.tests.integration.tables import connect
-from topicast.tests.subscriber.structs import table_struct
-from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
 from topicast.topics.replica_set import Account
 
 PARTITIONS: Final = 100_000
@@ -46,7 +43,6 @@ WIDE: Final = tuple(f"a_column_with_a_name_{number:03d}" for number in range(100
 SPARE_BYTES: Final = 300_000  # less than was pulled
 JOIN_S_MAX, P99_MS_MAX = 1.0, 20.0
 TABLE: Final = "large"
-SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 def filled() -> Catalog:
@@ -54,17 +50,7 @@ def filled() -> Catalog:
     catalog = Catalog(NUM_TOPICS)
     catalog.create_database(DB)
     catalog.create_table(DB, TABLE, keys=KEYS)
-    topic = catalog.topic(DB, TABLE)
-    blocks, templates = blocks_of(PARTITIONS)
-    thrift = table_struct(DB, TABLE, columns=COLUMNS, keys=KEYS)
-    incarnation = catalog.names[DB][TABLE].incarnation
-    value = TableValue(
-        incarnation=incarnation, partitions=COMPLETE, thrift=thrift, templates=templates
-    )
-    rows = [(table_key(DB, TABLE), encode_table_value(value))]
-    rows += [(block_key(DB, TABLE, lower), block) for lower, block in blocks]
-    version = catalog.next(topic)
-    catalog.commit(topic, [catalog.value(key, version, block) for key, block in rows])
+    catalog.fill(DB, TABLE, *blocks_of(PARTITIONS))
     catalog.create_table(DB, changing(catalog))
     for name in pulled(catalog):
         catalog.create_table(DB, name)
@@ -91,41 +77,20 @@ def _elsewhere(catalog: Catalog, lead: str) -> Iterator[str]:
             yield name
 
 
-class Driver:
-    """The process of a driver: joins, drops and watches."""
+class Driver(Reporter):
+    """The process of a driver: joins, drops and watches.
+
+    It answers with seconds, bytes of the topic, the most that ever counted, the budget.
+    """
 
     def __init__(self, hub: str, catalog: Catalog) -> None:
-        self._orders, theirs = SPAWN.Pipe()
-        self._told, sending = SPAWN.Pipe(duplex=False)
         topic = catalog.topic(DB, TABLE)
-        arguments = (hub, topic, (changing(catalog), *pulled(catalog)), theirs, sending)
-        self._process = SPAWN.Process(target=_drive, args=arguments, daemon=True)
-        self._process.start()
+        super().__init__(_drive, hub, topic, (changing(catalog), *pulled(catalog)))
         self.seen: list[tuple[int, float]] = []  # version, when
-
-    @property
-    def answered(self) -> bool:
-        return self._orders.poll()
-
-    def order(self, what: str) -> None:
-        self._orders.send(what)
-
-    def answer(self) -> tuple[float, ...]:
-        """Return seconds, bytes of the topic, the most that ever counted, the budget."""
-        found: tuple[float, ...] = self._orders.recv()
-        return found
-
-    def collect(self) -> None:
-        while self._told.poll():
-            self.seen.append(self._told.recv())
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.join()
 
 
 def _drive(
-    hub: str, topic: int, tables: tuple[str, ...], orders: Connection, reported: Connection
+    hub: str, topic: int, tables: tuple[str, ...], reported: Connection, orders: Connection
 ) -> None:
     most = _watch_budget()
     with Subscriber(hub, levels="auto", budget="1GB", timeout_s=60) as catalog:
@@ -138,7 +103,7 @@ def _drive(
         orders.send((0.0, 0, 0, budget_bytes))
         most.clear()
         while True:
-            took = _obey(catalog, orders.recv(), topic, tables=tables)
+            took = _obey(catalog, *orders.recv(), topic, tables=tables)
             held = next(one.bytes for one in catalog.topics() if one.id == topic)
             orders.send((took, held, max(most, default=0), budget_bytes))
 
@@ -207,7 +172,7 @@ class Bench:
     def delays_ms(self) -> list[float]:
         """Return how long changes took since the last call, ms."""
         self._catalogd.turn(0.3)
-        self._driver.collect()
+        self._driver.seen += self._driver.reports()
         at = self._catalogd.at
         found = [
             (seen - at[self._topic, version]) * 1000
@@ -234,11 +199,12 @@ class Bench:
 @contextmanager
 def stand() -> Iterator[Bench]:
     """Run a statestored, a catalogd of ours and a driver."""
-    with (
-        leading(filled()) as (hub, catalogd),
-        closing(Driver(hub.ready["address"], catalogd.catalog)) as driver,
-    ):
-        yield Bench(catalogd, driver)
+    with leading(filled()) as (hub, catalogd):
+        driver = Driver(hub.ready["address"], catalogd.catalog)
+        try:
+            yield Bench(catalogd, driver)
+        finally:
+            driver.end()
 
 
 def fetch_s() -> float:

@@ -10,7 +10,6 @@ next, which a real client would not know. Times are ms, on one clock.
 Run: make bench ARGS=tests/bench/bench_latency.py
 """
 
-import multiprocessing
 import random
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.frames import Frames, count_frames
 from topicast.tests.bench.metastores import create_large
+from topicast.tests.bench.processes import Process
 from topicast.tests.bench.report import beside, best_us, percentiles, say, target
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_table
@@ -42,7 +42,6 @@ PARTITIONS = 100_000
 POLL_S = 0.2
 TIMEOUT_S = 120.0
 P50_MS_MAX, P99_MS_MAX, BYTES_MAX, AGAIN_US_MAX = 250.0, 500.0, 1_500, 10.0
-SPAWN = multiprocessing.get_context("spawn")
 TOPICS = [table_topic("bench", table, NUM_TOPICS_DEFAULT) for table in ("t", "p")]
 
 
@@ -121,30 +120,22 @@ class Watchers:
     def __init__(
         self, target: Callable[[str, Connection], None], argument: str, *, count: int = 1
     ) -> None:
-        pipes = [SPAWN.Pipe(duplex=False) for _ in range(count)]
-        self._ends = [receiver for receiver, _ in pipes]
-        self._processes = [
-            SPAWN.Process(target=target, args=(argument, sender), daemon=True)
-            for _, sender in pipes
-        ]
-        self.seen: list[dict[str, int]] = [{} for _ in pipes]
+        self._processes = [Process(target, argument) for _ in range(count)]
+        self.seen: list[dict[str, int]] = [{} for _ in self._processes]
         self.sizes: list[int] = []
         for process in self._processes:
-            process.start()
-        for end in self._ends:
-            assert end.recv()[0] == "ready"
+            assert process.answer()[0] == "ready"
 
     def end(self) -> None:
         """Let the processes go."""
         for process in self._processes:
-            process.kill()
-            process.join()
+            process.end()
 
     def collect(self) -> None:
         """Take in everything that was reported by now."""
-        for end, seen in zip(self._ends, self.seen, strict=True):
-            while end.poll():
-                name, at_ns, size = end.recv()
+        for process, seen in zip(self._processes, self.seen, strict=True):
+            while process.answered:
+                name, at_ns, size = process.answer()
                 seen.setdefault(name, at_ns)
                 self.sizes += [size] if size else []
 

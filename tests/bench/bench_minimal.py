@@ -8,7 +8,6 @@ heartbeat falls into the time of few. A real statestored, a catalogd of ours.
 Run: make bench ARGS=tests/bench/bench_minimal.py
 """
 
-import multiprocessing
 import os
 import socket
 import struct
@@ -24,6 +23,7 @@ from topicast.catalog.publish.modes import FULL_MODE, MINIMAL_MODE, Mode
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.catalogd import leading
 from topicast.tests.bench.lake import Lake
+from topicast.tests.bench.processes import Process
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
@@ -32,7 +32,6 @@ SIZES: Final = (0, 100_000)
 DRIVERS: Final = 20
 BUDGET: Final = "2GB"
 MS_MAX, BYTES_MAX = 50.0, 4096
-SPAWN: Final = multiprocessing.get_context("spawn")
 SETTLE_S: Final = 0.3  # what a start does besides: comparing, heartbeats
 COUNTERS: Final = struct.Struct("=QQ")  # bytes acknowledged by the peer, and received
 INFO_BYTES: Final = 256
@@ -79,17 +78,13 @@ def run(
     """Return what ``drive`` sends from its own process, in front of a hub that has ``lake``."""
     with ExitStack() as stack:
         hub, catalogd = stack.enter_context(leading(lake, mode=Mode(mode)))
-        address = hub.ready["address"]
-        reported, sending = SPAWN.Pipe(duplex=False)
-        process = SPAWN.Process(target=drive, args=(address, sending), daemon=True)
-        process.start()
-        stack.callback(process.join)
+        process = Process(drive, hub.ready["address"])
+        stack.callback(process.end)
         found: list[tuple[float, int]] = []
         while True:
-            while not reported.poll():
-                assert process.is_alive()
+            while not process.answered:
                 catalogd.turn(0.005)
-            one = reported.recv()
+            one = process.answer()
             if one is None:
                 return found
             found.append(one)

@@ -5,13 +5,13 @@ real core and real sockets with keys, the readers in another process.
 Run: make bench ARGS=tests/bench/bench_policies.py
 """
 
-import multiprocessing
 import time
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Final
 
 from topicast.statestore.hub import Subscription
+from topicast.tests.bench.processes import Process
 from topicast.tests.bench.report import beside, reference, say, target
 from topicast.tests.keys import PAIR, client
 from topicast.tests.statestore.hub_driver import BULK, seeded
@@ -31,7 +31,6 @@ VALUE: Final = b"x" * 1024
 PAUSE_S: Final = 0.002  # between two deltas: below what 2 cores deliver, so that nothing is lost
 RATIO_MAX: Final = 2.0
 MANY_RATIO_MAX: Final = 4.0  # of 50: each takes a delta of its own
-SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 def read(hub: tuple[str, str], pairs: list[KeyPair], pipe: Connection) -> None:
@@ -63,9 +62,7 @@ def delta_cpu_us(policies: int) -> tuple[float, float]:
     link.admit("data", {pair.public for pair in pairs})
     address = link.bind_publisher("data", "tcp://127.0.0.1:0")
     link.limit("data", driver.hub.prefixes_for)
-    here, there = SPAWN.Pipe()
-    process = SPAWN.Process(target=read, args=((address, PAIR.public), pairs, there))
-    process.start()
+    readers = Process(read, (address, PAIR.public), pairs)
     by_key = {one.public: one.policy for one in clients}
     subscribed = 0
 
@@ -85,9 +82,9 @@ def delta_cpu_us(policies: int) -> tuple[float, float]:
         link.poll(PAUSE_S)  # nothing arrives
     took_s = time.process_time() - begin
     link.poll(1.0)  # until the last has arrived
-    here.send(None)
-    arrived = here.recv()
-    process.join()
+    readers.order("stop")
+    arrived = readers.answer()
+    readers.end()
     link.close()
     return took_s / DELTAS * 1e6, arrived / (DELTAS * READERS)
 

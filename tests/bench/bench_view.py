@@ -18,8 +18,6 @@ from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View, prepare
 from topicast.tests.bench.bench_representation import (
     KEYS,
-    LOCATION,
-    NoBlocks,
     held_bytes,
     structs,
     thrift_object,
@@ -35,12 +33,11 @@ from topicast.tests.bench.report import (
     timed_s,
 )
 from topicast.tests.bench.source import Catalog
-from topicast.tests.subscriber.structs import table_struct
+from topicast.tests.bench.stores import blocks_of
 from topicast.topics.bulk import chunks
-from topicast.topics.objects.names import block_key, parse_table_name, table_key
+from topicast.topics.objects.names import parse_table_name, table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Partition
-from topicast.topics.objects.values import COMPLETE, TableValue, edit_partitions, encode_table_value
 from topicast.topics.topic import (
     ENTRY_OVERHEAD_BYTES,
     FULL,
@@ -59,7 +56,6 @@ FIRST_US_MAX = 1000.0
 CHANGE_RATIO_MAX = 5.0
 ONE_RATIO_MAX = 0.005  # of all 100,000
 DROP_US_MAX = 20_000.0  # in one turn, for the largest table
-COLUMNS = tuple(f"column_{number:02}" for number in range(20))
 NAME = "db.events"
 
 
@@ -68,23 +64,7 @@ def source() -> Catalog:
     catalog = Catalog(1)
     catalog.create_database("db")
     catalog.create_table("db", "events", keys=KEYS)
-    version = catalog.next(0)
-    edited = edit_partitions(
-        NoBlocks(), dict(structs(PARTITIONS)), templates=(), location=LOCATION, version=version
-    )
-    value = TableValue(
-        incarnation=catalog.names["db"]["events"].incarnation,
-        partitions=COMPLETE,
-        thrift=table_struct("db", "events", columns=COLUMNS, keys=KEYS),
-        templates=edited.templates,
-    )
-    entries = [catalog.value(table_key("db", "events"), version, encode_table_value(value))]
-    entries += [
-        catalog.value(block_key("db", "events", lower), version, block)
-        for lower, block in edited.blocks
-        if block is not None
-    ]
-    catalog.commit(0, entries)
+    catalog.fill("db", "events", *blocks_of(PARTITIONS))
     return catalog
 
 

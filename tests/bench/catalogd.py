@@ -5,7 +5,6 @@
 Times are of one clock, CLOCK_MONOTONIC, which all processes of a machine share.
 """
 
-import multiprocessing
 import random
 import threading
 import time
@@ -29,6 +28,7 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.cli.processes import Running, statestored
 from topicast.tests.cluster.shop import Shop, followed
@@ -42,7 +42,6 @@ from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta
 
 CHANNELS: Final = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
-SPAWN: Final = multiprocessing.get_context("spawn")
 DB: Final = "bench"
 NUM_TOPICS: Final = 16
 BLOCK_BYTES: Final = 1000
@@ -202,42 +201,19 @@ class Seen:
     at: float
 
 
-class Reader:
-    """A process with a subscriber that holds ``topics``, and reports when it sees which change."""
+class Reader(Reporter):
+    """A process with a subscriber that holds ``topics``, and reports when it sees which change.
+
+    Its first answer comes unasked: it is ready.
+    """
 
     def __init__(self, hub: str, topics: Iterable[int]) -> None:
-        self._orders, theirs = SPAWN.Pipe()
-        self._told, sending = SPAWN.Pipe(duplex=False)
-        arguments = (hub, tuple(topics), theirs, sending)
-        self._process = SPAWN.Process(target=_read, args=arguments, daemon=True)
-        self._process.start()
+        super().__init__(_read, hub, tuple(topics))
         self.seen: list[Seen] = []
-
-    @property
-    def pid(self) -> int:
-        assert self._process.pid is not None
-        return self._process.pid
-
-    def order(self, what: str, *arguments: object) -> None:
-        """Let the reader do something; ``answered`` becomes true, ``answer`` returns the result."""
-        self._orders.send((what, *arguments))
-
-    @property
-    def answered(self) -> bool:
-        return self._orders.poll()
-
-    def answer(self) -> object:
-        """Wait for the answer to the last order; the first comes unasked: it is ready."""
-        return self._orders.recv()
 
     def collect(self) -> None:
         """Take in the changes that were reported by now."""
-        while self._told.poll():
-            self.seen.append(Seen(*self._told.recv()))
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.join()
+        self.seen += [Seen(*one) for one in self.reports()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +264,7 @@ def delays_ms(
     ]
 
 
-def _read(hub: str, topics: tuple[int, ...], orders: Connection, reported: Connection) -> None:
+def _read(hub: str, topics: tuple[int, ...], reported: Connection, orders: Connection) -> None:
     with Subscriber(hub, budget=READER_BUDGET, timeout_s=120) as catalog:
         for topic in topics:
             catalog.join(topic)

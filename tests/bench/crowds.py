@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from topicast.tests.bench.catalogd import DB, SPAWN, BenchCatalogd
+from topicast.tests.bench.catalogd import DB, BenchCatalogd
+from topicast.tests.bench.processes import Process
 from topicast.tests.bench.source import Catalog
 from topicast.tests.cli.processes import statestored, steady_port
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
@@ -65,33 +66,16 @@ def used(pid: int) -> Used:
     return Used(own_s, zmq_s, wakes)
 
 
-class Crowd:
+class Crowd(Process):
     """A process with ``members`` drivers."""
 
     def __init__(self, work: Work, hub: str, members: int) -> None:
-        self._pipe, theirs = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=work, args=(hub, members, theirs), daemon=True)
-        self._process.start()
+        super().__init__(work, hub, members)
         self.members = members
 
     @property
     def used(self) -> Used:
-        assert self._process.pid is not None
-        return used(self._process.pid)
-
-    @property
-    def answered(self) -> bool:
-        return self._pipe.poll()
-
-    def ask(self, *words: object) -> None:
-        self._pipe.send(words)
-
-    def answer(self) -> Any:
-        return self._pipe.recv()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.join()
+        return used(self.pid)
 
 
 class Stand:
@@ -124,7 +108,7 @@ class Stand:
         """Let ``crowds`` do something; turn until all have answered, and return the answers."""
         crowds = tuple(crowds)
         for crowd in crowds:
-            crowd.ask(*words)
+            crowd.order(*words)
         return self._answers(crowds)
 
     def delays_ms(self, crowds: Iterable[Crowd], *, every_s: float) -> Iterator[float]:

@@ -18,7 +18,6 @@ from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol.effects import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.source import SETTINGS, Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.cluster.cluster import Cluster
@@ -26,15 +25,9 @@ from topicast.tests.cluster.reader import Setup
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.structs import partition_struct, table_struct
-from topicast.topics.objects.names import block_key, group_of, table_key
+from topicast.topics.objects.names import group_of, table_key
 from topicast.topics.objects.selector import ALL
-from topicast.topics.objects.values import (
-    ABSENT,
-    COMPLETE,
-    NameRecord,
-    TableValue,
-    encode_table_value,
-)
+from topicast.topics.objects.values import NameRecord
 from topicast.topics.topic import (
     FULL,
     LEVELS,
@@ -70,7 +63,7 @@ class Lake(Catalog):
         few = {count: blocks_of(count) for count in range(1, BLOCK)}
         for number, count in enumerate(self.counts):
             here = few[count] if count in few else (blocks[: count // BLOCK], templates)
-            self._fill(number, *(here if count else ([], ())))
+            self.fill(*self.tables[number], *(here if count else ((), ())))
         self.sizes = [self._size(number) for number in range(tables)]
 
     def place(self, number: int) -> tuple[int, bytes]:
@@ -94,22 +87,6 @@ class Lake(Catalog):
             }
             rows = names_of(db, sorted(names), version=version)
             self.commit(NAMESPACE, [self.value(key, version, value) for key, value in rows])
-
-    def _fill(
-        self, number: int, blocks: list[tuple[str, bytes]], templates: tuple[bytes, ...]
-    ) -> None:
-        db, name = self.tables[number]
-        topic = self.topic(db, name)
-        value = TableValue(
-            incarnation=self.names[db][name].incarnation,
-            partitions=COMPLETE if blocks else ABSENT,
-            thrift=table_struct(db, name, columns=COLUMNS, keys=KEYS if blocks else ()),
-            templates=templates,
-        )
-        version = self.next(topic)
-        rows = [(table_key(db, name), encode_table_value(value))]
-        rows += [(block_key(db, name, lower), block) for lower, block in blocks]
-        self.commit(topic, [self.value(key, version, value) for key, value in rows])
 
     def _size(self, number: int) -> int:
         topic, group = self.place(number)

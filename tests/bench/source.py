@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from topicast.catalog.core import Settings
+from topicast.tests.bench.stores import Blocks, table_rows
 from topicast.tests.subscriber.structs import database_struct, table_struct
 from topicast.topics.objects.names import (
     database_key,
@@ -99,6 +100,14 @@ class Catalog:
         )
         entry = self.value(table_key(db, name), self.next(topic), encode_table_value(value))
         return self.commit(topic, [entry])
+
+    def fill(self, db: str, name: str, blocks: Blocks, templates: tuple[bytes, ...]) -> Delta:
+        """Give a table the columns of a store's tables, and ``blocks``, in one transaction."""
+        topic = self.topic(db, name)
+        incarnation = self.names[db][name].incarnation
+        rows = table_rows(db, name, blocks, templates, incarnation=incarnation)
+        version = self.next(topic)
+        return self.commit(topic, [self.value(key, version, value) for key, value in rows])
 
     def _name_delta(self, db: str, version: int) -> Delta:
         """Write all names of ``db`` in blocks of three: small, so that there are many."""

@@ -1,6 +1,6 @@
 """Stores: state folders of catalogd, filled in bulk with what it would have written itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,7 @@ PIECE_BLOCKS: Final = 50  # in one transaction: below 64 KB
 NOW_US: Final = 1_700_000_000_000_000
 COLUMNS: Final = tuple(f"column_{number:02d}" for number in range(20))
 Rows = list[tuple[bytes, bytes]]
+Blocks = Sequence[tuple[str, bytes]]  # by their lower bounds
 NEW: Final = WindowState(last_id=0, settled=0)  # of a metastore without an event
 
 
@@ -78,17 +79,25 @@ def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[tuple[in
     for number in range(tables):
         db, name = table_of(number, tables)
         topic = table_topic(db, name, NUM_TOPICS_DEFAULT)
-        large = number < partitioned
-        value = TableValue(
-            incarnation=number % databases + 1,
-            partitions=COMPLETE if large else ABSENT,
-            thrift=table_struct(db, name, columns=COLUMNS, keys=KEYS if large else ()),
-            templates=templates if large else (),
-        )
-        yield topic, [(table_key(db, name), encode_table_value(value))]
-        rows = [(block_key(db, name, lower), block) for lower, block in blocks if large]
+        content = (blocks, templates) if number < partitioned else ((), ())
+        first, *rows = table_rows(db, name, *content, incarnation=number % databases + 1)
+        yield topic, [first]
         for begin in range(0, len(rows), PIECE_BLOCKS):
             yield topic, rows[begin : begin + PIECE_BLOCKS]
+
+
+def table_rows(
+    db: str, name: str, blocks: Blocks, templates: tuple[bytes, ...], *, incarnation: int
+) -> Rows:
+    """Return the row of a table, and those of its blocks; without any it has no partition keys."""
+    value = TableValue(
+        incarnation=incarnation,
+        partitions=COMPLETE if blocks else ABSENT,
+        thrift=table_struct(db, name, columns=COLUMNS, keys=KEYS if blocks else ()),
+        templates=templates,
+    )
+    rows = [(table_key(db, name), encode_table_value(value))]
+    return rows + [(block_key(db, name, lower), block) for lower, block in blocks]
 
 
 def names_of(db: str, names: Iterable[str], *, version: int) -> Iterator[tuple[bytes, bytes]]:
