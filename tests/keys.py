@@ -1,6 +1,8 @@
 """Keys for tests on real sockets: one pair that all links of a test have, or the user's keys."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -9,6 +11,7 @@ from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.keys.credential import Credential, KeyPair
 from topicast.topics.keys.folder import DaemonKeys, KeysFolder, default_folder
 from topicast.topics.link import Link, new_pair
+from topicast.topics.policy import Policy
 from topicast.topics.wire.messages import Hello, Message, Order, Role
 
 PAIR: Final = new_pair()
@@ -66,3 +69,11 @@ def credential_of(role: ClientRole, clients: Clients) -> tuple[Credential, Clien
     pair = new_pair()
     added = Client(name=f"{role}-{len(clients)}", role=role, public=pair.public)
     return replace(CREDENTIAL, name=added.name, role=role, pair=pair), clients.adding(added)
+
+
+@contextmanager
+def restricted_key(file: Path, *databases: str) -> Iterator[Path]:
+    """Let a driver, named as ``file``, see only ``databases`` until the block ends."""
+    folder, policy = default_folder(os.environ), Policy(databases)
+    yield folder.add(file.stem, ClientRole.DRIVER, new_pair, policy=policy, to=file)
+    folder.revoke(file.stem)

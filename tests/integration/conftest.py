@@ -17,6 +17,13 @@ def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def own_hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    """One for this module: what other tests have left would still be loaded for a while."""
+    with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
+        yield metastore
+
+
 @pytest.fixture
 def hosts(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Hosts]:
     found = Hosts(tmp_path, hive.uri)

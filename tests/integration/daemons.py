@@ -6,8 +6,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any, Final, Literal
 
+from topicast.cli.operator import Operator, facts_of
+from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import Running, running, steady_port
+from topicast.tests.waiting import until
+from topicast.topics.errors import LinkError
+from topicast.topics.settings import parse_addresses
+from topicast.topics.topic import offered_names
+
+ANSWER_S: Final = 60.0  # of a machine that is busy with other tests
 
 
 class Daemons:
@@ -64,6 +73,34 @@ class Daemons:
     def thaw(self, name: str) -> None:
         os.kill(self._running[name].process.pid, signal.SIGCONT)
 
+    def operator(self) -> Operator:
+        """Return what requests tables of a hub and of catalogd, and gives orders, in a ``with``."""
+        return Operator(parse_addresses(self.hub_address), timeout_s=ANSWER_S)
+
+    def status(self, of: Literal["hub", "catalog"]) -> dict[str, Any]:
+        """Return the status of one of them; of catalogd nothing while no hub has its address."""
+        with self.operator() as operator:
+            try:
+                return facts_of(
+                    operator.hub("status") if of == "hub" else operator.catalog("status")
+                )
+            except LinkError:
+                return {}
+
+    def order(self, *words: str) -> dict[str, Any]:
+        """Give catalogd an order; return its answer."""
+        with self.operator() as operator:
+            return facts_of(operator.order(words[0], words[1:], sender="test"))
+
+    def turn(self, *mode: str) -> None:
+        """Let another mode hold; return when the hub has received it."""
+        offers = self.order("mode", *mode)["offers"]
+        until(
+            lambda: offered_names(self.status("hub")["offers"]) == offers,
+            timeout_s=30,
+            what="the mode at the hub",
+        )
+
     def copy_store(self) -> Path:
         """Return a copy of the state folder, of a catalogd that does not run."""
         copy = self._folder / "copy"
@@ -77,6 +114,15 @@ class Daemons:
     def close(self) -> None:
         for stack in self._stacks.values():
             stack.close()
+
+
+def can_open(hubs: str, key_file: Path | None) -> bool:
+    """Return whether a subscriber with the key in ``key_file``, or this user's, is admitted."""
+    try:
+        with Subscriber(hubs, key_file=str(key_file) if key_file else None, timeout_s=1):
+            return True
+    except LinkError:
+        return False
 
 
 @contextmanager

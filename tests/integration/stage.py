@@ -10,12 +10,10 @@ from typing import Any
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +53,10 @@ class Stage:
 
     def held(self) -> dict[str, Any]:
         """Return what must not change while the metastore is away."""
-        with self.operator() as operator:
+        with self.daemons.operator() as operator:
             topics = operator.hub("topics")
         versions = [dict(zip(topics.columns, row, strict=True))["version"] for row in topics.rows]
         return {"hub": versions, "seen": self.seen(), "databases": self.catalog.databases()}
-
-    def reported(self) -> dict[str, Any]:
-        """Return what ``topicast status`` shows of catalogd."""
-        with self.operator() as operator:
-            return dict(operator.catalog("status").rows)
-
-    def operator(self) -> Operator:
-        addresses = parse_addresses(self.daemons.hub_address, setting="statestores")
-        return Operator(addresses, timeout_s=60.0)
 
 
 @contextmanager

@@ -91,3 +91,10 @@ def seen(catalog: Subscriber, name: str) -> tuple[int, ...]:
     found = catalog.partitions(name, f"ds = '{FIRST}'")
     table = int(catalog.table(name).parameters.get("rev", "0"))
     return table, int(found[0].parameters.get("rev", "0"))
+
+
+def is_held(catalog: Subscriber, name: str) -> bool:
+    """Tell whether a table is read from memory: its topic is joined, and its content loaded."""
+    before = catalog.stats().pulls
+    catalog.partitions(name)
+    return catalog.stats().pulls == before

@@ -1,6 +1,5 @@
 """Audit of what hubs and subscribers hold, against catalogd's store, on real daemons."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,10 +17,8 @@ from topicast.subscriber.pipeline.progress import Progress
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.damaged import damage
 from topicast.tests.integration.tables import database
+from topicast.tests.keys import restricted_key
 from topicast.topics.errors import LinkError, NotReady
-from topicast.topics.keys.clients import ClientRole
-from topicast.topics.keys.folder import default_folder
-from topicast.topics.link import new_pair
 from topicast.topics.objects.names import block_lead, database_key, table_key
 from topicast.topics.objects.values import (
     decode_database_value,
@@ -29,7 +26,6 @@ from topicast.topics.objects.values import (
     encode_database_value,
     encode_table_value,
 )
-from topicast.topics.policy import Policy
 from topicast.topics.topic import Entry, value_of
 
 DB = "copied"
@@ -40,10 +36,8 @@ NO_SPARK = cast("Any", None)  # hubs and subscribers are compared in the driver'
 @pytest.fixture
 def key_file(tmp_path: Path) -> Iterator[Path]:
     """The key file of a driver that may see one database."""
-    folder, name = default_folder(os.environ), f"audit-{tmp_path.name}"
-    to = tmp_path / f"{name}.key"
-    yield folder.add(name, ClientRole.DRIVER, new_pair, policy=Policy((DB,)), to=to)
-    folder.revoke(name)
+    with restricted_key(tmp_path / f"audit-{tmp_path.name}.key", DB) as found:
+        yield found
 
 
 def compared(statestores: str, pattern: str = f"{DB}.*", **how: Any) -> AuditReport:

@@ -7,14 +7,12 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
 
 PARTITIONS = 10_000
 DAM_BYTES = 200_000  # of each connection; what is beyond comes slowly
@@ -41,12 +39,6 @@ def daemons(dam: Dam, tmp_path: Path) -> Iterator[Daemons]:
         yield found
 
 
-def left(daemons: Daemons) -> int:
-    """Return how many tables catalogd is to load, or is loading."""
-    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
-        return int(str(dict(visit.catalog("status").rows)["tables_to_load"]))
-
-
 def test_what_is_selected_of_a_cold_table_comes_before_the_rest_is_loaded(
     daemons: Daemons, dam: Dam
 ) -> None:
@@ -56,7 +48,7 @@ def test_what_is_selected_of_a_cold_table_comes_before_the_rest_is_loaded(
         more = catalog.partitions(NAME, "ds >= '00009990'")
         assert [one.name for one in some] == ["ds=00009999"]
         assert [one.name for one in more] == [f"ds={day:08}" for day in range(9990, PARTITIONS)]
-        assert left(daemons), "the rest is still being loaded"
+        assert daemons.status("catalog")["tables_to_load"], "the rest is still being loaded"
         dam.opened.set()
         assert len(catalog.partitions(NAME)) == PARTITIONS
         assert catalog.partitions(NAME, names=["ds=00009999"]) == some

@@ -1,10 +1,7 @@
-"""What goes wrong on real processes: frozen, killed, restored from an old copy, fed rubbish."""
+"""What goes wrong on real processes: frozen, killed, restored from an old copy."""
 
-import json
 import os
-import random
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import permutations
@@ -15,17 +12,15 @@ import pytest
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.looking import Looker, Revision
 from topicast.tests.integration.marked import marked
 from topicast.tests.integration.relay import Relay
-from topicast.tests.integration.tables import database, revise
+from topicast.tests.integration.tables import database, is_held, revise
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
-from topicast.topics.settings import parse_addresses
 
 TABLES: Final = ("faults.t",)
 NOWHERE: Final = "thrift://127.0.0.1:1"
@@ -51,21 +46,12 @@ def seen(catalog: Subscriber) -> int:
     return int(catalog.table("faults.t").parameters.get("rev", "0"))
 
 
-def is_held(catalog: Subscriber) -> bool:
-    """Say whether the table was answered from memory: its topic is joined, its content loaded."""
-    before = catalog.stats().pulls
-    seen(catalog)
-    return catalog.stats().pulls == before
-
-
 def drivers(daemons: Daemons, *arguments: str) -> None:
     """Order what drivers are to be, as soon as the hub knows catalogd."""
-    (hub,) = parse_addresses(daemons.hub_address, setting="statestores")
 
     def ordered() -> bool:
         try:
-            with Operator((hub,)) as visit:
-                visit.order("drivers", arguments, sender="test")
+            daemons.order("drivers", *arguments)
         except LinkError:  # it is starting
             return False
         return True
@@ -80,7 +66,7 @@ def looking(catalog: Subscriber, *, one_epoch: bool = True) -> Looker:
         table = catalog.table(name)
         return int(table.parameters.get("rev", "0")), table.version if one_epoch else 0
 
-    until(lambda: is_held(catalog), timeout_s=20, what="the table to be held")
+    until(lambda: is_held(catalog, "faults.t"), timeout_s=20, what="the table to be held")
     return Looker(catalog, ("faults.t",), look=look)
 
 
@@ -204,28 +190,3 @@ def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daem
             revise(client, TABLES, 6)
             until(lambda: seen(catalog) == 6, timeout_s=40, what="the change after the restore")
     assert looker.wrong == []
-
-
-def _throw(address: str, *payloads: bytes) -> None:
-    host, _, port = address.rpartition("/")[2].partition(":")
-    for payload in payloads:
-        with socket.create_connection((host, int(port)), timeout=5) as rubbish:
-            rubbish.sendall(payload)
-
-
-def test_rubbish_at_every_port_disturbs_nobody(client: HMSClient, daemons: Daemons) -> None:
-    daemons.start("statestored")
-    daemons.start("catalogd")
-    rng = random.Random(1)
-    payloads = [rng.randbytes(rng.randrange(1, 3000)) for _ in range(30)]
-    payloads += [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x01\x00" + bytes(9), bytes(100_000)]
-    hub, catalogd = daemons.of("statestored"), daemons.of("catalogd")
-    status = json.loads(hub.page("/?json"))
-    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
-        for address in (hub.ready["address"], status["data_address"], catalogd.ready["address"]):
-            _throw(address, *payloads)
-        revise(client, TABLES, 1)
-        until(lambda: seen(catalog) == 1, timeout_s=20, what="a change beside rubbish")
-    for daemon in (hub, catalogd):
-        assert os.waitpid(daemon.process.pid, os.WNOHANG) == (0, 0)
-        until(lambda daemon=daemon: daemon.health() == (200, "ok\n"), what="health")

@@ -14,9 +14,9 @@ from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running, steady_port, topicast
 from topicast.tests.hive.releases import RealMetastore
+from topicast.tests.integration.daemons import can_open
 from topicast.tests.integration.hosts import Hosts
 from topicast.tests.waiting import in_time, until
-from topicast.topics.errors import LinkError
 from topicast.topics.keys.clients import ClientRole
 from topicast.topics.keys.credential import credential_text
 from topicast.topics.keys.folder import KeysFolder, find_credential
@@ -24,15 +24,6 @@ from topicast.topics.link import Handshake, Link, new_pair
 from topicast.topics.settings import parse_addresses
 
 EFFECT_S: Final = 2.0
-SHORT_S: Final = 0.5
-
-
-def can_open(hosts: Hosts, key_file: Path) -> bool:
-    try:
-        with Subscriber(hosts.address, key_file=str(key_file), timeout_s=SHORT_S):
-            return True
-    except LinkError:
-        return False
 
 
 def is_admitted(hosts: Hosts, key_file: Path) -> bool:
@@ -63,7 +54,7 @@ def fact(hosts: Hosts, name: str) -> int:
 def test_client_is_admitted_and_revoked_at_a_hub_elsewhere(hosts: Hosts) -> None:
     """Within 2 s, on a live connection, too; and nothing else comes into the hub's folder."""
     first, operator = hosts.add("first"), hosts.keys.file("operator")
-    until(lambda: can_open(hosts, first), what="the first client")
+    until(lambda: can_open(hosts.address, first), what="the first client")
     names = (f"second-{number}" for number in count())
 
     def seconds_until_each() -> float:
@@ -77,11 +68,11 @@ def test_client_is_admitted_and_revoked_at_a_hub_elsewhere(hosts: Hosts) -> None
             revoked_at = time.monotonic()
             until(lambda: name not in members(hosts, operator), what="its end")
             ended_s = time.monotonic() - revoked_at
-        assert not can_open(hosts, second)
+        assert not can_open(hosts.address, second)
         return max(admitted_s, ended_s)
 
     in_time(seconds_until_each, limit_s=EFFECT_S)
-    until(lambda: can_open(hosts, first), what="the first client, still")
+    until(lambda: can_open(hosts.address, first), what="the first client, still")
     kept = hosts.hub_keys.path / "clients"
     assert kept.stat().st_mode & 0o777 == 0o600
     assert hosts.hub_keys.clients() == hosts.keys.clients()
@@ -151,7 +142,7 @@ def test_lost_host_of_catalogd_is_made_anew_from_a_copy_of_its_keys(hosts: Hosts
         catalog.sync(timeout_s=60)
         assert catalog.databases() == before
     after = hosts.add("driver-2")
-    until(lambda: can_open(hosts, after), what="a client that was added afterwards")
+    until(lambda: can_open(hosts.address, after), what="a client that was added afterwards")
 
 
 def test_catalogd_that_the_hub_does_not_know_is_not_believed(
@@ -159,7 +150,7 @@ def test_catalogd_that_the_hub_does_not_know_is_not_believed(
 ) -> None:
     """Another catalogd is no client, whatever list it keeps; the hub's stays as it is."""
     known = hosts.add("known")
-    until(lambda: can_open(hosts, known), what="the client")
+    until(lambda: can_open(hosts.address, known), what="the client")
     hosts.catalogd.end(signal.SIGKILL)
     (tmp_path / "other").mkdir()
     listed = hosts.hub_keys.clients()

@@ -1,24 +1,21 @@
 """Something dies, or the mode turns, in the middle of a join or of a pull: answers stay right."""
 
 import random
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Operator, facts_of
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.looking import Looker
-from topicast.tests.integration.tables import database, revise, seen
+from topicast.tests.integration.tables import database, is_held, revise, seen
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
-from topicast.topics.topic import NAMESPACE, offered_names, table_topic
+from topicast.topics.topic import NAMESPACE, table_topic
 
 DAYS = 160
 NOTE_BYTES = 3000  # of each partition, and hardly compressed: the topic takes 300 KB
@@ -41,27 +38,12 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
         yield found
 
 
-def visit(daemons: Daemons) -> Operator:
-    return Operator(parse_addresses(daemons.hub_address), timeout_s=60)
-
-
-def turn(daemons: Daemons, *words: str) -> None:
-    """Let another mode hold; return when the hub has received it."""
-    with visit(daemons) as operator:
-        offers = facts_of(operator.order("mode", words, sender="test"))["offers"]
-        until(
-            lambda: offered_names(int(str(facts_of(operator.hub("status"))["offers"]))) == offers,
-            timeout_s=30,
-            what="the mode at the hub",
-        )
-
-
 def room_for_one(daemons: Daemons) -> int:
     """Return the bytes of all names, which other tests may have left, and of the big topic once.
 
     The hub has all of the topic then.
     """
-    with visit(daemons) as operator:
+    with daemons.operator() as operator:
 
         def sizes() -> dict[object, int]:
             facts = operator.hub("topics")
@@ -77,12 +59,6 @@ def level(catalog: Subscriber) -> str:
     return next(info.level for info in catalog.topics() if info.id == TOPIC)
 
 
-def is_held(catalog: Subscriber) -> bool:
-    before = catalog.stats().pulls
-    catalog.partitions("members.big")
-    return catalog.stats().pulls == before
-
-
 def check_all(catalog: Subscriber, client: HMSClient) -> None:
     """Compare every partition with what the metastore holds."""
     catalog.sync(timeout_s=40)
@@ -90,33 +66,6 @@ def check_all(catalog: Subscriber, client: HMSClient) -> None:
         db, _, table = name.partition(".")
         expected = {tuple(p.values): p.parameters for p in client.get_partitions(db, table, -1)}
         assert {p.values: dict(p.parameters) for p in catalog.partitions(name)} == expected
-
-
-class Doing:
-    """Runs ``work`` in a thread; ``result`` waits for its end."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def running(self) -> bool:
-        return self._thread.is_alive()
-
-    def result(self) -> Any:
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-        if self._failure is not None:
-            raise self._failure
-        return self._value
-
-    def _run(self) -> None:
-        try:
-            self._value = self._work()
-        except Exception as error:  # noqa: BLE001 - a thread of a test reports it
-            self._failure = error
 
 
 @pytest.mark.parametrize(
@@ -133,6 +82,7 @@ def test_hub_dies_in_the_middle_of_a_join(
     budget = room_for_one(daemons)
     with (
         Dam(daemons.hub_address, bytes_max=DAM_BYTES) as dam,
+        ThreadPoolExecutor(1) as threads,
         Subscriber(dam.address, budget=budget, timeout_s=40) as catalog,
         Looker(catalog, TABLES, look=seen) as looker,
     ):
@@ -142,27 +92,27 @@ def test_hub_dies_in_the_middle_of_a_join(
         until(lambda: level(catalog) == "minimal", timeout_s=20, what="the first use")
         catalog.sync(timeout_s=40)
         catalog.partitions("members.big")  # all of it is pulled, and has to give way
-        join = Doing(lambda: catalog.join(TOPIC, "full"))
-        until(lambda: dam.held.is_set() or not join.running, timeout_s=30, what="the middle")
-        assert join.running, join.result()
+        join = threads.submit(catalog.join, TOPIC, "full")
+        until(lambda: dam.held.is_set() or join.done(), timeout_s=30, what="the middle")
+        assert not join.done(), join.result()
         assert level(catalog) == "minimal", "which stays until the other one is there"
         revise(client, TABLES, 1)
         catalog.sync(timeout_s=40)
         assert {seen(catalog, name) for name in TABLES} == {(1, 1)}, "while it is joined"
         if modes:
-            turn(daemons, modes[0])
-        assert join.running
+            daemons.turn(modes[0])
+        assert not join.done()
         daemons.kill("statestored")
         revise(client, TABLES, 2)
         for name in TABLES:
             assert min(seen(catalog, name)) >= 1, "while there is no hub"
         dam.opened.set()
         daemons.start("statestored")
-        join.result()
+        join.result(60)
         for mode in modes[1:]:
             check_all(catalog, client)
-            turn(daemons, mode)
-        until(lambda: is_held(catalog), timeout_s=40, what="all of the topic")
+            daemons.turn(mode)
+        until(lambda: is_held(catalog, "members.big"), timeout_s=40, what="all of the topic")
         assert level(catalog) == "full"
         check_all(catalog, client)
         assert {seen(catalog, name) for name in TABLES} == {(2, 2)}
@@ -175,21 +125,24 @@ def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
 ) -> None:
     """Given a pull without an answer, when catalogd is killed, then it is answered all the same."""
     room_for_one(daemons)
-    with Subscriber(daemons.hub_address, budget="4MB", timeout_s=60) as catalog:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        Subscriber(daemons.hub_address, budget="4MB", timeout_s=60) as catalog,
+    ):
         assert seen(catalog, "members.small") == (0, 0)
         catalog.sync()  # a session with catalogd: without one, the pull would not be sent at all
         daemons.freeze("catalogd")
         pulls = catalog.stats().pulls
-        pull = Doing(lambda: catalog.partitions("members.big", "ds = '007'"))
-        until(lambda: catalog.stats().pulls > pulls or not pull.running, timeout_s=20)
-        assert pull.running, f"it needed no catalogd: {pull.result()}"
+        pull = threads.submit(catalog.partitions, "members.big", "ds = '007'")
+        until(lambda: catalog.stats().pulls > pulls or pull.done(), timeout_s=20)
+        assert not pull.done(), f"it needed no catalogd: {pull.result()}"
         revise(client, TABLES, 1)
         daemons.kill("catalogd")
         with Looker(catalog, TABLES, look=seen) as looker:
             daemons.start("catalogd")
             for mode in ("minimal", "full", "mixed"):
-                turn(daemons, mode)
-            (found,) = pull.result()
+                daemons.turn(mode)
+            (found,) = pull.result(60)
             check_all(catalog, client)
         assert found.values == ("007",)
         assert {seen(catalog, name) for name in TABLES} == {(1, 1)}

@@ -50,16 +50,9 @@ class Door:
         os.kill(self._process.pid, signal.SIGCONT)
 
 
-@pytest.fixture(scope="module")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    """One for this module: what other tests have left would still be loaded for a while."""
-    with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
-        yield metastore
-
-
 @pytest.fixture
-def door(hive: EmbeddedMetastore) -> Iterator[Door]:
-    with Door(hive.uri) as found:
+def door(own_hive: EmbeddedMetastore) -> Iterator[Door]:
+    with Door(own_hive.uri) as found:
         yield found
 
 
@@ -76,9 +69,9 @@ def served_by(stage: Stage, first: str) -> str:
 
 
 def test_next_address_serves_when_the_first_hangs_while_running_and_at_a_restart(
-    hive: EmbeddedMetastore, door: Door, tmp_path: Path
+    own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:
-    with staged(hive, f"{door.uri},{hive.uri}", tmp_path) as stage:
+    with staged(own_hive, f"{door.uri},{own_hive.uri}", tmp_path) as stage:
         stage.sees(stage.revise())
         door.hang()
         stage.sees(stage.revise())
@@ -94,9 +87,12 @@ def test_next_address_serves_when_the_first_hangs_while_running_and_at_a_restart
 
 
 def test_way_to_the_next_address_and_back_is_to_the_same_metastore(
-    hive: EmbeddedMetastore, door: Door, tmp_path: Path
+    own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:
-    with Door(hive.uri) as other, staged(hive, f"{door.uri},{other.uri}", tmp_path) as stage:
+    with (
+        Door(own_hive.uri) as other,
+        staged(own_hive, f"{door.uri},{other.uri}", tmp_path) as stage,
+    ):
         stage.sees(stage.revise())
         epoch = stage.facts()["epoch"]
         doors = {door.uri: door, other.uri: other}
@@ -119,14 +115,14 @@ def test_way_to_the_next_address_and_back_is_to_the_same_metastore(
 
 
 def test_first_start_takes_the_next_address_when_the_first_hangs(
-    hive: EmbeddedMetastore, door: Door, tmp_path: Path
+    own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:
     door.hang()
     number = count()
 
     def seconds_until_healthy() -> float:
         (folder := tmp_path / str(next(number))).mkdir()
-        with both_daemons(folder, f"{door.uri},{hive.uri}") as daemons:
+        with both_daemons(folder, f"{door.uri},{own_hive.uri}") as daemons:
             began = time.monotonic()
             catalogd = daemons.of("catalogd")
             until(lambda: catalogd.health() == (200, "ok\n"), timeout_s=40, what="health")
@@ -136,9 +132,9 @@ def test_first_start_takes_the_next_address_when_the_first_hangs(
 
 
 def test_only_metastore_is_followed_again_when_it_no_longer_hangs(
-    hive: EmbeddedMetastore, door: Door, tmp_path: Path
+    own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:
-    with staged(hive, door.uri, tmp_path) as stage:
+    with staged(own_hive, door.uri, tmp_path) as stage:
         stage.sees(stage.revise())
 
         def seconds_after_the_end() -> float:
@@ -153,10 +149,10 @@ def test_only_metastore_is_followed_again_when_it_no_longer_hangs(
 
 
 def test_read_goes_to_the_next_address_without_any_poll(
-    hive: EmbeddedMetastore, door: Door
+    own_hive: EmbeddedMetastore, door: Door
 ) -> None:
     def seconds_of_a_read() -> float:
-        hms = Hms(f"{door.uri},{hive.uri}", timeout_s=60)
+        hms = Hms(f"{door.uri},{own_hive.uri}", timeout_s=60)
         names = hms.databases()
         door.hang()
         began = time.monotonic()

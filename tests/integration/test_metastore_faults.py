@@ -37,29 +37,22 @@ def silent(_name: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    """One for this module: what other tests have left would still be loaded for a while."""
-    with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
-        yield metastore
-
-
-@pytest.fixture(scope="module")
-def relay(hive: EmbeddedMetastore) -> Iterator[Relay]:
-    with Relay(hive.uri) as found:
+def relay(own_hive: EmbeddedMetastore) -> Iterator[Relay]:
+    with Relay(own_hive.uri) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def stage(
-    hive: EmbeddedMetastore, relay: Relay, tmp_path_factory: pytest.TempPathFactory
+    own_hive: EmbeddedMetastore, relay: Relay, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    with staged(hive, relay.uri, tmp_path_factory.mktemp("stage")) as found:
+    with staged(own_hive, relay.uri, tmp_path_factory.mktemp("stage")) as found:
         yield found
 
 
 @pytest.mark.parametrize("otherwise", [excusing_itself, talking_rubbish])
 def test_metastore_that_fails_is_named_and_then_followed_again(
-    stage: Stage, relay: Relay, hive: EmbeddedMetastore, otherwise: Callable[[str], bytes]
+    stage: Stage, relay: Relay, own_hive: EmbeddedMetastore, otherwise: Callable[[str], bytes]
 ) -> None:
     until(stage.is_well, timeout_s=40, what="health")
     stage.sees(stage.revise())
@@ -76,23 +69,25 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
         status, text = stage.health()
         assert (status, text.splitlines()[0]) == (200, "ok"), "what is held is served on"
         assert f"--hive_metastore_uris={relay.uri}?" in text, "what to look at"
-        assert stage.reported()["warning"].startswith("the metastore does not answer: ")
+        assert stage.daemons.status("catalog")["warning"].startswith(
+            "the metastore does not answer: "
+        )
         assert stage.facts()["polls_failed"] > counts["polls_failed"]
         assert stage.facts()["tables_withdrawn"] == counts["tables_withdrawn"]
         assert stage.held() == before
-        relay.lead_to(hive.uri)
+        relay.lead_to(own_hive.uri)
     stage.sees(rev)
     until(stage.is_well, timeout_s=40, what="health afterwards")
 
 
 def test_metastore_that_was_stopped_for_a_while_is_waited_for(
-    stage: Stage, hive: EmbeddedMetastore
+    stage: Stage, own_hive: EmbeddedMetastore
 ) -> None:
     until(stage.is_well, timeout_s=40, what="health")
     before, counts = stage.held(), stage.facts()
     waits = stage.log().count("has waited")  # a poll of a busy machine may have
-    assert hive.pid is not None
-    os.kill(hive.pid, signal.SIGSTOP)
+    assert own_hive.pid is not None
+    os.kill(own_hive.pid, signal.SIGSTOP)
     try:
         until(lambda: "has waited" in stage.facts()["warning"], timeout_s=40, what="warning")
         assert stage.facts()["polls_late"] > counts["polls_late"]
@@ -102,7 +97,7 @@ def test_metastore_that_was_stopped_for_a_while_is_waited_for(
         assert waits == 1, "a line for each change, none for each second"
         assert stage.held() == before
     finally:
-        os.kill(hive.pid, signal.SIGCONT)
+        os.kill(own_hive.pid, signal.SIGCONT)
     stage.sees(stage.revise())
     until(stage.is_well, timeout_s=40, what="health afterwards")
 
@@ -130,7 +125,7 @@ def test_metastore_that_was_killed_is_followed_when_it_is_back(tmp_path: Path) -
 
 
 def test_catalogd_that_starts_without_a_metastore_says_so_and_serves_later(
-    hive: EmbeddedMetastore, tmp_path: Path
+    own_hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:
     with ThriftServer({}, otherwise=silent) as deaf, Relay(deaf.uri) as relay, ExitStack() as up:
         daemons = up.enter_context(both_daemons(tmp_path, relay.uri))
@@ -142,5 +137,5 @@ def test_catalogd_that_starts_without_a_metastore_says_so_and_serves_later(
             status, text = catalogd.health()
             assert (status, text.partition(":")[0]) == (503, "reading names from the metastore")
             assert f"--hive_metastore_uris={relay.uri}?" in text
-            relay.lead_to(hive.uri)
+            relay.lead_to(own_hive.uri)
         until(lambda: catalogd.health() == (200, "ok\n"), timeout_s=40, what="health")

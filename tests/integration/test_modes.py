@@ -8,14 +8,11 @@ import pytest
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.looking import Looker
-from topicast.tests.integration.tables import database, revise, seen
+from topicast.tests.integration.tables import database, is_held, revise, seen
 from topicast.tests.waiting import until
-from topicast.topics.errors import LinkError
-from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import FULL, MINIMAL
 
 TABLES = ("modes.t", "modes.tmp_u")
@@ -30,32 +27,13 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
         yield found
 
 
-def order(daemons: Daemons, *words: str) -> dict[str, object]:
-    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
-        return {str(k): v for k, v in visit.order(words[0], words[1:], sender="test").rows}
-
-
-def hub(daemons: Daemons) -> dict[str, object]:
-    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
-        return {str(name): value for name, value in visit.hub("status").rows}
-
-
-def catalogd(daemons: Daemons) -> dict[str, object]:
-    """Return the status of catalogd; nothing while no hub has its address."""
-    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
-        try:
-            return {str(name): value for name, value in visit.catalog("status").rows}
-        except LinkError:
-            return {}
-
-
 def turn(daemons: Daemons, *words: str, offered: int) -> None:
     """Let another mode hold; return when the hub knows and nothing is left to be touched."""
-    order(daemons, "mode", *words)
-    until(lambda: hub(daemons)["offers"] == offered, timeout_s=20, what="the hub to receive it")
+    daemons.turn(*words)
+    assert daemons.status("hub")["offers"] == offered
 
     def shown() -> bool:
-        facts = catalogd(daemons)
+        facts = daemons.status("catalog")
         return (facts.get("mode"), facts.get("topics_to_backfill")) == (words[0], 0)
 
     until(shown, timeout_s=40, what="the mode in the status, and the end of the re-stamp")
@@ -63,14 +41,8 @@ def turn(daemons: Daemons, *words: str, offered: int) -> None:
 
 def order_everything(daemons: Daemons) -> None:
     """Let catalogd discard everything, and read it again."""
-    assert order(daemons, "invalidate")["failed"] == 0
-    assert order(daemons, "refresh")["failed"] == 0
-
-
-def is_held(catalog: Subscriber, name: str) -> bool:
-    before = catalog.stats().pulls
-    catalog.partitions(name)
-    return catalog.stats().pulls == before
+    assert daemons.order("invalidate")["failed"] == 0
+    assert daemons.order("refresh")["failed"] == 0
 
 
 def test_mode_is_turned_under_readers_and_no_answer_goes_back(
@@ -119,11 +91,11 @@ def test_what_was_withheld_is_answered_from_memory_again(
         assert seen(catalog, "modes.tmp_u") == (1, 1)
         daemons.kill("statestored")
         daemons.start("statestored")  # and is seeded with stubs
-        until(lambda: hub(daemons)["problem"] == "", timeout_s=40, what="the hub")
+        until(lambda: daemons.status("hub")["problem"] == "", timeout_s=40, what="the hub")
         daemons.kill("catalogd")
         daemons.start("catalogd")  # which keeps the mode
         until(
-            lambda: catalogd(daemons).get("overrides") == "*.tmp_*=minimal",
+            lambda: daemons.status("catalog").get("overrides") == "*.tmp_*=minimal",
             timeout_s=40,
             what="catalogd with the mode that it had",
         )
@@ -156,10 +128,10 @@ def test_refresh_and_invalidate_reach_readers(client: HMSClient, daemons: Daemon
         until(lambda: is_held(catalog, "modes.t"), timeout_s=20, what="the content at full")
         changes = catalog.watch("modes.t")
         before = catalog.table("modes.t").version
-        assert order(daemons, "refresh", "modes.t")["tables"] == 1
+        assert daemons.order("refresh", "modes.t")["tables"] == 1
         until(lambda: catalog.table("modes.t").version > before, timeout_s=20, what="a new version")
         change = next(changes)
         assert (change.object, change.kind) == ("modes.t", "data")
-        assert order(daemons, "invalidate", "modes.t")["tables"] == 1
+        assert daemons.order("invalidate", "modes.t")["tables"] == 1
         assert seen(catalog, "modes.t") == (0, 0)
         until(lambda: is_held(catalog, "modes.t"), timeout_s=20, what="the content again")

@@ -14,14 +14,15 @@ from hmsclient import HMSClient
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import topicast
-from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.daemons import Daemons, can_open
 from topicast.tests.integration.tables import database, revise
+from topicast.tests.keys import restricted_key
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, NoSuchObject, NotVisible
-from topicast.topics.keys.clients import ClientRole, Clients, clients_text
+from topicast.topics.keys.clients import Clients, clients_text
 from topicast.topics.keys.files import write_secret
 from topicast.topics.keys.folder import LIST, default_folder, find_credential
-from topicast.topics.link import Link, new_pair
+from topicast.topics.link import Link
 from topicast.topics.policy import Policy
 from topicast.topics.topic import FULL, MINIMAL, Entry, topic_ids
 from topicast.topics.wire import decode, encode
@@ -84,10 +85,8 @@ def marked() -> dict[str, str]:
 @pytest.fixture
 def key_file(tmp_path: Path) -> Iterator[Path]:
     """The key file of a driver that may see own_*; its name is the test's."""
-    folder, name = default_folder(os.environ), f"own-{tmp_path.name}"
-    policy = Policy(("own_*",))
-    yield folder.add(name, ClientRole.DRIVER, new_pair, policy=policy, to=tmp_path / f"{name}.key")
-    folder.revoke(name)
+    with restricted_key(tmp_path / f"own-{tmp_path.name}.key", "own_*") as found:
+        yield found
 
 
 class Raw:
@@ -260,7 +259,7 @@ def received_by(daemons: Daemons, client: HMSClient, key_file: Path | None) -> R
         catalog.sync()
         for name in (OWN, HIDDEN, MARKED):
             catalog.partitions(name)
-        until(lambda: is_admitted(daemons, key_file), what="the key")
+        until(lambda: can_open(daemons.hub_address, key_file), what="the key")
         raw = Raw(daemons.hub_address, key_file)
         raw.subscribe_to_everything()
         raw.ask_for_everything()
@@ -270,14 +269,6 @@ def received_by(daemons: Daemons, client: HMSClient, key_file: Path | None) -> R
         until(lambda: raw.receive() and has_deltas(raw), what="deltas")
         raw.link.close()
         return raw
-
-
-def is_admitted(daemons: Daemons, key: Path | None) -> bool:
-    try:
-        with Subscriber(daemons.hub_address, key_file=str(key) if key else None, timeout_s=1):
-            return True
-    except LinkError:
-        return False
 
 
 def has_deltas(raw: Raw) -> bool:
@@ -293,7 +284,7 @@ def has_deltas(raw: Raw) -> bool:
 def test_subscriber_with_a_restricted_key_reads_its_databases_and_no_others(
     daemons: Daemons, client: HMSClient, key_file: Path
 ) -> None:
-    until(lambda: is_admitted(daemons, key_file), what="the key")
+    until(lambda: can_open(daemons.hub_address, key_file), what="the key")
     with Subscriber(
         daemons.hub_address, key_file=str(key_file), name="restricted", timeout_s=SYNC_S
     ) as catalog:
@@ -353,7 +344,7 @@ def test_commands_with_a_restricted_key_print_nothing_of_another_database(
     daemons: Daemons, client: HMSClient, key_file: Path
 ) -> None:
     """A list says what it leaves out, a refusal what the key sees; no unknown fact is shown."""
-    until(lambda: is_admitted(daemons, key_file), what="the key")
+    until(lambda: can_open(daemons.hub_address, key_file), what="the key")
     with Subscriber(daemons.hub_address, key_file=str(key_file)) as catalog:
         catalog.sync(timeout_s=SYNC_S)  # the tables were made just now
     own = {"TOPICAST_KEY_FILE": str(key_file), "TOPICAST_STATESTORES": daemons.hub_address}

@@ -9,7 +9,6 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.class_archive import TRIED, spark_classes
 from topicast.tests.integration import offline
 from topicast.tests.integration.demonstration import check_demonstration
@@ -67,11 +66,9 @@ def ended(running: Marked, *, timeout_s: float) -> int:
 @pytest.mark.alone
 @pytest.mark.nightly
 @pytest.mark.timeout(220)
+@pytest.mark.usefixtures("hive")  # whose start has cached what the quickstart needs
 def test_once_works_without_a_network_and_without_java(
-    hive: EmbeddedMetastore,
-    offline_command: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    offline_command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given what an earlier start has cached, when it runs offline, then all steps are seen.
 

@@ -58,15 +58,8 @@ NO_TOPIC: Final = 9999
 
 
 @pytest.fixture(scope="module")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    """One for this module: what other tests have left would still be loaded for a while."""
-    with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
-        yield metastore
-
-
-@pytest.fixture(scope="module")
-def stage(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(hive, hive.uri, tmp_path_factory.mktemp("rubbish")) as found:
+def stage(own_hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(own_hive, own_hive.uri, tmp_path_factory.mktemp("rubbish")) as found:
         yield found
 
 

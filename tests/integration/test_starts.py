@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.demo import PORTS
 from topicast.cli.quickstart.ports import LOOPBACK
 from topicast.tests.integration.marked import END_S, marked
@@ -20,6 +19,8 @@ from topicast.tests.waiting import until
 
 QUICKSTART: Final = [sys.executable, "-m", "topicast.cli.main", "quickstart"]
 METASTORE: Final = [sys.executable, "-m", "topicast.cli.main", "metastore", "start"]
+
+CACHED: Final = pytest.mark.usefixtures("hive")  # then nothing has to be downloaded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -49,9 +50,8 @@ def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_pat
 
 
 @pytest.mark.timeout(360)
-def test_killed_quickstart_takes_everything_with_it(
-    hive: EmbeddedMetastore, tmp_path: Path
-) -> None:
+@CACHED
+def test_killed_quickstart_takes_everything_with_it(tmp_path: Path) -> None:
     """Given one taken port, then another is chosen; killed, it leaves no process behind."""
     usual = PORTS["statestored"]
     with ExitStack() as taken:
@@ -96,11 +96,12 @@ def test_application_that_is_ended_while_its_jvm_starts_leaves_none(
         until(lambda: running.living() == [], timeout_s=END_S, what="the end of the JVM")
 
 
+@CACHED
 @pytest.mark.parametrize(
     ("number", "moment"), [(signal.SIGINT, "metastore.log"), (signal.SIGTERM, "db/db.lck")]
 )
 def test_metastore_that_is_ended_while_it_starts_leaves_no_process(
-    hive: EmbeddedMetastore, tmp_path: Path, number: int, moment: str
+    tmp_path: Path, number: int, moment: str
 ) -> None:
     """Given a JVM that has just begun, or whose database is open, then it ends with its parent."""
     folder = tmp_path / "metastore"

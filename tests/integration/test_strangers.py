@@ -16,13 +16,12 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import command
+from topicast.tests.integration.daemons import can_open
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.integration.strangers import PAGES
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
-from topicast.topics.errors import LinkError
 from topicast.topics.keys.clients import ClientRole
 from topicast.topics.keys.folder import OPERATOR, default_folder
 from topicast.topics.link import new_pair
@@ -37,12 +36,8 @@ NAMES: Final = ("statestored", "catalogd")
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("strangers")
-    with (
-        EmbeddedMetastore(folder / "hive", durable=False) as hive,
-        staged(hive, hive.uri, folder) as found,
-    ):
+def stage(own_hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(own_hive, own_hive.uri, tmp_path_factory.mktemp("strangers")) as found:
         yield found
 
 
@@ -68,18 +63,10 @@ def revoked(stage: Stage, folder: Path) -> Path:
     """Return the key file of a driver that has read, and that is revoked since."""
     keys, name = default_folder(os.environ), f"revoked-{folder.name}"
     file = keys.add(name, ClientRole.DRIVER, new_pair, to=folder / "revoked.key")
-    until(lambda: can_open(stage, file), what="the client")
+    until(lambda: can_open(stage.daemons.hub_address, file), what="the client")
     keys.revoke(name)
-    until(lambda: not can_open(stage, file), what="its end")
+    until(lambda: not can_open(stage.daemons.hub_address, file), what="its end")
     return file
-
-
-def can_open(stage: Stage, file: Path) -> bool:
-    try:
-        with Subscriber(stage.daemons.hub_address, key_file=str(file), timeout_s=1):
-            return True
-    except LinkError:
-        return False
 
 
 class Cost:
