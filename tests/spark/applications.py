@@ -150,6 +150,12 @@ class Application:
         """Return the sorted rows of ``query``, or what the error says that it ends in."""
         return self.read(it=f"spark.sql({query!r})")["it"]
 
+    def folder(self, table: str) -> Path:
+        """Return where the files of ``table`` are."""
+        described = self.rows(f"DESCRIBE FORMATTED {table}")
+        (location,) = (value for key, value, _ in described if key == "Location")
+        return Path(location.removeprefix("file:"))
+
     def log(self) -> str:
         """Return what it and its JVM have written to standard error."""
         return Path(self._log.name).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Pair: two drivers of which one writes what leaves no event, and the other reads it."""
+"""Pair: two drivers, of which one writes and the other reads what it wrote."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from topicast.tests.waiting import until_equal
 WAIT_S: Final = 60
 DAYS: Final = "USING parquet PARTITIONED BY (ds)"
 BEFORE: Final = [[1, "a"]]
-NO_KINDS: Mapping[str, str] = {}
 
 
 def listeners(driver: Application) -> Any:
@@ -29,18 +28,32 @@ class Pair:
     reader: Application
     daemons: Daemons
 
-    def create(self, db: str, tables: Any, kinds: Mapping[str, str] = NO_KINDS) -> None:
-        """Make a database with tables of one row, of which the metastore has no statistics."""
+    def create(self, db: str, tables: Any) -> None:
+        """Make a database with tables of one row, by day; a mapping says of each what it is."""
+        kinds = tables if isinstance(tables, Mapping) else dict.fromkeys(tables, DAYS)
         self.writer.sql(f"CREATE DATABASE {db}")
         self.writer.side_by_side(
             *(
-                f"CREATE TABLE {db}.{one} {kinds.get(one, DAYS)} AS SELECT 1 AS id, 'a' AS ds"
-                for one in tables
+                f"CREATE TABLE {db}.{one} {kind} AS SELECT 1 AS id, 'a' AS ds"
+                for one, kind in kinds.items()
             )
         )
 
-    def read(self, db: str, tables: Any) -> dict[str, Any]:
-        return self.reader.read(**{t: f"spark.sql('SELECT * FROM {db}.{t}')" for t in tables})
+    def insert(self, db: str, tables: Any, values: str, *, how: str = "INTO") -> None:
+        self.writer.side_by_side(*(f"INSERT {how} {db}.{one} VALUES {values}" for one in tables))
+
+    def alter(self, db: str, tables: Any, change: str) -> None:
+        self.writer.side_by_side(*(f"ALTER TABLE {db}.{one} {change}" for one in tables))
+
+    def read(self, db: str, tables: Any, columns: str = "*") -> dict[str, Any]:
+        """Return what the reader reads of each table."""
+        return self.reader.read(
+            **{t: f"spark.sql('SELECT {columns} FROM {db}.{t}')" for t in tables}
+        )
+
+    def refreshed(self) -> None:
+        """Wait until the reader has refreshed all that was written."""
+        self.reader.do(f"handle.sync({WAIT_S})")
 
     def sees(self, db: str, wanted: dict[str, Any]) -> None:
         """Wait until the reader reads what it should."""
@@ -59,11 +72,15 @@ class Pair:
         """
         for _ in range(2):
             self.sees(db, wanted)
-            self.reader.do(f"handle.sync({WAIT_S})")
+            self.refreshed()
         assert self.read(db, wanted) == wanted
 
     def status(self, field: str) -> Any:
         return self.writer.do(f"handle.status().{field}")
+
+    def intents(self) -> object:
+        """Return how many writes catalogd knows to have begun, and not of their end."""
+        return self.daemons.status("catalog")["intents"]
 
     def listeners(self) -> Any:
         """Return how many listeners of ours the writer's JVM has."""

@@ -79,13 +79,7 @@ def create(drivers: Drivers, name: str, rows: str, *, using: str = "csv") -> Pat
         "PARTITIONED BY (ds, hour)",
         f"INSERT INTO {RAW}.{name} VALUES {rows}",
     )
-    return folder_of(drivers, f"{RAW}.{name}")
-
-
-def folder_of(drivers: Drivers, table: str) -> Path:
-    described = drivers.writer.rows(f"DESCRIBE FORMATTED {table}")
-    (location,) = (value for key, value, _ in described if key == "Location")
-    return Path(location.removeprefix("file:"))
+    return drivers.writer.folder(f"{RAW}.{name}")
 
 
 def both(application: Application, source: str, target: str) -> tuple[Any, Any]:
@@ -145,7 +139,7 @@ def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     assert file.endswith("/corrupt.csv")
     source, twin = both(pair.reader, "sales", "sales")
     assert twin == [row for row in source if row[0] != 7]
-    lake = folder_of(pair, f"{LAKE}.sales")
+    lake = pair.writer.folder(f"{LAKE}.sales")
     assert [len(list(one.glob("*.parquet"))) for one in lake.glob("convert-*/part=*")] == [1] * 4
 
     # Columns that are new or wider.
@@ -178,7 +172,7 @@ def test_clocks_that_differ_delete_nothing_early(pair: Drivers) -> None:
     finally:
         set_clock(pair.writer, 0.0)
     assert run(pair.writer, "clocks", "clocks")["folders_deleted"] == 0
-    assert len(parts(folder_of(pair, f"{LAKE}.clocks"))) == 4
+    assert len(parts(pair.writer.folder(f"{LAKE}.clocks"))) == 4
     assert run(pair.writer, "clocks", "clocks", keep_s=0.0)["folders_deleted"] == 3
     source, twin = both(pair.reader, "clocks", "clocks")
     assert twin == source
@@ -188,7 +182,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
     pair: Drivers,
 ) -> None:
     create(pair, "parts", "(1, 1.5, 'x', 1), (2, 2.5, 'x', 2), (3, 3.5, 'x', 3)", using="orc")
-    folder = folder_of(pair, f"{RAW}.parts")
+    folder = pair.writer.folder(f"{RAW}.parts")
     for file in (folder / "ds=x" / "hour=2").glob("*.orc"):
         file.write_bytes(b"no ORC")
     pair.writer.sql(
@@ -240,7 +234,7 @@ def test_run_that_dies_at_any_step_is_made_good_by_the_next_one(pair: Drivers) -
         source, twin = both(pair.reader, "fragile", "fragile")
         assert twin == source, step
     run(pair.writer, "fragile", "fragile", keep_s=0.0)
-    assert len(parts(folder_of(pair, f"{LAKE}.fragile"))) == 1 + len(STEPS)
+    assert len(parts(pair.writer.folder(f"{LAKE}.fragile"))) == 1 + len(STEPS)
 
 
 @pytest.mark.nightly

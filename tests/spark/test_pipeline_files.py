@@ -22,6 +22,8 @@ def sweeper(drivers: Drivers) -> Iterator[Application]:
     """An application that sweeps; the other one reads, attached."""
     address = drivers.daemons.hub_address
     drivers.reader.do(f"handle = attach(spark, {address!r})")
+    drivers.writer.do("attach(spark).detach()")  # whatever other modules have attached, and set
+    drivers.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
     drivers.writer.do(
         f"""
 from topicast.subscriber.pipeline.files import files
@@ -51,12 +53,6 @@ def known_facts(address, table):
     drivers.reader.do("handle.detach()")
 
 
-def location(application: Application, table: str) -> Path:
-    found = application.do(f"spark.sql('DESCRIBE FORMATTED {DB}.{table}').collect()")
-    text = next(row[1] for row in found if row[0] == "Location")
-    return Path(str(text).removeprefix("file://").removeprefix("file:"))
-
-
 def put_by_hand(folder: Path, to: Path, name: str) -> None:
     """Copy a file without Spark and without the metastore."""
     part = next(folder.glob("part-*.parquet"))
@@ -79,7 +75,7 @@ def test_driver_reads_files_that_were_put_by_hand_after_one_sweep_and_each_chang
     assert first["changed"] == [f"{DB}.stock"]  # the writer is not attached, and Hive says nothing
     assert first["requests"] == first["requests_predicted"] == 4
 
-    sales, names = location(sweeper, "sales"), (f"{number}.parquet" for number in count())
+    sales, names = sweeper.folder(f"{DB}.sales"), (f"{number}.parquet" for number in count())
 
     def is_unnoticed() -> bool:
         """Put a file; without a sweep the reader does not see it, once it has cached the others."""
@@ -99,7 +95,7 @@ def test_driver_reads_files_that_were_put_by_hand_after_one_sweep_and_each_chang
     each = [f"{DB}.sales/{day}" for day in days]
     assert changed(sweeper, max_requests_per_second=1) == each  # in batches of one partition
 
-    stock = location(sweeper, "stock")
+    stock = sweeper.folder(f"{DB}.stock")
     next(stock.glob("part-*.parquet")).unlink()
     assert changed(sweeper) == [f"{DB}.stock"]
     until(lambda: drivers.reader.rows(f"SELECT * FROM {DB}.stock") == [], timeout_s=20)
@@ -113,7 +109,7 @@ def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything
         f"INSERT INTO {DB}.many SELECT id, id FROM range(40)",
     )
     only = "sweep(pattern='swept.many'%s)"
-    many = location(sweeper, "many")
+    many = sweeper.folder(f"{DB}.many")
 
     def settled() -> bool:
         """Return whether a run lists nothing but the folder of the table."""
@@ -181,7 +177,7 @@ def test_folder_beside_that_of_a_partition_and_of_the_same_value_hides_no_change
         f"CREATE TABLE {DB}.twice (id INT) PARTITIONED BY (ds INT) STORED AS PARQUET",
         f"INSERT INTO {DB}.twice SELECT id, id FROM range(10)",
     )
-    twice, only = location(sweeper, "twice"), "sweep(pattern='swept.twice')"
+    twice, only = sweeper.folder(f"{DB}.twice"), "sweep(pattern='swept.twice')"
     for day in range(10):
         (twice / f"ds=0{day}").mkdir()
     until(lambda: sweeper.do(only)["listed"] == 0, timeout_s=60)
@@ -201,7 +197,7 @@ def test_file_that_seems_older_than_a_write_is_found_where_a_sweep_came_between(
     )
     only = "sweep(pattern='swept.seconds', full=True)"
     until(lambda: sweeper.do(only)["changed"] == [], timeout_s=60)
-    folder = location(sweeper, "seconds") / "ds=1"
+    folder = sweeper.folder(f"{DB}.seconds") / "ds=1"
     put_by_hand(folder, folder, "by-hand.parquet")
     for path in (folder / "by-hand.parquet", folder):
         os.utime(path, (1, 1))
@@ -268,7 +264,7 @@ def test_watch_reports_what_is_put_by_hand_and_drivers_read_it_without_another_s
     drivers: Drivers, sweeper: Application
 ) -> None:
     changed(sweeper)
-    sales, stock = location(sweeper, "sales"), location(sweeper, "stock")
+    sales, stock = sweeper.folder(f"{DB}.sales"), sweeper.folder(f"{DB}.stock")
     sweeper.do(
         """
 import threading
@@ -324,8 +320,8 @@ requested = Conversation.request
 
 
 def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> None:
-    stock = location(sweeper, "stock")
-    put_by_hand(location(sweeper, "sales") / "ds=1", stock, "lossy.parquet")
+    stock = sweeper.folder(f"{DB}.stock")
+    put_by_hand(sweeper.folder(f"{DB}.sales") / "ds=1", stock, "lossy.parquet")
     sweeper.do(LOSSY + "Conversation.request = lossy(requested, lost := [])")
     assert changed(sweeper, pattern=f"{DB}.stock") == [f"{DB}.stock"]
     assert sweeper.do("Conversation.request = requested\n[one.kept for one in lost]") == [True]
@@ -335,7 +331,7 @@ def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> Non
 def test_changes_behind_one_whose_answer_was_lost_are_named_too(sweeper: Application) -> None:
     """Given batches of one partition: the report of the first is no notice of the second."""
     changed(sweeper)
-    sales = location(sweeper, "sales")
+    sales = sweeper.folder(f"{DB}.sales")
     for day in ("ds=1", "ds=2"):
         put_by_hand(sales / "ds=1", sales / day, "lossy.parquet")
     sweeper.do(LOSSY + "Conversation.request = lossy(requested, lost := [])")
@@ -382,14 +378,15 @@ def test_write_that_its_driver_reported_is_no_change_for_a_sweep(
     drivers.reader.sql(f"INSERT INTO {DB}.sales VALUES (5, '2')")  # attached, so it reports
     found = sweeper.do("sweep()")
     assert found["changed"] == []
-    there = [len(list(location(sweeper, name).rglob("*.parquet"))) for name in ("sales", "stock")]
+    folders = [sweeper.folder(f"{DB}.{name}") for name in ("sales", "stock")]
+    there = [len(list(one.rglob("*.parquet"))) for one in folders]
     assert found["files"] == sum(there)
 
 
 def test_folder_that_is_no_partition_is_shown_and_added_only_if_that_is_wanted(
     drivers: Drivers, sweeper: Application
 ) -> None:
-    sales = location(sweeper, "sales")
+    sales = sweeper.folder(f"{DB}.sales")
     put_by_hand(sales / "ds=1", sales / "ds=it's %", "x.parquet")
     (sales / "notes").mkdir()
     found = sweeper.do("sweep()")
@@ -406,12 +403,12 @@ def test_folders_of_any_name_and_of_convert_stop_no_sweep(sweeper: Application) 
         f"CREATE TABLE {DB}.odd (id INT) PARTITIONED BY (n INT) STORED AS PARQUET "
         "TBLPROPERTIES ('topicast.convert.from' = 'raw.odd')"
     )
-    odd = location(sweeper, "odd")
+    odd = sweeper.folder(f"{DB}.odd")
     for name in ("n=abc", "n=007", "n=8", "=x", "x=1", "n=1=2", "convert-1/part=2", "convert-2"):
         (odd / name).mkdir(parents=True)
     place = odd / "convert-1" / "part=2"
     sweeper.sql(f"ALTER TABLE {DB}.odd ADD PARTITION (n=1) LOCATION '{place}'")
-    put_by_hand(location(sweeper, "sales") / "ds=1", place, "x.parquet")
+    put_by_hand(sweeper.folder(f"{DB}.sales") / "ds=1", place, "x.parquet")
     one = "sweep(pattern='swept.odd'%s)"
     until(lambda: sweeper.do(one % ", dry_run=True")["partitions"] == 1, timeout_s=20)
     found = sweeper.do(one % "")
@@ -443,7 +440,7 @@ def test_folder_that_does_not_exist_has_no_files_and_one_that_cannot_be_listed_s
     found = sweeper.do("sweep()")
     assert found["missing"] == [f"{DB}.sales/ds=9"]
     assert found["files"] > 0
-    here = location(sweeper, "stock")
+    here = sweeper.folder(f"{DB}.stock")
     listed = sweeper.do(
         "from topicast.subscriber.pipeline.sweep.listing import Lister\n"
         f"[(one.problem, len(one.entries)) for one in Lister(spark).files("

@@ -7,25 +7,21 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from topicast.cli.operator import Operator
-from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import SPARK, Application
+from topicast.tests.spark.applications import SPARK
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
 from topicast.topics.wire.messages import Inspected
 
 # The writer is not attached: its statistics leave an event where there is none otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
-SYNC_S = 60
 SESSIONS_S: Final = float(os.environ.get("SESSIONS_S", "60"))
 SAMPLES_MIN: Final = 3
 GROWN_MB_MAX: Final = 64  # of each process; Spark itself keeps 30 for its last 1,000 executions
@@ -39,50 +35,21 @@ EVERY_KIND = {
     "hive_text": "STORED AS textfile",
 }
 KINDS = cells(EVERY_KIND, some=("parquet", "parquet_by_day", "hive_parquet_by_day", "hive_text"))
-PLAIN = cells(EVERY_KIND, some=("parquet_by_day", "hive_text"))  # read without us, too
+STALE = {kind: how for kind, how in EVERY_KIND.items() if kind != "hive_text"}  # in plain Spark
+PLAIN = cells(STALE, some=("parquet_by_day",))
 PLAIN_SOURCE = [kind for kind, how in PLAIN.items() if how.startswith("USING")]
-FIRST = [[1, "a"]]
 OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
 # What plain Spark says of a file that it lists and is not there; 3.5 has no condition for it.
 GONE = "FILE_NOT_EXIST" if SPARK >= (4, 0) else "SparkFileNotFoundException"
 
 
-@dataclass
-class Scene:
-    """The writer, the reader, and where the hub is."""
+class Scene(Pair):
+    """A pair of which the reader is attached, and the writer is not."""
 
-    writer: Application
-    reader: Application
-    hub: str
-    daemons: Daemons
-
-    def create(self, db: str, kinds: dict[str, str]) -> None:
-        """Make a database with a table of each kind, of one row; let the reader read each."""
-        self.writer.sql(f"CREATE DATABASE {db}")
-        self.writer.side_by_side(
-            *(
-                f"CREATE TABLE {db}.{kind} {how} AS SELECT 1 AS id, 'a' AS ds"
-                for kind, how in kinds.items()
-            )
-        )
-        assert self.tables(db, kinds) == dict.fromkeys(kinds, FIRST)
-
-    def settle(self, db: str, kinds: Any, rows: Any = FIRST) -> None:
-        """Let the reader cache the tables: what is loaded soon after a change is renewed once."""
-        for _turn in range(2):
-            self.refreshed()
-            assert self.tables(db, kinds) == dict.fromkeys(kinds, rows)
-
-    def tables(self, db: str, kinds: Any) -> dict[str, Any]:
-        """Return what the reader reads of each table."""
-        queries = {kind: f"spark.sql('SELECT * FROM {db}.{kind}')" for kind in kinds}
-        return self.reader.read(**queries)
-
-    def insert(self, db: str, kinds: Any, values: str, *, how: str = "INTO") -> None:
-        self.writer.side_by_side(*(f"INSERT {how} {db}.{k} VALUES {values}" for k in kinds))
-
-    def alter(self, db: str, kinds: Any, change: str) -> None:
-        self.writer.side_by_side(*(f"ALTER TABLE {db}.{kind} {change}" for kind in kinds))
+    def create(self, db: str, tables: Any) -> None:
+        """Make tables, and let the reader read each."""
+        super().create(db, tables)
+        assert self.read(db, tables) == dict.fromkeys(tables, BEFORE)
 
     @contextmanager
     def without_statistics(self) -> Iterator[None]:
@@ -93,24 +60,22 @@ class Scene:
         finally:
             self.writer.sql(f"SET {STATISTICS}=true")
 
-    def refreshed(self) -> None:
-        """Wait until the reader has refreshed all that was written."""
-        self.reader.do(f"handle.sync({SYNC_S})")
-
     def status(self, field: str) -> Any:
+        """Return a field of the reader's status."""
         return self.reader.do(f"handle.status().{field}")
 
-    def attach(self, **settings: object) -> None:
-        """Attach the reader anew."""
+    def attach_anew(self, **settings: object) -> None:
+        """Attach the reader with other settings."""
         self.reader.do("handle.detach()")
-        self.reader.do(f"handle = attach(spark, {self.hub!r}, **{settings!r})")
+        hub = self.daemons.hub_address
+        self.reader.do(f"handle = attach(spark, {hub!r}, **{settings!r})")
         self.refreshed()
 
 
 @pytest.fixture(scope="module")
 def scene(drivers: Drivers) -> Scene:
     drivers.writer.sql(f"SET {STATISTICS}=true")
-    return Scene(drivers.writer, drivers.reader, drivers.daemons.hub_address, drivers.daemons)
+    return Scene(drivers.writer, drivers.reader, drivers.daemons)
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +85,14 @@ def untouched(scene: Scene) -> dict[str, Any]:
     state = "fresh._jsparkSession.getClass().getDeclaredField('sessionState')"
     scene.reader.do(f"field = {state}; field.setAccessible(True)")
     scene.reader.do("assert field.get(fresh._jsparkSession) is None")
-    scene.reader.do(f"handle = attach(fresh, {scene.hub!r})")
+    scene.reader.do(f"handle = attach(fresh, {scene.daemons.hub_address!r})")
     scene.refreshed()
     scene.reader.do("before = handle.status().sessions")
     found = {
         "state": scene.reader.do("field.get(fresh._jsparkSession) is not None"),
         "again": scene.reader.do("attach(spark) is handle"),
         "sessions": scene.reader.do(
-            f"other = spark.newSession(); handle.sync({SYNC_S}); handle.status().sessions - before"
+            f"other = spark.newSession(); handle.sync({WAIT_S}); handle.status().sessions - before"
         ),
         "status": scene.status("state"),
     }
@@ -141,21 +106,19 @@ def plain(scene: Scene, untouched: object) -> dict[str, dict[str, Any]]:
     scene.create("plain", PLAIN)
     found = {}
     scene.insert("plain", PLAIN, "(2, 'a')")
-    found["append"] = scene.tables("plain", PLAIN)
+    found["append"] = scene.read("plain", PLAIN)
     scene.insert("plain", PLAIN, "(30, 'a'), (40, 'a'), (50, 'a')", how="OVERWRITE")
-    found["overwrite"] = scene.tables("plain", PLAIN)
-    found["overwrite, again"] = scene.tables("plain", PLAIN)
+    found["overwrite"] = scene.read("plain", PLAIN)
+    found["overwrite, again"] = scene.read("plain", PLAIN)
     scene.alter("plain", PLAIN_SOURCE, "ADD COLUMNS (note STRING)")
-    found["add a column"] = scene.reader.read(
-        **{kind: f"spark.sql('SELECT note FROM plain.{kind}')" for kind in PLAIN_SOURCE}
-    )
+    found["add a column"] = scene.read("plain", PLAIN_SOURCE, "note")
     return found
 
 
 @pytest.fixture(scope="module")
 def attached(scene: Scene, plain: object) -> Scene:
     """The scene from when the reader is attached; all was plain Spark before."""
-    scene.attach()
+    scene.attach_anew()
     return scene
 
 
@@ -170,25 +133,21 @@ def test_attaching_makes_nothing_of_the_sessions_state(untouched: dict[str, Any]
     )
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PLAIN if kind != "hive_text"])
+@pytest.mark.parametrize("kind", list(PLAIN))
 def test_plain_spark_reads_old_rows_and_then_fails(
     plain: dict[str, dict[str, Any]], kind: str
 ) -> None:
-    assert plain["append"][kind] == FIRST
+    assert plain["append"][kind] == BEFORE
     assert GONE in plain["overwrite"][kind]
     assert GONE in plain["overwrite, again"][kind], "a retry is no cure"
     if kind in PLAIN_SOURCE:
         assert "UNRESOLVED_COLUMN" in plain["add a column"][kind]
 
 
-def test_plain_spark_reads_text_tables_of_hive_right(plain: dict[str, dict[str, Any]]) -> None:
-    assert plain["append"]["hive_text"] == [[1, "a"], [2, "a"]]
-
-
 def test_what_was_stale_before_is_right_once_it_is_attached(attached: Scene) -> None:
     noted = {kind: [[*row, None] for row in OVERWRITTEN] for kind in PLAIN_SOURCE}
     noted["parquet_by_day"] = [[number, None, day] for number, day in OVERWRITTEN]
-    assert attached.tables("plain", PLAIN) == {**dict.fromkeys(PLAIN, OVERWRITTEN), **noted}
+    assert attached.read("plain", PLAIN) == {**dict.fromkeys(PLAIN, OVERWRITTEN), **noted}
     assert attached.status("errors") == 0
 
 
@@ -197,15 +156,14 @@ def test_attached_reader_sees_each_change(attached: Scene) -> None:
     scene.create("fresh", KINDS)
     scene.insert("fresh", KINDS, "(2, 'a')")
     scene.refreshed()
-    assert scene.tables("fresh", KINDS) == {kind: [*FIRST, [2, "a"]] for kind in KINDS}
+    assert scene.read("fresh", KINDS) == {kind: [*BEFORE, [2, "a"]] for kind in KINDS}
     scene.insert("fresh", KINDS, "(30, 'a'), (40, 'a'), (50, 'a')", how="OVERWRITE")
     scene.refreshed()
-    assert scene.tables("fresh", KINDS) == dict.fromkeys(KINDS, OVERWRITTEN)
+    assert scene.read("fresh", KINDS) == dict.fromkeys(KINDS, OVERWRITTEN)
     scene.alter("fresh", KINDS, "ADD COLUMNS (note STRING)")
     scene.refreshed()
-    notes = {kind: f"spark.sql('SELECT id, note FROM fresh.{kind}')" for kind in KINDS}
     without = [[number, None] for number, _ in OVERWRITTEN]
-    assert scene.reader.read(**notes) == dict.fromkeys(KINDS, without)
+    assert scene.read("fresh", KINDS, "id, note") == dict.fromkeys(KINDS, without)
     assert scene.status("errors") == 0
 
 
@@ -216,19 +174,19 @@ def test_partitions_come_without_a_refresh_and_are_right_when_they_come_again(
     scene.create("days", {kind: KINDS[kind] for kind in days})
     with scene.without_statistics():
         scene.insert("days", days, "(2, 'b')")
-        scene.settle("days", days, [*FIRST, [2, "b"]])
+        scene.is_settled("days", {kind: [*BEFORE, [2, "b"]] for kind in days})
         before = scene.status("refreshes")
         scene.insert("days", days, "(3, 'c')")
         scene.refreshed()
-        assert scene.tables("days", days) == {kind: [*FIRST, [2, "b"], [3, "c"]] for kind in days}
+        assert scene.read("days", days) == {kind: [*BEFORE, [2, "b"], [3, "c"]] for kind in days}
         assert (scene.status("refreshes"), scene.status("changes_ignored") > 0) == (before, True)
         scene.alter("days", days, "PARTITION (ds = 'b') RENAME TO PARTITION (ds = 'd')")
         scene.refreshed()
-        assert scene.tables("days", days) == {kind: [*FIRST, [2, "d"], [3, "c"]] for kind in days}
+        assert scene.read("days", days) == {kind: [*BEFORE, [2, "d"], [3, "c"]] for kind in days}
         scene.alter("days", days, "DROP PARTITION (ds = 'c')")
         scene.insert("days", days, "(4, 'c')")  # in the folder that the reader has listed
         scene.refreshed()
-        assert scene.tables("days", days) == {kind: [*FIRST, [2, "d"], [4, "c"]] for kind in days}
+        assert scene.read("days", days) == {kind: [*BEFORE, [2, "d"], [4, "c"]] for kind in days}
 
 
 def test_session_that_lists_partitions_itself_sees_those_that_come_and_go(attached: Scene) -> None:
@@ -239,10 +197,10 @@ def test_session_that_lists_partitions_itself_sees_those_that_come_and_go(attach
     with scene.without_statistics():
         for _turn in range(2):
             scene.refreshed()
-            assert scene.reader.read(it=query) == {"it": FIRST}
+            assert scene.reader.read(it=query) == {"it": BEFORE}
         scene.insert("listed", ["parquet_by_day"], "(2, 'b')")
         scene.refreshed()
-        assert scene.reader.read(it=query) == {"it": [*FIRST, [2, "b"]]}
+        assert scene.reader.read(it=query) == {"it": [*BEFORE, [2, "b"]]}
         scene.alter("listed", ["parquet_by_day"], "DROP PARTITION (ds = 'a')")
         scene.refreshed()
         assert scene.reader.read(it=query) == {"it": [[2, "b"]]}
@@ -257,11 +215,11 @@ def test_table_that_is_made_anew_or_renamed_is_read_as_it_is_now(attached: Scene
         *(f"CREATE TABLE anew.{kind} USING orc AS SELECT 'x' AS name" for kind in kinds)
     )
     scene.refreshed()
-    assert scene.tables("anew", kinds) == {key: [["x"]] for key in kinds}
+    assert scene.read("anew", kinds) == {key: [["x"]] for key in kinds}
     scene.writer.sql("ALTER TABLE anew.parquet RENAME TO anew.renamed")
     scene.refreshed()
-    assert scene.tables("anew", ["renamed"]) == {"renamed": [["x"]]}
-    assert scene.tables("anew", ["parquet"]) == {"parquet": "TABLE_OR_VIEW_NOT_FOUND"}
+    assert scene.read("anew", ["renamed"]) == {"renamed": [["x"]]}
+    assert scene.read("anew", ["parquet"]) == {"parquet": "TABLE_OR_VIEW_NOT_FOUND"}
 
 
 EXISTING = {
@@ -282,7 +240,7 @@ def test_views_and_sessions_are_fresh_and_dataframes_where_their_files_are_gone(
     scene, reader = attached, attached.reader
     scene.create("shared", {"parquet": KINDS["parquet"]})
     scene.writer.sql("CREATE VIEW shared.view AS SELECT * FROM shared.parquet")
-    scene.settle("shared", ["parquet"])
+    scene.is_settled("shared", {"parquet": BEFORE})
     reader.do("frame = spark.table('shared.parquet'); frame.createOrReplaceTempView('frame_view')")
     reader.sql("CREATE TEMP VIEW sql_view AS SELECT * FROM shared.parquet")
     everything = {**EXISTING, **ANEW}
@@ -298,12 +256,12 @@ def test_views_and_sessions_are_fresh_and_dataframes_where_their_files_are_gone(
         scene.refreshed()
         read = EXISTING if number in {5, 6} else everything  # nobody reads it by name meanwhile
         assert reader.read(**read) == dict.fromkeys(read, rows)
-    scene.attach(refresh_existing=True)
+    scene.attach_anew(refresh_existing=True)
     reader.do("frame = spark.table('shared.parquet')")
     scene.insert("shared", ["parquet"], "(1, 'a')")
     scene.refreshed()
     assert [1] in reader.read(it="frame.select('id')")["it"]
-    scene.attach()
+    scene.attach_anew()
 
 
 SESSIONS = """
@@ -324,7 +282,7 @@ def test_sessions_that_only_the_jvm_has_are_fresh(attached: Scene) -> None:
     """Each has only analysed the table, and so cached it; one of another root has executed, too."""
     scene, reader = attached, attached.reader
     scene.create("inside", {"parquet": KINDS["parquet"]})
-    scene.settle("inside", ["parquet"])
+    scene.is_settled("inside", {"parquet": BEFORE})
     reader.do(SESSIONS)
     reader.do("for one in sessions.values(): one.table('inside.parquet')")
     read = {name.replace(" ", "_"): f"ids({name!r})()" for name in reader.do("list(sessions)")}
@@ -363,7 +321,7 @@ def test_sessions_that_come_and_go_are_known_and_not_kept(attached: Scene) -> No
     reader.do("del made")
     gone = "gc.collect(), spark._jvm.System.gc(), [one.get() is None for one in weak]"
     until(lambda: all(reader.do(gone)[-1]), timeout_s=60, what="nobody holds them", interval_s=1)
-    until(lambda: scene.status("sessions") <= known - 50, timeout_s=SYNC_S, what="their end")
+    until(lambda: scene.status("sessions") <= known - 50, timeout_s=WAIT_S, what="their end")
     assert scene.status("errors") == 0
 
 
@@ -433,7 +391,7 @@ def test_each_stream_reads_what_is_new(attached: Scene, tmp_path: Path) -> None:
     """Spark makes a session for each, in which every batch of it is read."""
     scene, reader = attached, attached.reader
     scene.create("streamed", {"parquet": KINDS["parquet"]})
-    scene.settle("streamed", ["parquet"])
+    scene.is_settled("streamed", {"parquet": BEFORE})
     reader.do(f"where = {str(tmp_path)!r}")
     reader.do(STREAMS)
     reader.do("streams = [start(name) for name in 'ab']")
@@ -490,46 +448,46 @@ CACHED = ["parquet", "orc"]
 def test_users_cached_data_stays_unless_requested(attached: Scene) -> None:
     scene, reader = attached, attached.reader
     scene.create("kept", {kind: EVERY_KIND[kind] for kind in CACHED})
-    scene.settle("kept", CACHED)
+    scene.is_settled("kept", dict.fromkeys(CACHED, BEFORE))
     cache = "spark.sql('CACHE TABLE kept.parquet'); _ = spark.table('kept.orc').cache().count()"
     reader.do(cache)
     scene.insert("kept", CACHED, "(2, 'a')")
     scene.refreshed()
-    assert scene.tables("kept", CACHED) == dict.fromkeys(CACHED, FIRST)
+    assert scene.read("kept", CACHED) == dict.fromkeys(CACHED, BEFORE)
     assert reader.do("spark.catalog.isCached('kept.parquet')") is True
     reader.sql("CLEAR CACHE")
-    scene.attach(refresh_cached=True)
-    rows = [*FIRST, [2, "a"]]
-    scene.settle("kept", CACHED, rows)
+    scene.attach_anew(refresh_cached=True)
+    rows = [*BEFORE, [2, "a"]]
+    scene.is_settled("kept", dict.fromkeys(CACHED, rows))
     reader.do(cache)
     for number in (3, 4):  # Spark's own REFRESH TABLE would do it once
         scene.insert("kept", CACHED, f"({number}, 'a')")
         rows = [*rows, [number, "a"]]
         scene.refreshed()
-        assert scene.tables("kept", CACHED) == dict.fromkeys(CACHED, rows)
+        assert scene.read("kept", CACHED) == dict.fromkeys(CACHED, rows)
         assert reader.do("spark.catalog.isCached('kept.parquet')") is True
     assert scene.status("errors") == 0
-    scene.attach()
+    scene.attach_anew()
 
 
 def test_dry_run_counts_what_off_ignores_and_on_cures(attached: Scene) -> None:
     scene = attached
     scene.create("turned", {"parquet": KINDS["parquet"]})
-    scene.settle("turned", ["parquet"])
+    scene.is_settled("turned", {"parquet": BEFORE})
     for control, would in (("off", 0), ("dry-run", 1)):
         scene.reader.do(f"handle.control({control!r})")
         scene.refreshed()
         before = scene.status("would_refresh")
         scene.insert("turned", ["parquet"], "(2, 'a')")
         scene.refreshed()
-        assert scene.tables("turned", ["parquet"])["parquet"] == FIRST, control
+        assert scene.read("turned", ["parquet"])["parquet"] == BEFORE, control
         assert (scene.status("would_refresh") > before) is (would > 0)
     scene.reader.do("handle.control('on')")
     scene.refreshed()
-    assert scene.tables("turned", ["parquet"])["parquet"] == [*FIRST, [2, "a"], [2, "a"]]
+    assert scene.read("turned", ["parquet"])["parquet"] == [*BEFORE, [2, "a"], [2, "a"]]
 
 
-def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
+def test_operators_see_the_driver(attached: Scene) -> None:
     scene = attached
     name = scene.reader.do("spark.sparkContext.applicationId")
 
@@ -540,39 +498,16 @@ def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
         assert isinstance(found, Inspected)
         return dict(found.rows)  # type: ignore[arg-type]  # of two columns
 
-    def turn(order: str) -> None:
-        visit.order("drivers", (order, name), sender="test")
-        until(lambda: scene.status("control") == order, timeout_s=20, what=order)
-
-    def is_on() -> bool:
-        """Tell whether it says so; what was not refreshed meanwhile still may be, on its own."""
-        shown = facts()
-        return shown["state"] == "on" and shown["refreshes"] == scene.status("refreshes")
-
-    with Operator(parse_addresses(scene.hub), timeout_s=SYNC_S) as visit:
-        try:
-            turn("off")
-            assert scene.reader.do("handle.status().state") == "live"
-        finally:
-            turn("on")
-        until(is_on, timeout_s=20, what="what it reports of itself")
-        shown = facts()
-    assert shown["application_id"] == name
+    with scene.daemons.operator() as visit:
+        shown = until(
+            lambda: (one := facts())["refreshes"] == scene.status("refreshes") and one,
+            timeout_s=20,
+            what="what it reports of itself",
+        )
+    assert (shown["state"], shown["application_id"]) == ("on", name)
     for field in ("application", "user", "host", "pid", "spark"):
         assert shown[field]
     assert (shown["budget_bytes"], shown["writes"]) == (64 << 20, "reported")
-
-
-def test_what_changed_while_the_hub_was_away_is_refreshed_when_it_is_back(attached: Scene) -> None:
-    scene = attached
-    scene.create("away", {"parquet": KINDS["parquet"]})
-    scene.settle("away", ["parquet"])
-    scene.daemons.kill("statestored")
-    scene.insert("away", ["parquet"], "(2, 'a')")
-    assert scene.tables("away", ["parquet"])["parquet"] == FIRST, "plain Spark, and no error"
-    scene.daemons.start("statestored")
-    scene.refreshed()
-    assert scene.tables("away", ["parquet"])["parquet"] == [*FIRST, [2, "a"]]
 
 
 FORKED = "handle.status().state == 'detached' and 7"
@@ -586,8 +521,8 @@ def test_application_may_fork_and_begin_anew(attached: Scene) -> None:
     reader.do("conf = spark.sparkContext.getConf().getAll(); spark.stop()")
     reader.do("from pyspark.sql import SparkSession")
     reader.do("spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()")
-    assert scene.tables("later", ["parquet"])["parquet"] == FIRST
+    assert scene.read("later", ["parquet"])["parquet"] == BEFORE
     scene.insert("later", ["parquet"], "(2, 'a')")
     scene.refreshed()
-    assert scene.tables("later", ["parquet"])["parquet"] == [*FIRST, [2, "a"]]
+    assert scene.read("later", ["parquet"])["parquet"] == [*BEFORE, [2, "a"]]
     assert (scene.status("sessions"), scene.status("errors")) == (1, 0)

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.operator import Operator
 from topicast.tests.spark import applications
 from topicast.tests.spark.applications import SPARK, Application
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
 
 if SPARK < (4, 0):
     pytest.skip(
@@ -28,7 +27,6 @@ if SPARK < (4, 0):
     )
 
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
-WAIT_S = 60
 EVERY_KIND = {
     "parquet": "USING parquet",
     "parquet_by_day": "USING parquet PARTITIONED BY (ds)",
@@ -36,8 +34,7 @@ EVERY_KIND = {
 }
 KINDS = cells(EVERY_KIND, some=("parquet", "hive_parquet"))
 PLAIN = {kind: KINDS[kind] for kind in ("parquet",)}  # tests/spark/test_refresh.py has all
-DBS = {"plain_connect": PLAIN, "connected": KINDS}
-FIRST = [[1, "a"]]
+THREE, NOTE = "(30, 'a'), (40, 'a'), (50, 'a')", "ADD COLUMNS (note STRING)"
 OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
 NO_SERVER = "Seeker()(spark) is None"
 SERVE = """
@@ -77,44 +74,23 @@ class Client(Application):
 
 
 @dataclass
-class Place:
-    """The driver that hosts the server, the client, and another application that writes."""
+class Place(Pair):
+    """A pair whose reader is a client of the server in ``host``, an attached driver."""
 
     host: Application
-    client: Application
-    writer: Application
-    hub: str
     address: str
+
+    @property
+    def client(self) -> Application:
+        return self.reader
 
     def refreshed(self) -> None:
         """Wait until the host has refreshed all that was written."""
         self.host.do(f"handle.sync({WAIT_S})")
 
     def status(self, field: str) -> Any:
+        """Return a field of the host's status."""
         return self.host.do(f"handle.status().{field}")
-
-    def tables(self, db: str, columns: str = "*") -> dict[str, Any]:
-        """Return what the client reads of each table."""
-        queries = {kind: f"spark.sql('SELECT {columns} FROM {db}.{kind}')" for kind in DBS[db]}
-        return self.client.read(**queries)
-
-    def create(self, db: str) -> None:
-        self.writer.sql(f"CREATE DATABASE {db}")
-        self._each(db, "CREATE TABLE {table} {how} AS SELECT 1 AS id, 'a' AS ds")
-        assert self.tables(db) == dict.fromkeys(DBS[db], FIRST)
-
-    def append(self, db: str) -> None:
-        self._each(db, "INSERT INTO {table} VALUES (2, 'a')")
-
-    def overwrite(self, db: str) -> None:
-        self._each(db, "INSERT OVERWRITE {table} VALUES (30, 'a'), (40, 'a'), (50, 'a')")
-
-    def widen(self, db: str) -> None:
-        self._each(db, "ALTER TABLE {table} ADD COLUMNS (note STRING)")
-
-    def _each(self, db: str, statement: str) -> None:
-        tables = {f"{db}.{kind}": how for kind, how in DBS[db].items()}
-        self.writer.side_by_side(*(statement.format(table=t, how=h) for t, h in tables.items()))
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +118,8 @@ def place(drivers: Drivers, unserved: object, tmp_path_factory: Any) -> Iterator
     address = f"sc://127.0.0.1:{drivers.reader.do('service.localPort()')}"
     client = Client(tmp_path_factory.mktemp("client"), address)
     try:
-        hub = drivers.daemons.hub_address
-        yield Place(drivers.reader, client, drivers.writer, hub, address)
+        assert drivers.reader.do(NO_SERVER) is False, "so that it means something before"
+        yield Place(drivers.writer, client, drivers.daemons, drivers.reader, address)
     finally:
         client.end()
         drivers.reader.do(CLOSE)
@@ -153,19 +129,20 @@ def place(drivers: Drivers, unserved: object, tmp_path_factory: Any) -> Iterator
 def plain(place: Place) -> dict[str, dict[str, Any]]:
     """What the client is answered by plain Spark after each change, by kind of table."""
     found = {}
-    place.create("plain_connect")
-    place.append("plain_connect")
-    found["append"] = place.tables("plain_connect")
-    place.overwrite("plain_connect")
-    found["overwrite"] = place.tables("plain_connect")
-    place.widen("plain_connect")
-    found["widen"] = place.tables("plain_connect", "note")
+    place.create("plain_connect", PLAIN)
+    place.sees("plain_connect", dict.fromkeys(PLAIN, BEFORE))
+    place.insert("plain_connect", PLAIN, "(2, 'a')")
+    found["append"] = place.read("plain_connect", PLAIN)
+    place.insert("plain_connect", PLAIN, THREE, how="OVERWRITE")
+    found["overwrite"] = place.read("plain_connect", PLAIN)
+    place.alter("plain_connect", PLAIN, NOTE)
+    found["widen"] = place.read("plain_connect", PLAIN, "note")
     return found
 
 
 @pytest.fixture(scope="module")
 def attached(place: Place, plain: object) -> Place:
-    place.host.do(f"handle = attach(spark, {place.hub!r})")
+    place.host.do(f"handle = attach(spark, {place.daemons.hub_address!r})")
     place.refreshed()
     return place
 
@@ -177,7 +154,7 @@ def test_without_a_server_none_of_its_classes_is_loaded(unserved: dict[str, Any]
 def test_client_of_plain_spark_reads_old_rows_and_then_fails(
     plain: dict[str, dict[str, Any]],
 ) -> None:
-    assert plain["append"]["parquet"] == FIRST
+    assert plain["append"]["parquet"] == BEFORE
     assert "FILE_NOT_EXIST" in plain["overwrite"]["parquet"]
     assert "UNRESOLVED_COLUMN" in plain["widen"]["parquet"]
 
@@ -185,33 +162,30 @@ def test_client_of_plain_spark_reads_old_rows_and_then_fails(
 def test_client_that_was_there_before_is_right_once_the_driver_is_attached(
     attached: Place,
 ) -> None:
-    assert attached.tables("plain_connect", "id, ds") == {"parquet": OVERWRITTEN}
+    assert attached.read("plain_connect", PLAIN, "id, ds") == {"parquet": OVERWRITTEN}
     assert (attached.status("connect_sessions"), attached.status("errors")) == (1, 0)
 
 
 def test_client_sees_each_change(attached: Place) -> None:
     place = attached
-    place.create("connected")
+    place.create("connected", KINDS)
+    place.sees("connected", dict.fromkeys(KINDS, BEFORE))
     place.client.do(
         "frame = spark.table('connected.parquet').na.fill(0).select('id'); frame.columns"
     )
-    place.append("connected")
+    place.insert("connected", KINDS, "(2, 'a')")
     place.refreshed()
-    assert place.tables("connected") == {kind: [*FIRST, [2, "a"]] for kind in KINDS}
+    assert place.read("connected", KINDS) == {kind: [*BEFORE, [2, "a"]] for kind in KINDS}
     assert place.client.read(it="frame") == {"it": [[1], [2]]}, "its plan is not kept either"
-    place.overwrite("connected")
+    place.insert("connected", KINDS, THREE, how="OVERWRITE")
     place.refreshed()
-    assert place.tables("connected") == dict.fromkeys(KINDS, OVERWRITTEN)
-    place.widen("connected")
+    assert place.read("connected", KINDS) == dict.fromkeys(KINDS, OVERWRITTEN)
+    place.alter("connected", KINDS, NOTE)
     place.refreshed()
     without = [[number, None] for number, _ in OVERWRITTEN]
-    assert place.tables("connected", "id, note") == dict.fromkeys(KINDS, without)
+    assert place.read("connected", KINDS, "id, note") == dict.fromkeys(KINDS, without)
     assert place.client.read(it="frame") == {"it": [[30], [40], [50]]}
     assert place.status("errors") == 0
-
-
-def test_server_is_among_what_is_loaded(attached: Place) -> None:
-    assert attached.host.do(NO_SERVER) is False, "so that it means something above"
 
 
 HOSTED = """
@@ -252,7 +226,7 @@ def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Pl
         f"CREATE TABLE {table} (id INT) USING parquet",
         f"INSERT INTO {table} VALUES (1)",
     )
-    place.writer.do(f"handle = attach(spark, {place.hub!r}); handle.sync({WAIT_S})")
+    place.attach(place.writer)
     rows = [[1]]
     assert place.writer.rows(f"SELECT * FROM {table}") == rows
     location = "spark.table('written.by_client').inputFiles()[0].rpartition('/')[0]"
@@ -284,17 +258,12 @@ def test_what_a_client_begins_to_write_is_known_until_it_ends(attached: Place) -
     place = attached
     place.writer.sql("CREATE DATABASE begun", "CREATE TABLE begun.t (id INT) USING parquet")
     forever = "INSERT INTO begun.t SELECT id % 9 FROM range(1000000000000)"
-    with Operator(parse_addresses(place.hub), timeout_s=WAIT_S) as visit:
+    place.client.do(f"writing = threads.submit(lambda: spark.sql({forever!r}).collect())")
+    until(lambda: place.intents() == 1, timeout_s=WAIT_S, what="its intent")
 
-        def intents() -> object:
-            return dict(visit.catalog("status").rows)["intents"]
+    def is_interrupted() -> bool:
+        place.client.do("_ = spark.interruptAll()")  # in vain before Spark has begun to run it
+        return place.intents() == 0
 
-        place.client.do(f"writing = threads.submit(lambda: spark.sql({forever!r}).collect())")
-        until(lambda: intents() == 1, timeout_s=WAIT_S, what="its intent")
-
-        def is_interrupted() -> bool:
-            place.client.do("_ = spark.interruptAll()")  # in vain before Spark has begun to run it
-            return intents() == 0
-
-        until(is_interrupted, timeout_s=WAIT_S, what="its end", interval_s=0.5)
+    until(is_interrupted, timeout_s=WAIT_S, what="its end", interval_s=0.5)
     assert place.client.do("writing.exception() is not None")

@@ -9,13 +9,11 @@ from typing import Any, Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Operator
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
 
 INSERTED: Final = [[1, "a"], [2, "a"]]
 OVERWRITTEN: Final = [[2, "a"]]
@@ -35,13 +33,7 @@ class Scene(Pair):
         self.create(db, tables)
         self.is_settled(db, dict.fromkeys(tables, BEFORE))
 
-    def intents(self) -> object:
-        """Return how many writes catalogd knows to have begun, and not of their end."""
-        hubs = parse_addresses(self.daemons.hub_address)
-        with Operator(hubs, timeout_s=WAIT_S) as visit:
-            return dict(visit.catalog("status").rows)["intents"]
-
-    def insert(self, table: str, *, by: str = "spark") -> None:
+    def write(self, table: str, *, by: str = "spark") -> None:
         self.writer.do(f"_ = {by}.sql(\"INSERT INTO {table} VALUES (2, 'a')\")")
 
 
@@ -153,33 +145,37 @@ def test_callbacks_that_do_not_arrive_cost_no_more_than_what_they_say(
         if how == "taken":
             writer.do("handle = attach_impatiently()")
         until(lambda: scene.status("writes").startswith(PYTHON_ONLY), timeout_s=WAIT_S)
-        scene.insert(f"{how}.java", by="spark._jsparkSession")
-        scene.insert(f"{how}.python")
+        scene.write(f"{how}.java", by="spark._jsparkSession")
+        scene.write(f"{how}.python")
         scene.sees(how, {"python": INSERTED})
         assert scene.listeners() == 0
     finally:
         writer.do(f"other.close(); calls({port}); server, other = None, None")
     until(lambda: scene.status("writes") == "reported", timeout_s=WAIT_S)
-    scene.insert(f"{how}.later", by="spark._jsparkSession")
+    scene.write(f"{how}.later", by="spark._jsparkSession")
     scene.sees(how, {"later": INSERTED})
     writer.do("handle.detach()")
     scene.attach(writer)
 
 
-def test_hub_that_is_silent_leaves_plain_spark_and_is_caught_up_with(scene: Scene) -> None:
-    scene.settled("silent", "t")
+@pytest.mark.parametrize(("end", "back"), [("freeze", "thaw"), ("kill", "start")])
+def test_hub_that_is_away_leaves_plain_spark_and_is_caught_up_with(
+    scene: Scene, end: str, back: str
+) -> None:
+    db = f"away_by_{end}"
+    scene.settled(db, "t")
     counted = "[handle.status().refreshes, handle.status().errors]"
     refreshes, errors = scene.reader.do(counted)
-    scene.daemons.freeze("statestored")
+    getattr(scene.daemons, end)("statestored")
     try:
-        scene.insert("silent.t")
+        scene.write(f"{db}.t")
         age = "handle.status().staleness_s"
         until(lambda: scene.reader.do(age) > SILENT_S, timeout_s=SILENT_S + WAIT_S, what="silence")
-        assert scene.read("silent", ["t"]) == {"t": BEFORE}
+        assert scene.read(db, ["t"]) == {"t": BEFORE}
         assert scene.reader.do(counted) == [refreshes, errors]
     finally:
-        scene.daemons.thaw("statestored")
-    scene.sees("silent", {"t": INSERTED})
+        getattr(scene.daemons, back)("statestored")
+    scene.sees(db, {"t": INSERTED})
     assert scene.reader.do("handle.status().errors") == errors
 
 
@@ -207,7 +203,7 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(sc
         assert scene.status("writes_reported") == 0, "it is known before a write"
         said = f"writes: {scene.status('writes')}"
         until(lambda: said in writer.do("logged"), timeout_s=WAIT_S, what="the line of log")
-        scene.insert("vain.t")
+        scene.write("vain.t")
         assert scene.writer.rows("SELECT * FROM vain.t") == INSERTED
         assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was notified"
         before = scene.status("refreshes")
@@ -217,7 +213,7 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(sc
     finally:
         writer.do("handle.detach(); logging.getLogger('topicast').removeHandler(handler)")
         scene.attach(writer)
-    scene.insert("vain.t")
+    scene.write("vain.t")
     scene.sees("vain", {"t": [*INSERTED, [2, "a"], [3, "a"]]})
 
 
@@ -241,7 +237,7 @@ def test_driver_says_that_no_change_of_the_metastore_reaches_it(
             with pytest.raises(Failed, match="SourceError"):
                 one.do(f"handle.sync({WAIT_S})")
         assert blind.read("blind", ["t"]) == {"t": BEFORE}
-        blind.insert("blind.t")
+        blind.write("blind.t")
         blind.sees("blind", {"t": INSERTED})
     finally:
         for one in (scene.reader, scene.writer):
@@ -260,7 +256,7 @@ def test_clocks_that_jump_decide_nothing(scene: Scene) -> None:
         for one in (scene.writer, scene.reader):
             one.do(f"time.time = lambda: clocks[0]() + {jump}")
             one.do(f"time.time_ns = lambda: clocks[1]() + {jump} * 10**9")
-        scene.insert("clocks.t")
+        scene.write("clocks.t")
         rows.append([2, "a"])
         scene.sees("clocks", {"t": rows})
     for one in (scene.writer, scene.reader):
@@ -280,7 +276,7 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
         one.do("import ctypes; libc, byte = ctypes.PyDLL(None), ctypes.create_string_buffer(1)")
     scene.reader.send(HOLD.format(fifo=str(fifos[0])))
     with fifos[0].open("wb") as reader:  # it is in the call, or about to be
-        scene.insert("held.read")
+        scene.write("held.read")
         reader.write(b"x")
     assert scene.reader.receive() == 1
     scene.sees("held", {"read": INSERTED})

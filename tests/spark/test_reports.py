@@ -4,7 +4,6 @@ The tables have no statistics, so the metastore records nothing of what is writt
 CELLS=all every way to write is tried, else one of each kind.
 """
 
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,15 +17,6 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, DAYS, WAIT_S, Pair
 from topicast.tests.waiting import until
 
-EVERY_KIND = {
-    "parquet": "USING parquet",
-    "csv": "USING csv",
-    "orc": "USING orc",
-    "orc_by_day": "USING orc PARTITIONED BY (ds)",
-    "hive_parquet": "STORED AS parquet",
-    "hive_text": "STORED AS textfile",
-}
-KINDS = cells(EVERY_KIND, some=("parquet", "orc_by_day", "hive_text"))
 INSERTED, OVERWRITTEN = [[1, "a"], [2, "a"]], [[2, "a"]]
 EVERY_WRITE = {  # table -> how it is written, and the rows that there are then
     "insert": ("spark.sql(\"INSERT INTO {t} VALUES (2, 'a')\")", INSERTED),
@@ -100,6 +90,12 @@ EVERY_OTHER = {  # table -> what it is, how it is written, and the rows that the
         "spark.sql(f\"LOAD DATA LOCAL INPATH '{{files}}' OVERWRITE INTO TABLE {t}\")",
         OVERWRITTEN,
     ),
+    "text": (
+        "STORED AS textfile",
+        "spark.sql(\"INSERT OVERWRITE {t} VALUES (2, 'a')\")",
+        OVERWRITTEN,
+    ),
+    "whole": ("USING parquet", "spark.sql(\"INSERT INTO {t} VALUES (2, 'a')\")", INSERTED),
     "truncated": ("USING orc", "spark.sql('TRUNCATE TABLE {t}')", []),
     "column": (
         "USING csv",
@@ -127,7 +123,7 @@ EVERY_OTHER = {  # table -> what it is, how it is written, and the rows that the
         OVERWRITTEN,
     ),
 }
-OTHERS = cells(EVERY_OTHER, some=("load_over", "column", "day_moved", "made"))
+OTHERS = cells(EVERY_OTHER, some=("load_over", "text", "whole", "column", "day_moved", "made"))
 # What Spark itself refuses for tables of this catalog: nothing is written, or to be reported.
 REFUSED = ("append()", "overwritePartitions()", "using('parquet').createOrReplace()")
 # DataFrames that exist over these, partitioned tables see that their old files are gone …
@@ -183,38 +179,16 @@ def pair(drivers: Drivers) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def plain(pair: Pair) -> dict[str, Any]:
-    """What two drivers of plain Spark make of a write."""
-    tables = ("append", "overwrite")
-    pair.create("unreported", tables)
-    pair.read("unreported", tables)
-    pair.writer.sql("INSERT INTO unreported.append VALUES (2, 'a')")
-    pair.writer.sql("INSERT OVERWRITE unreported.overwrite VALUES (2, 'a')")
-    return pair.read("unreported", tables)
-
-
-@pytest.fixture(scope="module")
-def attached(pair: Pair, plain: object) -> Pair:
-    """Both from when they are attached; all was plain Spark before."""
+def attached(pair: Pair) -> Pair:
+    """Both are attached."""
     pair.attach(pair.reader)
     pair.attach(pair.writer)
     return pair
 
 
-def intents(pair: Pair) -> int:
-    """Return how many writes have begun, as catalogd knows, and not ended."""
-    page = pair.daemons.of("catalogd").page("/metrics")
-    return int(re.search(r"^topicast_catalogd_intents (\d+)", page, re.MULTILINE)[1])  # type: ignore[index]  # it is there
-
-
-def test_plain_spark_reads_old_rows_and_fails(plain: dict[str, Any]) -> None:
-    assert plain["append"] == BEFORE
-    assert any(named in plain["overwrite"] for named in ("FILE_NOT_EXIST", "FileNotFound"))
-
-
 def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     pair, writer = attached, attached.writer
-    pair.create("reported", WRITES)
+    pair.create("reported", tuple(WRITES))
     writer.do(f"where = 'file:{pair.location('reported')}'")
     writer.do(PREPARE)
     pair.is_settled("reported", dict.fromkeys(WRITES, BEFORE))
@@ -224,7 +198,7 @@ def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     pair.sees("reported", {table: rows for table, (_, rows) in WRITES.items()})
     held = pair.reader.read(**{table: f"held[{table!r}].select('*')" for table in GONE + KEPT})
     assert held == {table: WRITES[table][1] for table in GONE} | dict.fromkeys(KEPT, BEFORE)
-    until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="the end of each write that began")
+    until(lambda: pair.intents() == 0, timeout_s=WAIT_S, what="the end of each write that began")
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 
@@ -260,7 +234,7 @@ def test_plain_tables_are_reported_where_a_format_replaces_the_catalog(attached:
 
 def test_what_needs_a_table_of_another_kind_is_seen_too(attached: Pair) -> None:
     pair, writer = attached, attached.writer
-    pair.create("others", OTHERS, {table: kind for table, (kind, _, _) in OTHERS.items()})
+    pair.create("others", {table: kind for table, (kind, _, _) in OTHERS.items()})
     pair.is_settled("others", dict.fromkeys(OTHERS, BEFORE))
     pair.reader.do("held = spark.table('others.load_over')")
     for table, (_, how, _) in OTHERS.items():
@@ -311,25 +285,6 @@ def test_table_of_a_source_at_a_location_is_seen_by_path(attached: Pair, tmp_pat
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 
-def test_every_kind_of_table_is_seen_and_what_exists_of_it(attached: Pair) -> None:
-    pair, reader = attached, attached.reader
-    pair.create("kinds", KINDS, KINDS)
-    pair.is_settled("kinds", dict.fromkeys(KINDS, BEFORE))
-    reader.do("frame = spark.table('kinds.parquet'); frame.createOrReplaceTempView('of_frame')")
-    reader.do("other = spark.newSession(); other.table('kinds.parquet').collect()")
-    pair.writer.side_by_side(*(f"INSERT INTO kinds.{one} VALUES (2, 'a')" for one in KINDS))
-    pair.sees("kinds", dict.fromkeys(KINDS, INSERTED))
-    pair.writer.side_by_side(*(f"INSERT OVERWRITE kinds.{one} VALUES (2, 'a')" for one in KINDS))
-    pair.sees("kinds", dict.fromkeys(KINDS, OVERWRITTEN))
-    existing = ("frame.select('*')", "spark.table('of_frame')", "other.table('kinds.parquet')")
-    frames = {str(at): frame for at, frame in enumerate(existing)}
-    until(
-        lambda: reader.read(**frames) == dict.fromkeys(frames, OVERWRITTEN),
-        timeout_s=WAIT_S,
-        what="existing frames",
-    )
-
-
 COPY = """
 (made,) = Path(where.removeprefix("file:").replace("reported", "by_hand")).glob("t/*/part*")
 _ = shutil.copy(made, made.with_name("copy-{number}.parquet"))
@@ -342,7 +297,7 @@ def test_unreported_write_is_read_behind_a_step_of_a_scheduler(attached: Pair) -
     pair.is_settled("by_hand", {"t": BEFORE})
     for number, of in enumerate(("by_hand.t/ds=a", "by_hand.t", "by_hand"), start=1):
         pair.writer.do(COPY.format(number=number))
-        pair.reader.do(f"handle.sync({WAIT_S})")
+        pair.refreshed()
         assert pair.read("by_hand", ["t"]) == {"t": BEFORE * number}, "plain Spark"
         where = f"--statestores={pair.daemons.hub_address}"
         done = topicast("refresh", of, "--data", where, f"--timeout_s={WAIT_S}")
@@ -389,13 +344,13 @@ def test_stream_that_was_started_before_the_attach_is_reported(attached: Pair) -
     until(lambda: pair.listeners() == 1, timeout_s=WAIT_S)
     writer.do("two.write.mode('append').json(where + '/in'); stream.processAllAvailable()")
     pair.sees("early", {"t": OVERWRITTEN * 2})
-    until(lambda: intents(pair) == 1, timeout_s=WAIT_S, what="the intent of its next batch")
+    until(lambda: pair.intents() == 1, timeout_s=WAIT_S, what="the intent of its next batch")
     writer.do("stream.stop()")
-    until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="it was stopped")
+    until(lambda: pair.intents() == 0, timeout_s=WAIT_S, what="it was stopped")
     writer.do("stream = stream_of_rows().start(where + '/t')")
-    until(lambda: intents(pair) == 1, timeout_s=WAIT_S, what="the intent of its first batch")
+    until(lambda: pair.intents() == 1, timeout_s=WAIT_S, what="the intent of its first batch")
     writer.do("stream.stop()")
-    until(lambda: intents(pair) == 0, timeout_s=WAIT_S, what="it was stopped")
+    until(lambda: pair.intents() == 0, timeout_s=WAIT_S, what="it was stopped")
 
 
 def test_last_write_is_reported_before_spark_stops(attached: Pair) -> None:
@@ -424,7 +379,7 @@ def test_detached_driver_is_as_it_was_and_reports_nothing(attached: Pair) -> Non
     assert writer.do("hasattr(SparkSession.sql, '__wrapped__')") is False
     assert pair.listeners() == 0
     writer.sql("INSERT INTO let_go.t VALUES (2, 'a')")
-    pair.reader.do(f"handle.sync({WAIT_S})")
+    pair.refreshed()
     assert pair.read("let_go", ["t"]) == {"t": BEFORE}
     pair.attach(writer)
     writer.sql("INSERT INTO let_go.t VALUES (3, 'a')")

@@ -1,19 +1,15 @@
 """An attached driver whose key has databases: fresh in these, plain Spark in all others."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from topicast.tests.cli.processes import topicast
+from topicast.tests.keys import restricted_key
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
-from topicast.topics.keys.clients import ClientRole
-from topicast.topics.keys.folder import default_folder
-from topicast.topics.link import new_pair
-from topicast.topics.policy import Policy
 
 OWN, HIDDEN = "limited_own", "limited_hidden"
 
@@ -21,10 +17,8 @@ OWN, HIDDEN = "limited_own", "limited_hidden"
 @pytest.fixture
 def key_file(tmp_path: Path) -> Iterator[Path]:
     """The key file of a driver that may see one database."""
-    folder, name = default_folder(os.environ), "limited"
-    to = tmp_path / "limited.key"
-    yield folder.add(name, ClientRole.DRIVER, new_pair, policy=Policy((OWN,)), to=to)
-    folder.revoke(name)
+    with restricted_key(tmp_path / "limited.key", OWN) as found:
+        yield found
 
 
 def test_driver_with_databases_is_fresh_there_and_plain_spark_elsewhere(

@@ -13,12 +13,10 @@ from typing import Final
 
 import pytest
 
-from topicast.cli.operator import Operator
 from topicast.tests.cli.processes import command
 from topicast.tests.spark.conftest import Drivers
-from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
+from topicast.tests.spark.pair import BEFORE, Pair
 from topicast.tests.waiting import in_time, until
-from topicast.topics.settings import parse_addresses
 
 SEEN_S_MAX: Final = 0.5  # p99
 SWITCHED_S_MAX: Final = 1.0
@@ -142,7 +140,7 @@ def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: D
         pair.attach(one)
     pair.create("switched", ["t"])
     pair.is_settled("switched", {"t": rows})
-    with Operator(parse_addresses(pair.daemons.hub_address), timeout_s=WAIT_S) as visit:
+    with pair.daemons.operator() as visit:
 
         def order(state: str) -> float:
             """Give an order; return when."""
@@ -158,8 +156,9 @@ def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: D
             at = order("off")
             until(lambda: pair.reader.do("handle.status().control") == "off", what="off")
             off_s = time.monotonic() - at
+            assert pair.reader.do("handle.status().state") == "live"
             pair.writer.sql("INSERT INTO switched.t VALUES (2, 'a')")
-            pair.reader.do(f"handle.sync({WAIT_S})")
+            pair.refreshed()
             assert reads(rows), "plain Spark"
             rows.append([2, "a"])
             at = order("on")
