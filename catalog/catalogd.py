@@ -36,19 +36,7 @@ from .core import (
     Publish,
     Requested,
 )
-from .history.history_thread import (
-    HistoryRead,
-    HistoryThread,
-    ReadBound,
-    ReadChanges,
-    ReadCuts,
-    ReadFiles,
-    ReadHistory,
-    ReadLog,
-    ReadPage,
-    ReadSweeps,
-    ReadVersions,
-)
+from .history.history_thread import HistoryRead, HistoryThread, ReadStore
 from .ingest.identity import Identify
 from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
@@ -131,9 +119,7 @@ class Catalogd:
         self._inbox, self._read_threads = self._new_read_threads()
         self._histories: Inbox[HistoryRead] = Inbox(link.wake)
         self._history_thread = HistoryThread(
-            store.path,
-            num_topics=store.num_topics,
-            deliver=lambda answer: self._histories.put(answer, timeout_s=60.0),
+            store.path, deliver=lambda answer: self._histories.put(answer, timeout_s=60.0)
         )
         self._stopping = False
         self._floors_at = 0.0  # when the next round begins
@@ -248,17 +234,7 @@ class Catalogd:
             match effect:
                 case Poll() | Identify() | Read() | ReadNames() | ListNames():
                     self._read_threads.order(effect)
-                case (
-                    ReadFiles()
-                    | ReadSweeps()
-                    | ReadHistory()
-                    | ReadChanges()
-                    | ReadBound()
-                    | ReadCuts()
-                    | ReadLog()
-                    | ReadVersions()
-                    | ReadPage()
-                ):
+                case ReadStore():
                     refused = self._history_thread.order(effect)
                     if refused is not None:
                         self._catalog.handle(refused, now=now, now_us=now_us)

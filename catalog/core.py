@@ -27,7 +27,7 @@ from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
-from .history.history_thread import HistoryOrder, HistoryRead
+from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import dirty_objects
 from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified
@@ -128,7 +128,7 @@ class BeginAnew:
     at_least: int
 
 
-Effect = Order | HistoryOrder | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
+Effect = Order | ReadStore | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,7 +395,7 @@ class Catalog:
             effects.append(MintEpoch(at_least=self._mint_above))
         effects += self.dispatcher.grants.take(now)
         replies = self.dispatcher.replies(unpublished=unpublished, now=now)
-        return (*noted, *effects, *self.dispatcher.take_histories(), *replies)
+        return (*noted, *effects, *self.dispatcher.take_reads(), *replies)
 
     def check_some(self) -> bool:
         """Let the loader load those of the next CHECKED_AT_ONCE known tables that it does not hold.

@@ -5,8 +5,9 @@ version in each of them, so that all pages are of one moment, whatever is commit
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 from ...topics.errors import UsageError
 from ...topics.objects.names import KEY_BYTES_MAX, group_of
@@ -16,71 +17,77 @@ from ...topics.wire.codec import fitting, is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages import Inspected, Scan, Scanned
 from ..storage.history import HistoryReader
-from .table_history import numbers
 
-VERSIONS: Final = "versions"
-CUTS: Final = "cuts@"  # then topic:bytes
 CUTS_MAX: Final = FRAME_BYTES_MAX // (2 * KEY_BYTES_MAX)
 VERSIONS_COLUMNS: Final = ("epoch", "topic", "version", "oldest")
 
 
-def versions_table(reader: HistoryReader, request: int, *, num_topics: int) -> Inspected:
-    """Return, of one moment, each topic's committed version and the oldest that can be scanned."""
-    epoch, versions = reader.epoch(), reader.versions()
-    rows = tuple(
-        (epoch, topic, versions.get(topic, 0), reader.floor(topic))
-        for topic in topic_ids(num_topics)
-    )
-    return Inspected(request=request, columns=VERSIONS_COLUMNS, rows=rows)
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Which versions of each topic can be scanned."""
+
+    table: ClassVar[None] = None
+    subject: ClassVar[str] = "the versions of the topics"
+
+    def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
+        """Return, of one moment, each topic's committed version and the oldest that is readable."""
+        epoch, versions = reader.epoch(), reader.versions()
+        rows = tuple(
+            (epoch, topic, versions.get(topic, 0), reader.floor(topic))
+            for topic in topic_ids(reader.num_topics())
+        )
+        return Inspected(request=request, columns=VERSIONS_COLUMNS, rows=rows)
 
 
-def parse_cuts(what: str) -> tuple[int, int] | None:
-    """Return topic and bytes of ``cuts@topic:bytes``; None for another ``what``.
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where ``topic`` can be cut into parts of about ``every_bytes`` of values."""
 
-    Raises:
-        UsageError: two numbers are expected there.
-    """
-    if not what.startswith(CUTS):
-        return None
-    topic, every_bytes = numbers(what, CUTS, "TOPIC:BYTES")
-    return topic, every_bytes
+    topic: int
+    every_bytes: int
+    table: ClassVar[None] = None
 
+    @property
+    def subject(self) -> str:
+        """What is read."""
+        return f"the sizes in topic {self.topic}"
 
-def cuts_table(
-    reader: HistoryReader,
-    request: int,
-    *,
-    topic: int,
-    every_bytes: int,
-    policy: Policy | None = None,
-) -> Inspected:
-    """Return keys of ``topic`` that ``policy`` sees, CUTS_MAX at most, in order.
-
-    About ``every_bytes`` of values lie between two.
-    """
-    keys = reader.cuts(topic, every_bytes=max(every_bytes, 1))
-    seen = (one for one in keys if policy is None or policy.sees_group(topic, group_of(one)))
-    rows = tuple((key.decode(),) for key in islice(seen, CUTS_MAX))
-    return Inspected(request=request, columns=("key",), rows=rows)
+    def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
+        """Return keys of the topic that ``policy`` sees, CUTS_MAX at most, in order."""
+        keys = reader.cuts(self.topic, every_bytes=max(self.every_bytes, 1))
+        seen = (k for k in keys if policy is None or policy.sees_group(self.topic, group_of(k)))
+        rows = tuple((key.decode(),) for key in islice(seen, CUTS_MAX))
+        return Inspected(request=request, columns=("key",), rows=rows)
 
 
-def page(
-    reader: HistoryReader, scan: Scan, *, num_topics: int, policy: Policy | None = None
-) -> Scanned:
-    """Return the page that ``scan`` requests, of what ``policy`` sees.
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page that ``scan`` requests."""
 
-    Raises:
-        UsageError: no such page can exist.
-        HistoryGone: the version cannot be read again.
-    """
-    _check(reader, scan, num_topics=num_topics)
-    values, behind = _values(reader, scan, policy)
-    if scan.offset or (values and is_large(values[0])):
-        return _piece(scan, values, behind)
-    sent = fitting(values, row_bytes, bytes_max=CHUNK_BYTES_MAX)
-    if len(sent) < len(values):
-        behind = sent[-1].key
-    return Scanned(request=scan.request, entries=tuple(sent), after=behind, offset=0)
+    scan: Scan
+    table: ClassVar[None] = None
+
+    @property
+    def subject(self) -> str:
+        """What is read."""
+        return f"topic {self.scan.topic}"
+
+    def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Scanned:
+        """Return the page, of what ``policy`` sees.
+
+        Raises:
+            UsageError: no such page can exist.
+            HistoryGone: the version cannot be read again.
+        """
+        scan = self.scan
+        _check(reader, scan)
+        values, behind = _values(reader, scan, policy)
+        if scan.offset or (values and is_large(values[0])):
+            return _piece(scan, values, behind)
+        sent = fitting(values, row_bytes, bytes_max=CHUNK_BYTES_MAX)
+        if len(sent) < len(values):
+            behind = sent[-1].key
+        return Scanned(request=request, entries=tuple(sent), after=behind, offset=0)
 
 
 def _values(reader: HistoryReader, scan: Scan, policy: Policy | None) -> tuple[list[Entry], bytes]:
@@ -106,7 +113,8 @@ def _values(reader: HistoryReader, scan: Scan, policy: Policy | None) -> tuple[l
         after = behind
 
 
-def _check(reader: HistoryReader, scan: Scan, *, num_topics: int) -> None:
+def _check(reader: HistoryReader, scan: Scan) -> None:
+    num_topics = reader.num_topics()
     if not is_topic(scan.topic, num_topics):
         raise UsageError(f"topic {scan.topic}: there are {num_topics}, and the namespace")
     if scan.after and scan.after.count(b"\0") < 2:

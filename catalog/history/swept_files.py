@@ -1,16 +1,14 @@
-"""SweptFiles: the results of sweeps of the files of tables, as the rows that operators are sent.
+"""The results of sweeps of the files of tables, as the rows that operators are sent."""
 
-files@db.table@partition    the files of the partitions of a table, behind that partition
-sweeps@db.table             how far each table is swept, behind that one
-"""
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-from typing import Final
+from ...topics.objects.names import TableId, table_name
+from ...topics.policy import Policy
+from ...topics.wire.messages import FileFacts, Inspected
+from ..storage import file_facts
+from ..storage.history import HistoryReader
 
-from ...topics.objects.names import TableId, parse_table_name
-from ...topics.wire.messages import FileFacts
-
-PREFIX: Final = "files@"  # then db.table, and behind a second @ the partition that was the last
-SWEEPS: Final = "sweeps@"  # then the table behind which it begins, or nothing
 SWEEPS_COLUMNS: Final = (
     "table",
     "revision",
@@ -28,28 +26,37 @@ SWEEPS_COLUMNS: Final = (
 ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
 
 
-def parse_files(what: str) -> tuple[TableId, str | None] | None:
-    """Return table and last partition of ``files@db.table@last``; None for another ``what``.
+@dataclass(frozen=True, slots=True)
+class SweptFiles:
+    """What is known of the files of ``table``, behind the partition ``after``."""
 
-    Raises:
-        UsageError: it names no table.
-    """
-    if not what.startswith(PREFIX):
-        return None
-    name, more, after = what.removeprefix(PREFIX).partition("@")
-    return parse_table_name(name), after if more else None
+    table: TableId
+    incarnation: int
+    after: str | None
+
+    @property
+    def subject(self) -> str:
+        """What is read."""
+        return f"the files of {table_name(*self.table)}"
+
+    def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
+        """Return the facts about the next partitions."""
+        found = reader.files(self.table, self.incarnation, after=self.after, count=ROWS_MAX)
+        return Inspected(request=request, columns=file_facts.COLUMNS, rows=tuple(found))
 
 
-def parse_sweeps(what: str) -> tuple[TableId | None] | None:
-    """Return the table behind which ``sweeps@db.table`` begins; None for another ``what``.
+@dataclass(frozen=True, slots=True)
+class SweptTables:
+    """How far ``tables``, each with its incarnation, are swept."""
 
-    Raises:
-        UsageError: it names no table.
-    """
-    if not what.startswith(SWEEPS):
-        return None
-    name = what.removeprefix(SWEEPS)
-    return (parse_table_name(name) if name else None,)
+    tables: tuple[tuple[TableId, int], ...]
+    table: ClassVar[None] = None
+    subject: ClassVar[str] = "the sweeps of tables"
+
+    def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
+        """Return a row of each table."""
+        rows = tuple(reader.sweeps(self.tables))
+        return Inspected(request=request, columns=SWEEPS_COLUMNS, rows=rows)
 
 
 def numbers_of(one: FileFacts) -> tuple[int, int, int, int, int, int]:

@@ -3,15 +3,15 @@
 Read from the store's file, by the history thread.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ...topics.errors import UsageError
-from ...topics.objects.names import TableId, group_of, name_of, parse_table_name, table_key
+from ...topics.objects.names import TableId, group_of, name_of, table_key, table_name
 from ...topics.objects.properties import different, partition_properties, table_properties
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
 from ...topics.objects.values import (
@@ -22,20 +22,16 @@ from ...topics.objects.values import (
     decode_table_value,
 )
 from ...topics.policy import Policy
-from ...topics.topic import NAMESPACE, Entry
+from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.codec import fitting
 from ...topics.wire.header import FRAME_BYTES_MAX
-from ...topics.wire.messages import SOURCE_LOAD, Source
+from ...topics.wire.messages import SOURCE_LOAD, Inspected, Source
 from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
-PREFIX: Final = "history@"  # then db.table, or db.table:after:count, see Newest
-CHANGES: Final = "changes@"  # then topic:epoch:after:until:skip, see ChangeRange
-ENTRIES: Final = "entries@"  # then topic:epoch:after:count, see Bound
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")
 ENTRIES_MAX: Final = 4000  # of a table, that one request reads: each names up to 64 partitions
 ROWS_MAX: Final = 1000  # of an answer
-NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
 CHANGES_MAX: Final = 5000  # rows of an answer about a topic: their numbers take 200 KB
 ROWS_BYTES_MAX: Final = FRAME_BYTES_MAX // 2  # their texts; the rest of a frame is for numbers
 NAMED_MAX: Final = 100  # partitions of one transaction
@@ -60,105 +56,116 @@ class Newest:
     after: int = 0
     count: int = ROWS_MAX
 
+    @property
+    def subject(self) -> str:
+        """What is read."""
+        return f"the history of {table_name(*self.table)}"
 
-def table_history(reader: HistoryReader, topic: int, newest: Newest) -> list[Row]:
-    """Return what has become of a table and its partitions, the newest first.
+    def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
+        """Return what has become of the table and its partitions, the newest first.
 
-    Raises:
-        WireError: the store holds a value that is not a table.
-    """
-    rows = islice(_newest_rows(reader, topic, newest), min(newest.count, ROWS_MAX))
-    return fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
+        Raises:
+            WireError: the store holds a value that is not a table.
+        """
+        rows = islice(self._rows(reader), min(self.count, ROWS_MAX))
+        return _fitting(rows, request)
+
+    def _rows(self, reader: HistoryReader) -> Iterator[Row]:
+        group, topic = table_key(*self.table), table_topic(*self.table, reader.num_topics())
+        own = reader.present(topic, group)
+        found = reader.replacements(topic, group, count=ENTRIES_MAX, after=self.after)
+        for _, some in groupby(found, key=attrgetter("version")):
+            step = _Step(group, list(some), own)
+            own = step.before
+            yield from map(step.row, step.changes())
 
 
-def _newest_rows(reader: HistoryReader, topic: int, newest: Newest) -> Iterator[Row]:
-    group = table_key(*newest.table)
-    own = reader.present(topic, group)
-    found = reader.replacements(topic, group, count=ENTRIES_MAX, after=newest.after)
-    for _, some in groupby(found, key=attrgetter("version")):
-        step = _Step(group, list(some), own)
-        own = step.before
-        yield from map(step.row, step.changes())
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """The transactions of ``topic`` in ``(after, until]``, but for the first ``skip`` rows."""
+
+    topic: int
+    epoch: int
+    after: int
+    until: int
+    skip: int
+    table: ClassVar[None] = None
+
+    @property
+    def subject(self) -> str:
+        """What is read."""
+        return f"the changes of topic {self.topic}"
+
+    def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
+        """Return what has become of the tables that ``policy`` sees, the oldest first.
+
+        They are as many as a frame holds.
+
+        Every partition is named. A reader that continues requests the rows after the version before
+        the last one received, and skips the rows of that one: they are the same each time.
+
+        Raises:
+            UsageError: it is the topic of the names.
+            HistoryGone: the history begins later, or is of another epoch.
+            WireError: the store holds a value that is not a table.
+        """
+        if self.topic == NAMESPACE:
+            raise UsageError("names change with their tables: request the changes of table topics")
+        reader.demand_epoch(self.epoch)
+        return _fitting(islice(self._rows(reader, policy), CHANGES_MAX), request)
+
+    def _rows(self, reader: HistoryReader, policy: Policy | None) -> Iterator[Row]:
+        skip = self.skip
+        for replaced in reader.steps(self.topic, after=self.after, until=self.until):
+            group, version = group_of(replaced[0].key), replaced[0].version
+            if policy is not None and not policy.sees_group(self.topic, group):
+                continue
+            own = reader.entry_at(self.topic, group, version)
+            step = _Step(group, replaced, own, named_max=None)
+            changes = step.changes()
+            wanted, skip = changes[skip:], max(0, skip - len(changes))
+            yield from map(step.row, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The first transactions of ``topic`` behind ``after``, of ``count`` entries together."""
+
+    topic: int
+    epoch: int
+    after: int
+    count: int
+    table: ClassVar[None] = None
+
+    @property
+    def subject(self) -> str:
+        """What is read."""
+        return f"the transactions of topic {self.topic}"
+
+    def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
+        """Return the version of the last of them; at least one is among them, if there is any.
+
+        Raises:
+            HistoryGone: the history begins later, or is of another epoch.
+        """
+        reader.demand_epoch(self.epoch)
+        last, left = self.after, self.count
+        for version, entries in reader.sizes(self.topic, after=self.after):
+            left -= entries
+            if left < 0 and last > self.after:
+                break
+            last = version
+        return Inspected(request=request, columns=("version",), rows=((last,),))
+
+
+def _fitting(rows: Iterable[Row], request: int) -> Inspected:
+    """Return the first of ``rows``, as many as a frame holds."""
+    some = fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
+    return Inspected(request=request, columns=COLUMNS, rows=tuple(some))
 
 
 def _text_bytes(row: Row) -> int:
     return sum(len(cell.encode()) for cell in row if isinstance(cell, str))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRange:
-    """The transactions of ``topic`` in ``(after, until]``, but for the first ``skip`` rows."""
-
-    epoch: int
-    topic: int
-    after: int
-    until: int
-    skip: int
-
-
-def topic_changes(
-    reader: HistoryReader, change_range: ChangeRange, *, policy: Policy | None = None
-) -> list[Row]:
-    """Return what has become of the tables of a topic that ``policy`` sees, the oldest first.
-
-    They are as many as a frame holds.
-
-    Every partition is named. A reader that continues requests the rows after the version before the
-    last one received, and skips the rows of that one: they are the same each time.
-
-    Raises:
-        UsageError: it is the topic of the names.
-        HistoryGone: the history begins later, or is of another epoch.
-        WireError: the store holds a value that is not a table.
-    """
-    if change_range.topic == NAMESPACE:
-        raise UsageError("names change with their tables: request the changes of table topics")
-    reader.demand_epoch(change_range.epoch)
-    rows = islice(_oldest_rows(reader, change_range, policy), CHANGES_MAX)
-    return fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
-
-
-def _oldest_rows(
-    reader: HistoryReader, change_range: ChangeRange, policy: Policy | None
-) -> Iterator[Row]:
-    skip = change_range.skip
-    for replaced in reader.steps(
-        change_range.topic, after=change_range.after, until=change_range.until
-    ):
-        group, version = group_of(replaced[0].key), replaced[0].version
-        if policy is not None and not policy.sees_group(change_range.topic, group):
-            continue
-        own = reader.entry_at(change_range.topic, group, version)
-        step = _Step(group, replaced, own, named_max=None)
-        changes = step.changes()
-        wanted, skip = changes[skip:], max(0, skip - len(changes))
-        yield from map(step.row, wanted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """The first transactions of ``topic`` behind ``after``, of ``count`` entries together."""
-
-    epoch: int
-    topic: int
-    after: int
-    count: int
-
-
-def bounded(reader: HistoryReader, bound: Bound) -> int:
-    """Return the version of the last transaction of ``bound``; at least one is in it, if any is.
-
-    Raises:
-        HistoryGone: the history begins later, or is of another epoch.
-    """
-    reader.demand_epoch(bound.epoch)
-    last, left = bound.after, bound.count
-    for version, entries in reader.sizes(bound.topic, after=bound.after):
-        left -= entries
-        if left < 0 and last > bound.after:
-            break
-        last = version
-    return last
 
 
 class _Changed(NamedTuple):
@@ -291,54 +298,3 @@ def _decoded(own: Entry | None) -> TableValue | None:
 
 def _table(value: TableValue) -> Table:
     return read_table(value.thrift, 0)
-
-
-def parse_history(what: str) -> Newest | None:
-    """Return what ``history@db.table:after:count`` is about; None if ``what`` names no history.
-
-    Both numbers may be left out.
-
-    Raises:
-        UsageError: it names no table, or not two numbers behind it.
-    """
-    if not what.startswith(PREFIX):
-        return None
-    table, colon, rest = what.removeprefix(PREFIX).partition(":")
-    return Newest(parse_table_name(table), *(numbers(rest, "", "AFTER:COUNT") if colon else ()))
-
-
-def parse_changes(what: str) -> ChangeRange | None:
-    """Return the range of ``changes@topic:epoch:after:until:skip``; None for another ``what``.
-
-    Raises:
-        UsageError: five numbers are expected there.
-    """
-    if not what.startswith(CHANGES):
-        return None
-    topic, epoch, after, until, skip = numbers(what, CHANGES, "TOPIC:EPOCH:AFTER:UNTIL:SKIP")
-    return ChangeRange(epoch=epoch, topic=topic, after=after, until=until, skip=skip)
-
-
-def parse_bound(what: str) -> Bound | None:
-    """Return the bound of ``entries@topic:epoch:after:count``; None for another ``what``.
-
-    Raises:
-        UsageError: four numbers are expected there.
-    """
-    if not what.startswith(ENTRIES):
-        return None
-    topic, epoch, after, count = numbers(what, ENTRIES, "TOPIC:EPOCH:AFTER:COUNT")
-    return Bound(epoch=epoch, topic=topic, after=after, count=count)
-
-
-def numbers(what: str, prefix: str, names: str) -> tuple[int, ...]:
-    """Return the numbers that stand in ``what`` behind ``prefix``, one for each of ``names``.
-
-    Raises:
-        UsageError: other text stands there; says which numbers are expected.
-    """
-    found = what.removeprefix(prefix).split(":")
-    right = len(found) == len(names.split(":"))
-    if not right or not all(one.isascii() and one.isdigit() for one in found):
-        raise UsageError(f"{what[:80]!r}: {prefix}{names}, all numbers")
-    return tuple(min(int(one[:20]), NUMBER_MAX) for one in found)

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from ...topics.bulk import Send
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
 from ...topics.keys.clients import Client, ClientRole
-from ...topics.objects.names import TableId
+from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
 from ...topics.wire.messages import (
     Bye,
@@ -43,24 +43,10 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal, request_id
-from ..history.change_log import LOG, parse_log
-from ..history.history_thread import (
-    HistoryOrder,
-    HistoryRead,
-    OfTable,
-    ReadBound,
-    ReadChanges,
-    ReadCuts,
-    ReadFiles,
-    ReadHistory,
-    ReadLog,
-    ReadPage,
-    ReadSweeps,
-    ReadVersions,
-)
-from ..history.scans import VERSIONS, parse_cuts
-from ..history.swept_files import parse_files, parse_sweeps
-from ..history.table_history import parse_bound, parse_changes, parse_history
+from ..history.history_thread import HistoryRead, ReadStore
+from ..history.questions import FILES, SWEEPS, Question, question_of
+from ..history.scans import Page
+from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
 from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
@@ -75,8 +61,7 @@ from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
 from .sweeps import Sweeps
-from .visibility import common, plain, without_claims
-from .visibility import fault as hidden_why
+from .visibility import common, fault, plain, without_claims
 
 
 class Core(Protocol):
@@ -135,10 +120,6 @@ def role_fault(client: Client, kind: type[Message]) -> str:
     return f"{its}, and {takes}: topicast keys add makes another"
 
 
-def _hidden(table: TableId, policy: Policy | None) -> str:
-    return "" if policy is None else hidden_why(table, policy)
-
-
 class Dispatcher:
     """Hands each request to its owner, and collects the answers."""
 
@@ -181,7 +162,7 @@ class Dispatcher:
         self._name_check = name_check
         self._version_log = version_log
         self._replies = replies
-        self._histories: list[HistoryOrder] = []  # what is to be read from the store
+        self._reads: list[ReadStore] = []  # what is to be read from the store
         self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
         """The peers whose key sees every database; the last of them has sent the newest message.
 
@@ -214,9 +195,8 @@ class Dispatcher:
         at_us: int,
     ) -> None:
         """Take a request of ``client`` in; most are refused until the names are known."""
-        fault = role_fault(client, type(message))
-        if fault:
-            self._replies.refuse(peer, request_id(message), Refusal.ROLE, why=fault)
+        if wrong := role_fault(client, type(message)):
+            self._replies.refuse(peer, request_id(message), Refusal.ROLE, why=wrong)
             return
         policy = client.policy
         self._note_peer(peer, policy)
@@ -230,7 +210,7 @@ class Dispatcher:
             ):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
-            case Pull() | Lease() | Sweep() if why := _hidden((message.db, message.table), policy):
+            case Pull() | Lease() | Sweep() if why := fault((message.db, message.table), policy):
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
                 self._pull_server.on_pull(peer, message, now=now)
@@ -256,7 +236,10 @@ class Dispatcher:
             case Sweep():
                 self._on_sweep(peer, message, at_us)
             case Scan():
-                self._histories.append(ReadPage(peer=peer, scan=message, policy=policy))
+                request, page = message.request, Page(message)
+                self._reads.append(
+                    ReadStore(peer=peer, request=request, question=page, policy=policy)
+                )
             case Credit(stream=stream, amount=amount):
                 self._pull_server.on_credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
@@ -278,10 +261,10 @@ class Dispatcher:
         begun = self._loader.polls_begun
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
-    def take_histories(self) -> tuple[HistoryOrder, ...]:
+    def take_reads(self) -> tuple[ReadStore, ...]:
         """Remove and return what is to be read from the store."""
-        histories, self._histories = tuple(self._histories), []
-        return histories
+        reads, self._reads = tuple(self._reads), []
+        return reads
 
     def on_history(self, fact: HistoryRead) -> None:
         """Answer a request with what was read from the store."""
@@ -409,37 +392,35 @@ class Dispatcher:
         self._replies.add(peer, answer)
 
     def _on_inspect(self, peer: bytes, inspect: Inspect, policy: Policy | None) -> None:
+        request = inspect.request
         try:
-            order = self._history_order(peer, inspect, policy)
-            if order is not None:
-                named = order.table if isinstance(order, OfTable) else None
-                hidden = _hidden(named, policy) if named is not None else ""
-                if hidden:
-                    self._replies.refuse(peer, inspect.request, Refusal.NOT_VISIBLE, why=hidden)
-                else:
-                    self._histories.append(order)
-                return
-            found = common(self._core.inspect(inspect.what), policy)
+            question = self._question(inspect.what, policy)
+            if question is None:
+                found = common(self._core.inspect(inspect.what), policy)
+                self._replies.add(peer, replace(found, request=request))
+            elif question.table and (why := fault(question.table, policy)):
+                self._replies.refuse(peer, request, Refusal.NOT_VISIBLE, why=why)
+            else:
+                read = ReadStore(peer=peer, request=request, question=question, policy=policy)
+                self._reads.append(read)
         except UsageError as error:
-            self._replies.refuse(peer, inspect.request, Refusal.UNKNOWN, why=str(error))
-            return
-        self._replies.add(peer, replace(found, request=inspect.request))
+            self._replies.refuse(peer, request, Refusal.UNKNOWN, why=str(error))
 
-    def _history_order(
-        self, peer: bytes, inspect: Inspect, policy: Policy | None
-    ) -> HistoryOrder | None:
-        """Return what to read from the store for ``inspect``; None if it needs nothing of it."""
-        if (behind := parse_sweeps(inspect.what)) is not None:
-            tables = self._sweeps.page(*behind, policy=policy)
-            return ReadSweeps(peer=peer, request=inspect.request, tables=tables)
-        found = parse_files(inspect.what)
-        if found is None:
-            return _history_order(peer, inspect, policy)
-        table, after = found
-        incarnation = self._sweeps.incarnation(table)
-        return ReadFiles(
-            peer=peer, request=inspect.request, table=table, incarnation=incarnation, after=after
-        )
+    def _question(self, what: str, policy: Policy | None) -> Question | None:
+        """Return what ``what`` asks of the store; None if it needs nothing of it.
+
+        Raises:
+            UsageError: it begins like a question, and the rest is not valid.
+        """
+        if what.startswith(SWEEPS):
+            name = what.removeprefix(SWEEPS)
+            after = parse_table_name(name) if name else None
+            return SweptTables(self._sweeps.page(after, policy=policy))
+        if what.startswith(FILES):
+            name, more, last = what.removeprefix(FILES).partition("@")
+            table = parse_table_name(name)
+            return SweptFiles(table, self._sweeps.incarnation(table), last if more else None)
+        return question_of(what)
 
     def _synced(self, request: int) -> Synced:
         epoch, start = self._core.position
@@ -450,28 +431,3 @@ class Dispatcher:
             event_id=self._poller.watermark,
             versions=self._version_log.versions(),
         )
-
-
-def _history_order(peer: bytes, inspect: Inspect, policy: Policy | None) -> HistoryOrder | None:
-    """Return what to read from the store for ``inspect``; None if it needs nothing of it.
-
-    Raises:
-        UsageError: it begins like one of these, and the rest is not valid.
-    """
-    what, request = inspect.what, inspect.request
-    if what == VERSIONS:
-        return ReadVersions(peer=peer, request=request)
-    if (change_range := parse_changes(what)) is not None:
-        return ReadChanges(peer=peer, request=request, change_range=change_range, policy=policy)
-    if (bound := parse_bound(what)) is not None:
-        return ReadBound(peer=peer, request=request, bound=bound)
-    if what == LOG:
-        return ReadLog(peer=peer, request=request, after=None)
-    if (after := parse_log(what)) is not None:
-        return ReadLog(peer=peer, request=request, after=after, policy=policy)
-    if (cuts := parse_cuts(what)) is not None:
-        topic, size = cuts
-        return ReadCuts(peer=peer, request=request, topic=topic, every_bytes=size, policy=policy)
-    if (newest := parse_history(what)) is not None:
-        return ReadHistory(peer=peer, request=request, newest=newest)
-    return None

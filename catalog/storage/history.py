@@ -205,6 +205,10 @@ class HistoryReader:
         """Return how far ``tables`` are swept, as ``file_facts.totals``."""
         return list(file_facts.totals(self._db, tables))
 
+    def num_topics(self) -> int:
+        """Return the number of table topics."""
+        return int(self._db.execute("SELECT num_topics FROM state").fetchone()[0])
+
     def epoch(self) -> int:
         """Return the epoch that versions count in."""
         return int(self._db.execute("SELECT epoch FROM state").fetchone()[0])

@@ -1,14 +1,18 @@
-"""What tests of the store share: entries, transactions, opened stores."""
+"""What tests of the store share: entries, transactions, opened stores, answers from them."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from queue import Queue
 
+from topicast.catalog.history.history_thread import HistoryRead, HistoryThread, ReadStore
+from topicast.catalog.history.questions import Question
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.topics.policy import Policy
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.wire.messages import SOURCE_EVENTS
+from topicast.topics.wire.messages import SOURCE_EVENTS, Inspected, Refused, Scanned
 
 NOW_US = 1_700_000_000_000_000
 TOPICS = topic_ids(4)
@@ -59,3 +63,24 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
         return db.execute(query).fetchall()
     finally:
         db.close()
+
+
+def read(question: Question, request: int, policy: Policy | None = None) -> ReadStore:
+    return ReadStore(peer=b"p", request=request, question=question, policy=policy)
+
+
+@contextmanager
+def answering(path: Path) -> Iterator[Callable[[ReadStore], Inspected | Scanned | Refused]]:
+    """Run the thread that reads the store's file; yield what has it answer one request."""
+    answers: Queue[HistoryRead] = Queue()
+    thread = HistoryThread(path, deliver=answers.put)
+    thread.start()
+
+    def answer(order: ReadStore) -> Inspected | Scanned | Refused:
+        assert thread.order(order) is None
+        found = answers.get(timeout=30)
+        assert found.peer == order.peer
+        return found.answer
+
+    with closing(thread):
+        yield answer

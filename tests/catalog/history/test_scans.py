@@ -1,22 +1,23 @@
 """Scans: a topic is read in pages as of one version, from a real store, while it goes on."""
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from queue import Queue
 
 import pytest
 
-from topicast.catalog.history.history_thread import (
-    HistoryOrder,
-    HistoryRead,
-    HistoryThread,
-    ReadPage,
-    ReadVersions,
+from topicast.catalog.history.history_thread import ReadStore
+from topicast.catalog.history.scans import Page, Versions
+from topicast.catalog.storage.store import Store
+from topicast.tests.catalog.stores import (
+    NOW_US,
+    answering,
+    commit,
+    opened,
+    read,
+    transaction,
+    value,
 )
-from topicast.catalog.storage.store import FILE_NAME, Store
-from topicast.tests.catalog.stores import NOW_US, commit, opened, transaction, value
 from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, Entry, prefix_tombstone, stub
 from topicast.topics.wire import decode, encode
@@ -26,26 +27,23 @@ from topicast.topics.wire.refusal import Refusal
 
 GROUP = b"db\0t\0"
 NUM_TOPICS = 4
+Answer = Inspected | Scanned | Refused
 
 
 class Scanning:
     """A store that is written, and the thread that answers scans of it."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    def __init__(self, store: Store, answer: Callable[[ReadStore], Answer]) -> None:
         self.store = store
-        self._answers: Queue[HistoryRead] = Queue()
-        path = folder / FILE_NAME
-        self.thread = HistoryThread(path, num_topics=NUM_TOPICS, deliver=self._answers.put)
-        self.thread.start()
+        self._answer = answer
 
-    def answer(self, order: HistoryOrder) -> Inspected | Scanned | Refused:
-        self.thread.order(order)
-        answer = self._answers.get(timeout=30).answer
+    def answer(self, order: ReadStore) -> Answer:
+        answer = self._answer(order)
         assert decode(encode(answer)) == answer
         return answer
 
     def page(self, scan: Scan, policy: Policy | None = None) -> Scanned | Refused:
-        answer = self.answer(ReadPage(peer=b"p", scan=scan, policy=policy))
+        answer = self.answer(read(Page(scan), scan.request, policy))
         assert not isinstance(answer, Inspected)
         assert answer.request == scan.request
         return answer
@@ -69,10 +67,8 @@ class Scanning:
 
 @pytest.fixture
 def scanning(tmp_path: Path) -> Iterator[Scanning]:
-    with opened(tmp_path, num_topics=NUM_TOPICS) as store:
-        made = Scanning(store, tmp_path)
-        with closing(made.thread):
-            yield made
+    with opened(tmp_path, num_topics=NUM_TOPICS) as store, answering(store.path) as answer:
+        yield Scanning(store, answer)
 
 
 def blocks(version: int, count: int, size: int) -> list[Entry]:
@@ -145,7 +141,7 @@ def test_large_value_comes_in_pieces(scanning: Scanning) -> None:
 
 def test_versions_name_what_can_be_scanned(scanning: Scanning) -> None:
     scanning.write(1, *blocks(1, 1, 5))
-    found = scanning.answer(ReadVersions(peer=b"p", request=3))
+    found = scanning.answer(read(Versions(), 3))
     assert isinstance(found, Inspected)
     assert found.columns == ("epoch", "topic", "version", "oldest")
     epoch = scanning.store.epoch

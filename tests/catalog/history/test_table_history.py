@@ -8,13 +8,10 @@ from queue import Queue
 
 import pytest
 
-from topicast.catalog.history import change_log, scans
-from topicast.catalog.history.history_thread import (
-    WAITING_MAX,
-    HistoryRead,
-    HistoryThread,
-    ReadHistory,
-)
+from topicast.catalog.history.change_log import LogBounds, LogLines
+from topicast.catalog.history.history_thread import WAITING_MAX, HistoryRead, HistoryThread
+from topicast.catalog.history.questions import Question, question_of
+from topicast.catalog.history.scans import Cuts
 from topicast.catalog.history.table_history import (
     COLUMNS,
     NAMED_MAX,
@@ -22,16 +19,11 @@ from topicast.catalog.history.table_history import (
     ChangeRange,
     Newest,
     Row,
-    bounded,
-    parse_bound,
-    parse_changes,
-    parse_history,
-    topic_changes,
 )
 from topicast.catalog.storage.history import HistoryReader
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.tests.catalog.holding import NOW_US, NUM_TOPICS, Holding, T, parts, struct
-from topicast.tests.catalog.stores import opened
+from topicast.tests.catalog.stores import answering, opened, read
 from topicast.topics.errors import HistoryGone, UsageError
 from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, table_topic
@@ -66,7 +58,7 @@ class Recorded(Holding):
             skip=skip,
         )
         with closing(HistoryReader(self.path)) as reader, reader.moment():
-            return topic_changes(reader, change_range)
+            return list(change_range.answer(reader, 1, None).rows)
 
     def history(self, *, after: int = 0, count: int = 1000) -> list[tuple[object, ...]]:
         """Commit what was written; return object, change, source, before and after of each row.
@@ -74,17 +66,13 @@ class Recorded(Holding):
         They are the newest ``count`` behind the version ``after``.
         """
         self.commit()
-        answers: Queue[HistoryRead] = Queue()
-        thread = HistoryThread(self.path, num_topics=NUM_TOPICS, deliver=answers.put)
-        thread.start()
-        with closing(thread):
-            thread.order(ReadHistory(peer=b"p", request=7, newest=Newest(T, after, count)))
-            found = answers.get(timeout=30)
-        assert isinstance(found.answer, Inspected)
-        self.answer = found.answer
-        assert (found.peer, found.answer.request, found.answer.columns) == (b"p", 7, COLUMNS)
-        assert {row[0] for row in found.answer.rows} <= {NOW_US}
-        return [(*row[1:4], *row[5:]) for row in found.answer.rows]
+        with answering(self.path) as answer:
+            found = answer(read(Newest(T, after, count), 7))
+        assert isinstance(found, Inspected)
+        self.answer = found
+        assert (found.request, found.columns) == (7, COLUMNS)
+        assert {row[0] for row in found.rows} <= {NOW_US}
+        return [(*row[1:4], *row[5:]) for row in found.rows]
 
 
 @pytest.fixture
@@ -177,10 +165,10 @@ def test_partitions_beyond_a_number_are_counted(held: Recorded) -> None:
 
 def test_thread_refuses_what_it_cannot_read_and_more_than_wait(tmp_path: Path) -> None:
     answers: Queue[HistoryRead] = Queue()
-    thread = HistoryThread(tmp_path / "no.sqlite3", num_topics=4, deliver=answers.put)
+    thread = HistoryThread(tmp_path / "no.sqlite3", deliver=answers.put)
     for request in range(WAITING_MAX):
-        assert thread.order(ReadHistory(peer=b"p", request=request, newest=Newest(T))) is None
-    busy = thread.order(ReadHistory(peer=b"p", request=WAITING_MAX, newest=Newest(T)))
+        assert thread.order(read(Newest(T), request)) is None
+    busy = thread.order(read(Newest(T), WAITING_MAX))
     assert busy is not None
     assert (busy.peer, busy.answer.request, busy.answer.code) == (b"p", WAITING_MAX, Refusal.BUSY)
     assert answers.empty(), "the caller may be who takes from it"
@@ -208,13 +196,9 @@ def test_thread_goes_on_after_a_store_that_holds_what_it_cannot_read(
     assert held.history()[0][1] == "created"
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db, db:
         db.execute("UPDATE images SET source = 99")
-    answers: Queue[HistoryRead] = Queue()
-    thread = HistoryThread(tmp_path / FILE_NAME, num_topics=NUM_TOPICS, deliver=answers.put)
-    thread.start()
-    with closing(thread):
+    with answering(tmp_path / FILE_NAME) as answer:
         for request in (1, 2):
-            thread.order(ReadHistory(peer=b"p", request=request, newest=Newest(T)))
-            refused = answers.get(timeout=30).answer
+            refused = answer(read(Newest(T), request))
             assert (refused.request, refused.code) == (request, Refusal.UNREADABLE)
 
 
@@ -262,8 +246,8 @@ def test_changes_are_those_that_the_key_sees(held: Recorded) -> None:
         change_range = ChangeRange(
             epoch=reader.epoch(), topic=table_topic(*T, NUM_TOPICS), after=0, until=99, skip=0
         )
-        assert topic_changes(reader, change_range, policy=Policy(("other",))) == []
-        assert topic_changes(reader, change_range, policy=Policy(("d",))) == held.changes()
+        assert change_range.answer(reader, 1, Policy(("other",))).rows == ()
+        assert list(change_range.answer(reader, 1, Policy(("d",))).rows) == held.changes()
 
 
 def test_changes_before_the_history_and_of_names_are_refused(held: Recorded) -> None:
@@ -274,29 +258,7 @@ def test_changes_before_the_history_and_of_names_are_refused(held: Recorded) -> 
     with pytest.raises(HistoryGone, match="the history begins at version"):
         held.changes()
     with closing(HistoryReader(held.path)) as reader, pytest.raises(UsageError, match="names"):
-        topic_changes(reader, ChangeRange(epoch=1, topic=NAMESPACE, after=0, until=1, skip=0))
-
-
-@pytest.mark.parametrize("numbers", ["", "1:2:3:4", "1:2:3:4:x", "1:2:3:4:-5"])
-def test_changes_of_no_span_are_refused(numbers: str) -> None:
-    with pytest.raises(UsageError, match="TOPIC:EPOCH:AFTER:UNTIL:SKIP"):
-        parse_changes(f"changes@{numbers}")
-
-
-def test_span_is_read_from_its_text() -> None:
-    assert parse_changes("changes@1:2:3:4:5") == ChangeRange(
-        topic=1, epoch=2, after=3, until=4, skip=5
-    )
-    assert parse_changes("history@db.t") is None
-
-
-def test_table_and_version_of_a_history_are_read_from_its_text() -> None:
-    assert parse_history("history@d.t") == Newest(T)
-    assert parse_history("history@d.t:12:3") == Newest(T, after=12, count=3)
-    assert parse_history("changes@1:2:3:4:5") is None
-    for wrong in ("", "x", "1", "1:-1", "1:2:3"):
-        with pytest.raises(UsageError, match=f"{wrong!r}: AFTER:COUNT, all numbers"):
-            parse_history(f"history@d.t:{wrong}")
+        ChangeRange(epoch=1, topic=NAMESPACE, after=0, until=1, skip=0).answer(reader, 1, None)
 
 
 def test_version_behind_a_number_of_entries_is_found(held: Recorded) -> None:
@@ -308,23 +270,50 @@ def test_version_behind_a_number_of_entries_is_found(held: Recorded) -> None:
     with closing(HistoryReader(held.path)) as reader, reader.moment():
 
         def end(after: int, count: int) -> int:
-            epoch = reader.epoch()
-            return bounded(reader, Bound(epoch=epoch, topic=topic, after=after, count=count))
+            bound = Bound(epoch=reader.epoch(), topic=topic, after=after, count=count)
+            ((version,),) = bound.answer(reader, 1, None).rows
+            return version
 
         assert end(0, 1) == versions[0]
         assert end(versions[0], 1) == versions[1]
         assert end(0, 1000) == versions[-1]
         assert end(versions[-1], 1000) == versions[-1]
         assert [end(versions[0], count) for count in (2, 3)] == versions[1:3]
+        other = Bound(epoch=reader.epoch() + 1, topic=topic, after=0, count=1)
         with pytest.raises(HistoryGone):
-            bounded(reader, Bound(epoch=reader.epoch() + 1, topic=topic, after=0, count=1))
+            other.answer(reader, 1, None)
 
 
-def test_bound_is_read_from_its_text() -> None:
-    assert parse_bound("entries@1:2:3:4") == Bound(topic=1, epoch=2, after=3, count=4)
-    assert parse_bound("changes@1:2:3:4:5") is None
-    with pytest.raises(UsageError, match="TOPIC:EPOCH:AFTER:COUNT"):
-        parse_bound("entries@1:2:3")
+@pytest.mark.parametrize(
+    ("what", "question"),
+    [
+        ("history@d.t", Newest(T)),
+        ("history@d.t:12:3", Newest(T, after=12, count=3)),
+        ("changes@1:2:3:4:5", ChangeRange(topic=1, epoch=2, after=3, until=4, skip=5)),
+        ("entries@1:2:3:4", Bound(topic=1, epoch=2, after=3, count=4)),
+        ("status", None),
+    ],
+)
+def test_question_is_read_from_its_text(what: str, question: Question | None) -> None:
+    assert question_of(what) == question
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest", "names"),
+    [
+        *(("history@d.t:", wrong, "AFTER:COUNT") for wrong in ("", "x", "1", "1:-1", "1:2:3")),
+        *(
+            ("changes@", wrong, "TOPIC:EPOCH:AFTER:UNTIL:SKIP")
+            for wrong in ("", "1:2:3:4", "1:2:3:4:x", "1:2:3:4:-5")
+        ),
+        ("entries@", "1:2:3", "TOPIC:EPOCH:AFTER:COUNT"),
+        *(("cuts@", wrong, "TOPIC:BYTES") for wrong in ("1", "1:x")),
+        *(("log@", wrong, "NUMBER") for wrong in ("", "-1")),
+    ],
+)
+def test_question_of_other_numbers_is_refused(begin: str, rest: str, names: str) -> None:
+    with pytest.raises(UsageError, match=f"{names}, all numbers"):
+        question_of(begin + rest)
 
 
 def test_log_and_cuts_are_of_what_the_key_sees(held: Recorded) -> None:
@@ -335,21 +324,15 @@ def test_log_and_cuts_are_of_what_the_key_sees(held: Recorded) -> None:
         objects = {}
         for db in ("d", "other"):
             policy = Policy((db,))
-            found = change_log.lines(reader, 1, after=0, policy=policy)
-            cuts = scans.cuts_table(reader, 1, topic=topic, every_bytes=1, policy=policy)
+            found = LogLines(0).answer(reader, 1, policy)
+            cuts = Cuts(topic, every_bytes=1).answer(reader, 1, policy)
             objects[db] = ({row[4] for row in found.rows}, [key for (key,) in cuts.rows])
-        everything = change_log.lines(reader, 1, after=0)
-        ((first, last),) = change_log.bounds(reader, 1).rows
+        everything = LogLines(0).answer(reader, 1, None)
+        ((first, last),) = LogBounds().answer(reader, 1, None).rows
         numbers = [row[0] for row in everything.rows]
         assert [first, last] == [numbers[0], numbers[-1]]
-        assert change_log.lines(reader, 1, after=numbers[0]).rows == everything.rows[1:]
+        assert LogLines(numbers[0]).answer(reader, 1, None).rows == everything.rows[1:]
     assert objects["other"] == (set(), [])
     names, keys = objects["d"]
     assert TABLE in names
     assert keys == ["d\0t\0", "d\0t\0\x01"]
-
-
-@pytest.mark.parametrize("what", ["cuts@1", "cuts@1:x", "log@", "log@-1"])
-def test_log_and_cuts_of_no_number_are_refused(what: str) -> None:
-    with pytest.raises(UsageError, match="all numbers"):
-        _ = scans.parse_cuts(what), change_log.parse_log(what)

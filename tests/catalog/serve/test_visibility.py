@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.history.history_thread import ReadSweeps
+from topicast.catalog.history.history_thread import ReadStore
 from topicast.catalog.ingest.reports import LEASE_S
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.catalogd import EPOCH_0
@@ -121,8 +121,8 @@ def swept_tables(core: Alone, driver: Client) -> list[str]:
     core.effects.clear()
     core.ask(Inspect(request=4, what="sweeps@"), client=driver)
     core.turn()
-    (order,) = (one for one in core.effects if isinstance(one, ReadSweeps))
-    return [table_name(*table) for table, _ in order.tables]
+    (order,) = (one for one in core.effects if isinstance(one, ReadStore))
+    return [table_name(*table) for table, _ in order.question.tables]
 
 
 def test_sweeps_are_of_tables_that_are_there_and_are_seen(core: Alone) -> None:
