@@ -397,7 +397,7 @@ def _decode_control(body: bytes) -> Message:
         name: codec.read(value, f"{cls.__name__}.{name}")
         for (name, codec), value in zip(shape.items(), fields[1:], strict=True)
     }
-    return cast(Message, cls(**values))
+    return cls(**values)
 
 
 def _rows(entries: tuple[Entry, ...], to_version: int) -> list[bytes]:

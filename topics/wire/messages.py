@@ -124,8 +124,14 @@ class OrderKind(StrEnum):
     REFRESH = "refresh"
 
 
+class Message:
+    """What one process sends another."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(Message):
     """The changes of one topic in ``(from_version, to_version]``.
 
     ``stubbed``: values were left out, a FULL follower must catch up. ``invalidate_all``: the
@@ -149,7 +155,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class Chunk(Message):
     """A part of the catch-up of one topic, in the order of (version, key).
 
     ``to_version`` is the position once the ``last`` chunk has been applied. ``resume_version`` and
@@ -177,7 +183,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(Message):
     """The positions of a sender. ``versions`` and ``floors`` follow ``topic_ids(num_topics)``.
 
     Empty ``versions``: the hub is being seeded. ``sizes`` (bytes at FULL) are sent now and then.
@@ -201,14 +207,14 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Barrier:
+class Barrier(Message):
     """Proof that every subscription made before that of ``nonce`` is active."""
 
     nonce: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class Hello(Message):
     """First message on a connection. ``registration`` ties control and bulk of one peer."""
 
     role: U8
@@ -221,7 +227,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Welcome:
+class Welcome(Message):
     """The hub's answer to Hello. ``features``: the bits that both sides have."""
 
     protocol: U8
@@ -238,7 +244,7 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerKeys:
+class ServerKeys(Message):
     """A hub to its members: its public keys and catalogd's, the current ones and the next.
 
     After Welcome, and when one has changed. A next key is empty until it is drawn; catalogd's keys
@@ -252,7 +258,7 @@ class ServerKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Message):
     """Why a request was not obeyed. ``retry_ms`` 0: do not send it again unchanged.
 
     ``request``: the request's or stream's id, 0 if it could not be read. ``topic``: -1 if none.
@@ -276,7 +282,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(Message):
     """Raise topics to levels; always answered in full, also for what is joined already."""
 
     request: U64
@@ -295,7 +301,7 @@ class TopicState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class Joined(Message):
     """The answer to Join, one state for each position, all of one epoch and start."""
 
     request: U64
@@ -305,7 +311,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
+class Drop(Message):
     """Stop following these topics; some may not have been joined."""
 
     request: U64
@@ -313,14 +319,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(Message):
     """The answer to Drop."""
 
     request: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(Message):
     """What a reader reports of itself; topics that it does not name are where they were."""
 
     positions: Annotated[tuple[Position, ...], BY_TOPIC]
@@ -330,19 +336,19 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAlive:
+class KeepAlive(Message):
     """A reader's sign of life while it has nothing to report: every one has the same bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bye:
+class Bye(Message):
     """The peer leaves in good order."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Have:
+class Have(Message):
     """A hub to a publisher, after its Welcome: what the hub holds, which catalogd compares."""
 
     epoch: U64
@@ -351,7 +357,7 @@ class Have:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announce:
+class Announce(Message):
     """A publisher to a hub: this start was compared and leads; its deltas follow."""
 
     epoch: U64
@@ -362,7 +368,7 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filed:
+class Filed(Message):
     """A hub to a publisher: everything up to these versions is filed. (topic, version)"""
 
     epoch: U64
@@ -371,7 +377,7 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientList:
+class ClientList(Message):
     """A publisher to a hub: the admitted clients, as text that ``topics/keys/clients.py`` reads."""
 
     text: Content
@@ -394,7 +400,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatchUp:
+class CatchUp(Message):
     """Request chunks of these topics, at most ``credit`` bytes before more credit is given."""
 
     stream: U64
@@ -403,7 +409,7 @@ class CatchUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credit:
+class Credit(Message):
     """Let ``stream`` send ``amount`` bytes more."""
 
     stream: U64
@@ -411,14 +417,14 @@ class Credit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class Cancel(Message):
     """End ``stream``."""
 
     stream: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
+class Compare(Message):
     """A reader to catalogd, on a new start: does what it holds belong to the lineage?"""
 
     request: U64
@@ -428,7 +434,7 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Compared(Message):
     """The answer to Compare: accepted, or ahead (a new epoch was minted)."""
 
     request: U64
@@ -451,7 +457,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pull:
+class Pull(Message):
     """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
     ``selector`` is its kind, and IN_PIECES where the caller takes values in pieces.
@@ -508,7 +514,7 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
+class Pulled(Message):
     """A part of the answer to Pull; all parts are of one topic version.
 
     ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
@@ -539,7 +545,7 @@ class Pulled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(Message):
     """Request a page of the entries of ``topic`` as of ``version`` in ``epoch``, sorted by key.
 
     The page begins behind the key ``after``, or inside of the value of the key behind it: at
@@ -556,7 +562,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class Scanned(Message):
     """The answer to Scan: values; keys without one are left out, as if they were not there.
 
     The next page begins at ``after`` and ``offset``; empty and 0: nothing is left. An entry whose
@@ -570,7 +576,7 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validate:
+class Validate(Message):
     """Request which of these claims, made in ``epoch``, are no longer true."""
 
     request: U64
@@ -579,7 +585,7 @@ class Validate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validated:
+class Validated(Message):
     """The answer to Validate: indexes of stale claims with versions, as of one moment.
 
     A claim of that version, made in ``epoch``, would be true; 0: there is none that would be.
@@ -592,14 +598,14 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
+class Sync(Message):
     """Request that catalogd finish everything that HMS had committed when this arrived."""
 
     request: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synced:
+class Synced(Message):
     """The answer to Sync: reach these versions (by topic_ids) and it is visible."""
 
     request: U64
@@ -610,7 +616,7 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(Message):
     """An operator's command to catalogd; answered by Inspected when it is done.
 
     ``sender``: an operator, by its own account, for the history. Orders: docs/protocol.md.
@@ -623,7 +629,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspect:
+class Inspect(Message):
     """Request the table of facts about the process that ``what`` names."""
 
     request: U64
@@ -631,7 +637,7 @@ class Inspect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspected:
+class Inspected(Message):
     """The answer to Inspect and Order: rows of text, integers, floats, booleans or None."""
 
     request: U64
@@ -655,7 +661,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Message):
     """A driver to catalogd: its writes. Repeated until it is answered.
 
     ``driver``: its registration. ``metastore``: the URIs that it uses, which tell whether catalogd
@@ -683,7 +689,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class Reported(Message):
     """The answer to Report, once it is committed: a verdict for each write."""
 
     request: U64
@@ -693,7 +699,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Message):
     """A client to catalogd: admit the key ``public`` for a process of mine, which may only read."""
 
     request: U64
@@ -702,7 +708,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class Granted(Message):
     """The answer to Grant: the key is admitted for so long, and renewed by the same Grant."""
 
     request: U64
@@ -710,7 +716,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Message):
     """A client to catalogd: let me alone change the table, for so long; ``lease_s`` 0 ends it.
 
     ``holder``: drawn by the client, another one each time that it begins. ``owner``: its name for
@@ -727,7 +733,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leased:
+class Leased(Message):
     """The answer to Lease: the lease is the holder's for so long; 0: it is not."""
 
     request: U64
@@ -753,7 +759,7 @@ class FileFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(Message):
     """A client to catalogd: these are the files of a table, which I compared with ``revision``.
 
     ``changed``: partitions whose data is another one than was known, without a report or an event;
@@ -780,7 +786,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+class Swept(Message):
     """The answer to Sweep, once it is committed: what is known of the files is of ``revision`` now.
 
     ``version`` of its topic: at which the table has changed; 0: it has not. ``kept`` False: the
@@ -793,48 +799,7 @@ class Swept:
     kept: bool
 
 
-Data = Delta | Heartbeat | Barrier
-Control = (
-    Hello
-    | Welcome
-    | ServerKeys
-    | Refused
-    | Join
-    | Joined
-    | Drop
-    | Dropped
-    | Status
-    | KeepAlive
-    | Bye
-)
-Publishing = Have | Announce | Filed | ClientList
-Bulk = Chunk | CatchUp | Credit | Cancel
-Service = (
-    Compare
-    | Compared
-    | Pull
-    | Pulled
-    | Scan
-    | Scanned
-    | Validate
-    | Validated
-    | Sync
-    | Synced
-    | Inspect
-    | Inspected
-    | Order
-    | Report
-    | Reported
-    | Grant
-    | Granted
-    | Lease
-    | Leased
-    | Sweep
-    | Swept
-)
-Message = Data | Control | Publishing | Bulk | Service
-
-NUMBERS: Final[dict[int, type]] = {
+NUMBERS: Final[dict[int, type[Message]]] = {
     1: Hello,
     2: Welcome,
     3: Refused,
