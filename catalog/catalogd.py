@@ -44,7 +44,7 @@ from .metastore.port import ListNames, Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
 from .publish.modes import overrides_text, pack_mode_state
-from .publish.publisher import PublishedState, Publisher, delta_of
+from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import Admit
 from .status import Status
 from .storage.store import Store
@@ -217,7 +217,7 @@ class Catalogd:
                 requests.append(Requested(peer=one.peer, message=message, client=client))
             return
         hub, channel = self._sockets[one.name]
-        self._drive(hub, publisher.Received(channel, message), now=now, now_us=now_us)
+        self._drive(hub, publisher.FromHub(channel, message), now=now, now_us=now_us)
 
     def _on_undecodable(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
         self._catalog.counts.frames_undecodable += 1
@@ -225,7 +225,8 @@ class Catalogd:
             self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)
             return
         hub, _ = self._sockets[one.name]
-        self._drive(hub, publisher.Undecodable(str(exc)), now=now, now_us=now_us)
+        lost = publisher.Lost(f"no message of ours: {exc}", publisher.SLOW_S)
+        self._drive(hub, lost, now=now, now_us=now_us)
 
     def _perform(  # noqa: C901 - dispatch
         self, effects: Iterable[Effect], *, now: float, now_us: int
@@ -284,7 +285,9 @@ class Catalogd:
         for one in transactions:
             floor = self._published.topics[one.topic].floor
             mode = self._published.mode
-            delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode)
+            delta = delta_of_transaction(
+                one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode
+            )
             fact = publisher.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
                 self._drive(hub, fact, now=now, now_us=now_us)
@@ -294,7 +297,7 @@ class Catalogd:
             match effect:
                 case publisher.Put(frame=frame):
                     self._link.send(hub.socket(Channel.BULK), frame)
-                case publisher.Send(channel=channel, message=message):
+                case publisher.SendOn(channel=channel, message=message):
                     self._link.send(hub.socket(channel), encode(message))
                 case publisher.Reconnect():
                     self._reconnect(hub)
@@ -324,7 +327,7 @@ class Catalogd:
         self._catalog.handle(fact, now=now, now_us=now_us)
         self._published.starts = self._store.starts
         for hub in self._hubs:
-            self._drive(hub, publisher.Minted(), now=now, now_us=now_us)
+            self._drive(hub, publisher.EpochBegun(), now=now, now_us=now_us)
 
     def _begin_anew(self, effect: BeginAnew, *, now: float, now_us: int) -> None:
         """Mint an epoch for another metastore, with nothing of the former one in it.

@@ -14,7 +14,7 @@ Invariant: nothing leaves that the store does not have. When another metastore a
 leaves any more: the shell empties the store, in a new epoch, and another core begins over it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import islice
@@ -56,7 +56,7 @@ from .metastore.port import (
     ReadFailed,
     ReadNames,
 )
-from .model.lineage import HeldPosition, StartRecord, Verdict, judge
+from .model.lineage import StartRecord, Verdict, judge
 from .model.tables import Namespace, Tables, created_at
 from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
@@ -421,16 +421,19 @@ class Catalog:
         times += [self.name_check.deadline] if self._compares_names else []
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
-    def accepts(self, held: HeldPosition) -> bool:
+    def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
         """Return whether what a peer holds can be continued; if not, a new epoch follows.
+
+        ``epoch``, ``start`` and ``held`` are as of ``judge``.
 
         Raises:
             WireError: that cannot be true.
         """
         versions = dict(zip(self.version_log.topics, self.version_log.versions(), strict=True))
-        if judge(self._starts, versions, held=held) is not Verdict.AHEAD:
+        verdict = judge(self._starts, versions, epoch=epoch, start=start, held=held)
+        if verdict is not Verdict.AHEAD:
             return True
-        self.mint_above(held.epoch)
+        self.mint_above(epoch)
         return False
 
     def mint_above(self, epoch: int) -> None:

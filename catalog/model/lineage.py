@@ -38,42 +38,40 @@ class StartRecord:
     versions: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldPosition:
-    """The position of a peer, by its own account: the last start it saw, and versions by topic."""
-
-    epoch: int
-    start: int
-    versions: Mapping[int, int]
-
-
 def judge(
-    starts: Sequence[StartRecord], versions: Mapping[int, int], *, held: HeldPosition
+    starts: Sequence[StartRecord],
+    versions: Mapping[int, int],
+    *,
+    epoch: int,
+    start: int,
+    held: Mapping[int, int],
 ) -> Verdict:
-    """Return whether ``held`` can be continued by this store.
+    """Return whether what a peer holds, by its own account, can be continued by this store.
 
     Args:
         starts: All starts of the current epoch, oldest first; the last is the running one.
         versions: Current version by topic.
-        held: The position of the peer.
+        epoch: The one that the peer's versions count in.
+        start: The last start that the peer saw.
+        held: The peer's versions by topic.
 
     Raises:
-        WireError: it is of an epoch that no catalogd can have minted.
+        WireError: ``epoch`` is one that no catalogd can have minted.
 
     Cost: O(starts + topics). Source: docs/protocol.md, section "Starts".
     """
     ours = starts[-1].epoch
-    if held.epoch > EPOCH_MAX:
-        raise WireError(f"epoch {held.epoch} claimed: at most {EPOCH_MAX} can exist")
-    if held.epoch < ours:
+    if epoch > EPOCH_MAX:
+        raise WireError(f"epoch {epoch} claimed: at most {EPOCH_MAX} can exist")
+    if epoch < ours:
         return Verdict.OLD
-    if held.epoch > ours:
+    if epoch > ours:
         return Verdict.AHEAD
-    index = next((i for i, record in enumerate(starts) if record.start == held.start), None)
+    index = next((i for i, record in enumerate(starts) if record.start == start), None)
     if index is None:
         return Verdict.AHEAD
     ends = versions if index == len(starts) - 1 else by_topic(starts[index + 1].versions)
-    beyond = any(version > ends.get(topic, 0) for topic, version in held.versions.items())
+    beyond = any(version > ends.get(topic, 0) for topic, version in held.items())
     return Verdict.AHEAD if beyond else Verdict.ACCEPTED
 
 

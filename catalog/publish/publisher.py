@@ -57,7 +57,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..model.lineage import HeldPosition, StartRecord, Verdict, by_topic, judge
+from ..model.lineage import StartRecord, Verdict, by_topic, judge
 from ..model.versions import Transaction
 from .modes import MODE_DEFAULT, Mode
 
@@ -134,7 +134,7 @@ class Reconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendOn:
     """Send ``message`` on ``channel``; if it cannot be sent, drop it."""
 
     channel: Channel
@@ -150,7 +150,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class MintAbove:
-    """Mint an epoch above ``epoch``, unless ours is above it by now, and pass Minted to all."""
+    """Mint an epoch above ``epoch``, unless ours is above it by now, and pass EpochBegun to all."""
 
     epoch: int
 
@@ -170,22 +170,15 @@ class Entered:
     reason: str
 
 
-Effect = Reconnect | Send | Put | MintAbove | Learned | Entered
+Effect = Reconnect | SendOn | Put | MintAbove | Learned | Entered
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class FromHub:
     """The hub sent ``message`` on ``channel``."""
 
     channel: Channel
     message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """The hub sent a frame that is not of the protocol."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +191,16 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Minted:
+class EpochBegun:
     """A new epoch has begun: the published state and its topics say so already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connections are gone."""
+    """The connections are gone, or are to be ended; ``wait_s``: the least time without one."""
 
     reason: str
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,24 +208,11 @@ class Tick:
     """Time has passed, or a turn ends."""
 
 
-Fact = Received | Undecodable | Committed | Minted | Lost | Tick
-
-
-@dataclass(slots=True)
-class Counts:
-    """What happened since this publisher was made."""
-
-    deltas: int = 0
-    delta_bytes: int = 0
-    skipped: int = 0
-    chunks: int = 0
-    refused: int = 0
-    strange: int = 0  # messages that are not for a publisher
-    reconnects: int = 0
+Fact = FromHub | Committed | EpochBegun | Lost | Tick
 
 
 class Publisher:
-    """One hub, as catalogd serves it. ``acknowledged``: by topic, what the hub has filed."""
+    """One hub, as catalogd serves it."""
 
     def __init__(
         self, published: PublishedState, *, name: str, registration: bytes, rng: Random
@@ -247,8 +228,6 @@ class Publisher:
         self.state: State = State.WAITING
         self.reason = "starting"
         self.hub = 0
-        self.counts = Counts()
-        self.acknowledged: dict[int, int] = {}
         self._published = published
         self._name = name
         self._registration = registration
@@ -284,22 +263,6 @@ class Publisher:
             times.append(self._welcome_by)
         return min(*times, self._heartbeat_at) if self._announced else min(times)
 
-    @property
-    def unacknowledged_count(self) -> int:
-        """How many deltas were sent and are not filed."""
-        return len(self._unacked)
-
-    @property
-    def unacknowledged_bytes(self) -> int:
-        """The bytes of deltas that were sent and are not filed."""
-        return self._unacked.held_bytes
-
-    @property
-    def lag_versions(self) -> int:
-        """How many versions, over all topics, the hub has not filed."""
-        filed = self.acknowledged
-        return sum(topic.version - filed.get(t, 0) for t, topic in self._published.topics.items())
-
     def handle(self, fact: Fact, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Decide what ``fact`` means for this hub."""
         self._now_us = now_us
@@ -308,25 +271,23 @@ class Publisher:
                 return self._on_tick(now)
             case Committed():
                 return self._on_committed(fact)
-            case Minted():
+            case EpochBegun():
                 return self._on_minted(now)
             case _ if self.state == State.WAITING:
                 return ()  # of connections that were closed
-            case Received(channel=channel, message=message):
+            case FromHub(channel=channel, message=message):
                 self._liveness[channel].on_message(now)
                 self._probed.discard(channel)
                 return self._on_message(channel, message, now)
-            case Undecodable(reason=reason):
-                return self._leave(f"no message of ours: {reason}", now=now, wait_s=SLOW_S)
-            case Lost(reason=reason):
-                return self._leave(reason, now=now)
+            case Lost(reason=reason, wait_s=wait_s):
+                return self._leave(reason, now=now, wait_s=wait_s)
 
     def check(self) -> None:
         """Assert every invariant."""
         assert self._announced or not (len(self._sender) or len(self._unacked))
         assert self.state in (State.WAITING, State.CONNECTING) or self._have is not None
         assert (self.state == State.WAITING) is (not self._liveness)
-        assert self.unacknowledged_bytes >= 0
+        assert self._unacked.held_bytes >= 0
 
     @property
     def _is_welcome(self) -> bool:
@@ -356,12 +317,8 @@ class Publisher:
     def _on_committed(self, fact: Committed) -> tuple[Effect, ...]:
         if self.state != State.LEADING:
             return ()
-        if not self._unacked.put(fact.topic, fact.version, len(fact.frame)):
-            self.counts.skipped += 1
-            return ()
-        self.counts.deltas += 1
-        self.counts.delta_bytes += len(fact.frame)
-        return (Put(fact.frame),)
+        sent = self._unacked.put(fact.topic, fact.version, len(fact.frame))
+        return (Put(fact.frame),) if sent else ()
 
     def _on_minted(self, now: float) -> tuple[Effect, ...]:
         if self.state == State.COMPARING:
@@ -390,7 +347,7 @@ class Publisher:
             case Bye(reason=reason):
                 return self._leave(f"the hub leaves: {reason}", now=now)
             case _:
-                self.counts.strange += 1
+                pass  # it is not for a publisher
         return ()
 
     def _on_welcome(self, channel: Channel, message: Welcome, now: float) -> tuple[Effect, ...]:
@@ -409,7 +366,6 @@ class Publisher:
         try:
             return (Learned(checked_keys(current, following, setting="the hub's keys")),)
         except ConfigError:
-            self.counts.strange += 1
             return ()
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
@@ -428,11 +384,10 @@ class Publisher:
         if have is None or not self._may_announce:
             return ()
         try:
-            held = HeldPosition(
-                epoch=have.epoch, start=have.start, versions=by_topic(have.versions)
-            )
+            held = by_topic(have.versions)
             versions = {number: topic.version for number, topic in self._published.topics.items()}
-            verdict = judge(self._published.starts, versions, held=held)
+            starts = self._published.starts
+            verdict = judge(starts, versions, epoch=have.epoch, start=have.start, held=held)
         except WireError as error:
             return self._leave(str(error), now=now, wait_s=SLOW_S)
         if verdict is not Verdict.AHEAD:
@@ -451,7 +406,6 @@ class Publisher:
     def _announce(self, now: float, reason: str) -> tuple[Effect, ...]:
         self._sender.remove_peer(HUB)
         self._unacked.clear()
-        self.acknowledged.clear()
         self._heartbeat_at = now
         epoch, start = self._published.position
         announce = Announce(
@@ -461,7 +415,7 @@ class Publisher:
             catalog_address=self._published.catalog_address,
             catalog_name=self._published.catalog_name,
         )
-        return *self._move(State.ANNOUNCED, reason), Send(CONTROL_CHANNEL, announce)
+        return *self._move(State.ANNOUNCED, reason), SendOn(CONTROL_CHANNEL, announce)
 
     def _lead(self) -> tuple[Effect, ...]:
         if self.state != State.ANNOUNCED:
@@ -473,7 +427,6 @@ class Publisher:
         if not self._announced or (message.epoch, message.start) != self._published.position:
             return ()
         for topic, version in message.versions:
-            self.acknowledged[topic] = version
             self._unacked.filed(topic, version)
         return self._lead()
 
@@ -482,7 +435,7 @@ class Publisher:
         if not self._announced:
             text = "nothing is announced to you yet: retry"
             refusal = Refused(request=stream, code=Refusal.START, message=text, retry_ms=RETRY_MS)
-            return (Send(BULK_CHANNEL, refusal),)
+            return (SendOn(BULK_CHANNEL, refusal),)
         parts = chunks(
             stream,
             message.wanted,
@@ -491,10 +444,9 @@ class Publisher:
             visible=self._published.publishable,
         )
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
-        return (Send(BULK_CHANNEL, busy.message),) if busy else self._turn()
+        return (SendOn(BULK_CHANNEL, busy.message),) if busy else self._turn()
 
     def _on_refused(self, message: Refused, now: float) -> tuple[Effect, ...]:
-        self.counts.refused += 1
         if message.request:
             self._sender.cancel(HUB, message.request)
             return ()
@@ -519,7 +471,7 @@ class Publisher:
                 effects = (*effects, self._greeting(channel))
         return effects
 
-    def _heartbeat(self, now: float) -> Send:
+    def _heartbeat(self, now: float) -> SendOn:
         self._heartbeat_at = now + HEARTBEAT_MS / 1000
         self._sequence += 1
         epoch, start = self._published.position
@@ -538,7 +490,7 @@ class Publisher:
             floors=tuple(topic.floor for topic in topics),
             offers=self._published.mode.offers,
         )
-        return Send(CONTROL_CHANNEL, heartbeat)
+        return SendOn(CONTROL_CHANNEL, heartbeat)
 
     def _send_clients(self, now: float) -> tuple[Effect, ...]:
         """Send the hub the list of clients, unless it has been sent this one a moment ago."""
@@ -549,21 +501,19 @@ class Publisher:
             return ()
         self._clients, self._clients_at = clients, now + CLIENTS_AGAIN_S
         text = clients if self._takes_next_keys else readable_by_older_hubs(clients)
-        return (Send(CONTROL_CHANNEL, ClientList(text=text)),)
+        return (SendOn(CONTROL_CHANNEL, ClientList(text=text)),)
 
     def _turn(self) -> tuple[Effect, ...]:
         sends = self._sender.turn(TURN_BYTES)
-        self.counts.chunks += len(sends)
-        return tuple(Send(BULK_CHANNEL, send.message) for send in sends)
+        return tuple(SendOn(BULK_CHANNEL, send.message) for send in sends)
 
     def _connect(self, now: float) -> tuple[Effect, ...]:
-        self.counts.reconnects += 1
         self._welcome_by = now + WELCOME_S
         self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in Channel}
         greetings = map(self._greeting, Channel)
         return Reconnect(), *self._move(State.CONNECTING, self.reason), *greetings
 
-    def _greeting(self, channel: Channel) -> Send:
+    def _greeting(self, channel: Channel) -> SendOn:
         hello = Hello(
             role=PUBLISHER,
             channel=channel,
@@ -573,7 +523,7 @@ class Publisher:
             protocol_max=PROTOCOL,
             features=FEATURES,
         )
-        return Send(channel, hello)
+        return SendOn(channel, hello)
 
     def _leave(self, reason: str, *, now: float, wait_s: float = 0.0) -> tuple[Effect, ...]:
         """Close the connections; connect after ``wait_s``, or the backoff if that is longer."""
@@ -601,7 +551,7 @@ class Publisher:
         return self._published.position[1], self._now_us
 
 
-def delta_of(
+def delta_of_transaction(
     transaction: Transaction,
     *,
     epoch: int,

@@ -50,7 +50,6 @@ from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
 from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
-from ..model.lineage import HeldPosition
 from ..model.tables import Namespace, Tables
 from ..model.versions import LeaseRow, VersionLog
 from .admin import AdminOrders
@@ -75,7 +74,7 @@ class Core(Protocol):
     def position(self) -> tuple[int, int]:
         """The current epoch and start."""
 
-    def accepts(self, held: HeldPosition) -> bool:
+    def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
         """Return whether what a peer holds can be continued; raise WireError if it cannot be."""
 
     @property
@@ -340,11 +339,9 @@ class Dispatcher:
         self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._core.blind)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
-        held = HeldPosition(
-            epoch=compare.epoch, start=compare.start, versions=dict(compare.versions)
-        )
+        held = dict(compare.versions)
         try:
-            accepted = self._core.accepts(held)
+            accepted = self._core.accepts(epoch=compare.epoch, start=compare.start, held=held)
         except WireError as exc:
             self._replies.refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
             return

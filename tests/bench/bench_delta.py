@@ -12,7 +12,7 @@ from time import perf_counter
 
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import VersionLog
-from topicast.catalog.publish.publisher import delta_of
+from topicast.catalog.publish.publisher import delta_of_transaction
 from topicast.statestore.stub_deltas import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.bench.report import beside, quantile, say, target
@@ -83,7 +83,7 @@ def measure(partitions: int) -> None:
         written = version_log.take()
         if not written:
             continue  # the sample that it had
-        delta = delta_of(written[0], epoch=5, start=6, floor=0, sent_us=1)
+        delta = delta_of_transaction(written[0], epoch=5, start=6, floor=0, sent_us=1)
         frame = encode(delta)
         seconds.append(perf_counter() - begin)
         sizes.append(len(frame))

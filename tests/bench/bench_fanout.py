@@ -44,7 +44,7 @@ from topicast.topics.link.curve import join, serve
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix, prefix
-from topicast.topics.wire.messages import Delta
+from topicast.topics.wire.messages import Delta, Filed
 
 READERS = 10
 RATIO_MIN = 0.9  # of the rate of zmq.proxy
@@ -212,6 +212,7 @@ class Writer:
         self.address = hub.ready["address"]
         own = user_keys(CATALOGD).credential
         self.link, self.server = Link(own.pair), own.hub_key(self.address)
+        self.filed = 0  # version of the topic that the hub has acknowledged
         self.publisher = Publisher(
             published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
@@ -222,7 +223,10 @@ class Writer:
         """Exchange messages with the hub."""
         for one in self.link.poll(timeout_s):
             channel = next(number for number, name in SOCKETS.items() if name == one.name)
-            self.publish(publisher.Received(channel, decode(one.frame)))
+            message = decode(one.frame)
+            if isinstance(message, Filed):
+                self.filed = dict(message.versions).get(TOPIC, self.filed)
+            self.publish(publisher.FromHub(channel, message))
         self.publish(publisher.Tick())
 
     def publish(self, fact: publisher.Fact) -> None:
@@ -231,7 +235,7 @@ class Writer:
             match effect:
                 case publisher.Put(frame=frame):
                     self.link.send("bulk", frame)
-                case publisher.Send(channel=channel, message=message):
+                case publisher.SendOn(channel=channel, message=message):
                     self.link.send(SOCKETS[channel], encode(message))
                 case publisher.Reconnect():
                     for name in SOCKETS.values():
@@ -244,7 +248,7 @@ class Writer:
         pace.idle = lambda: self.turn(0.0001)
         for version, entry, frame in deltas:
             pace.wait(version)
-            while self.publisher.unacknowledged_count >= UNACKED_MAX - 1:
+            while version - self.filed >= UNACKED_MAX:
                 self.turn(0.05)
             self.topics[TOPIC].file((entry,))
             self.topics[TOPIC].version = version

@@ -39,7 +39,7 @@ from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
 from topicast.topics.topic import Entry
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta
+from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta, Filed
 
 CHANNELS: Final = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
 DB: Final = "bench"
@@ -56,6 +56,7 @@ class BenchCatalogd:
         self.catalog = catalog
         self.at: dict[tuple[int, int], float] = {}
         """When each (topic, version) was published."""
+        self._filed: dict[int, int] = {}  # versions by topic that the hub has acknowledged
         self._hub = hub
         self._is_connected = False  # to the hub, once at least
         keys = user_keys(CATALOGD)
@@ -95,7 +96,10 @@ class BenchCatalogd:
 
     def settle(self) -> None:
         """Turn until the hub has filed everything."""
-        while self._publisher.state != publisher.State.LEADING or self._publisher.lag_versions:
+        while self._publisher.state != publisher.State.LEADING or any(
+            topic.version > self._filed.get(number, 0)
+            for number, topic in self.catalog.topics.items()
+        ):
             self.turn(0.02)
 
     def commit(self, delta: Delta) -> None:
@@ -119,7 +123,9 @@ class BenchCatalogd:
             self._serve(Requested(peer=one.peer, message=message, client=client_for(message)))
             return
         channel = next(c for c, name in CHANNELS.items() if name == one.name)
-        self._publish(publisher.Received(channel, message))
+        if isinstance(message, Filed):
+            self._filed |= dict(message.versions)
+        self._publish(publisher.FromHub(channel, message))
 
     def _serve(self, fact: Fact) -> None:
         now, facts = time.monotonic(), [fact]
@@ -140,7 +146,7 @@ class BenchCatalogd:
             match effect:
                 case publisher.Put(frame=frame):
                     self._link.send("bulk", frame)
-                case publisher.Send(channel=channel, message=message):
+                case publisher.SendOn(channel=channel, message=message):
                     self._link.send(CHANNELS[channel], encode(message))
                 case publisher.Reconnect():
                     for name in CHANNELS.values():

@@ -23,7 +23,7 @@ from topicast.catalog.metastore.port import ListNames, Read, ReadNames
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
-from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of
+from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of_transaction
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
@@ -267,7 +267,7 @@ class CatalogProcess:
         epoch, start = self.published.position
         for one in transactions:
             floor = self.published.topics[one.topic].floor
-            delta = delta_of(
+            delta = delta_of_transaction(
                 one,
                 epoch=epoch,
                 start=start,
@@ -297,7 +297,7 @@ class CatalogProcess:
         )
         self.published.starts = self.store.starts
         for number in range(len(self.publishers)):
-            self.feed(number, publisher.Minted())
+            self.feed(number, publisher.EpochBegun())
 
     def feed(self, number: int, fact: publisher.Fact) -> None:
         world = self.world
@@ -306,7 +306,7 @@ class CatalogProcess:
             match effect:
                 case publisher.Put(frame=frame):
                     self._to_hub(number, 2, frame)
-                case publisher.Send(channel=channel, message=message):
+                case publisher.SendOn(channel=channel, message=message):
                     self._to_hub(number, channel, self.world.frames.write(message))
                 case publisher.Reconnect():
                     self.lines[number] += 1
@@ -326,7 +326,7 @@ class CatalogProcess:
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, number, channel, life, line, _ = place.decode().split("/")
         if self.alive and int(life) == self.life and int(line) == self.lines[int(number)]:
-            self.feed(int(number), publisher.Received(int(channel), self.world.frames.read(frame)))
+            self.feed(int(number), publisher.FromHub(int(channel), self.world.frames.read(frame)))
 
     def take_request(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):

@@ -6,7 +6,6 @@ import pytest
 
 from topicast.catalog.model.lineage import (
     EPOCH_MAX,
-    HeldPosition,
     StartRecord,
     Verdict,
     by_topic,
@@ -179,13 +178,12 @@ def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
     epoch: int, start: int, versions: dict[int, int], verdict: Verdict
 ) -> None:
     """P-START-2."""
-    held = HeldPosition(epoch=epoch, start=start, versions=versions)
-    assert judge(STARTS, CURRENT, held=held) is verdict
+    assert judge(STARTS, CURRENT, epoch=epoch, start=start, held=versions) is verdict
 
 
 def test_epoch_that_nobody_can_have_minted_is_refused() -> None:
     with pytest.raises(WireError):
-        judge(STARTS, CURRENT, held=HeldPosition(epoch=EPOCH_MAX + 1, start=33, versions={}))
+        judge(STARTS, CURRENT, epoch=EPOCH_MAX + 1, start=33, held={})
 
 
 def test_vector_is_read_by_topic() -> None:

@@ -15,7 +15,7 @@ from topicast.catalog.publish.modes import (
     parse_mode,
     unpack_mode_state,
 )
-from topicast.catalog.publish.publisher import Unacknowledged, delta_of, withhold
+from topicast.catalog.publish.publisher import Unacknowledged, delta_of_transaction, withhold
 from topicast.topics.bulk import STUBS_BYTES_MAX
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import block_key, table_key
@@ -140,7 +140,7 @@ def test_value_that_no_frame_holds_is_withheld_in_every_mode(mode: Mode) -> None
     one = Transaction(
         topic=0, from_version=2, to_version=3, entries=rows, source=SOURCE_EVENTS, at_us=9
     )
-    delta = delta_of(one, epoch=5, start=7, floor=0, sent_us=9, mode=mode)
+    delta = delta_of_transaction(one, epoch=5, start=7, floor=0, sent_us=9, mode=mode)
     assert (delta.entries, delta.stubbed) == (left, False)
     assert decode(encode(delta)) == delta
 
@@ -197,7 +197,7 @@ def entry(number: int, size: int) -> Entry:
 def delta(*entries: Entry, floor: int = 0, mode: Mode = MODE_DEFAULT) -> Delta:
     versions = {"from_version": 7, "to_version": 8}
     transaction = Transaction(topic=2, entries=entries, source=SOURCE_EVENTS, at_us=5, **versions)
-    made = delta_of(transaction, epoch=9, start=1, floor=floor, sent_us=6, mode=mode)
+    made = delta_of_transaction(transaction, epoch=9, start=1, floor=floor, sent_us=6, mode=mode)
     assert len(encode(made)) <= HEADER_BYTES + DELTA_BYTES_MAX
     assert decode(encode(made)) == made
     return made

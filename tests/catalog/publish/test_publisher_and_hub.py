@@ -1,11 +1,12 @@
 """catalogd and hubs: whatever happens, each hub ends up with what catalogd holds, and no less."""
 
+from collections import Counter
 from random import Random
 
 import pytest
 
 from topicast.catalog.publish.modes import Mode
-from topicast.catalog.publish.publisher import UNACKED_MAX, Received, Send
+from topicast.catalog.publish.publisher import UNACKED_MAX, FromHub, SendOn
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder
@@ -131,12 +132,12 @@ def test_frozen_hub_costs_bounded_memory_and_the_other_hub_nothing() -> None:
     core = loaded(hubs=2)
     core.turn(20)
     cut(core, "hub-0")
-    frozen, other = core.catalogd.publishers
+    sent = core.record()
     for _ in range(UNACKED_MAX // 50 + 2):
         change(core, 50)
         core.wait(0.02)
-    assert frozen.counts.skipped > 0
-    assert other.counts.skipped == 0
+    deltas = Counter(way[1] for way, one in sent if isinstance(one, Delta))
+    assert deltas["hub-0"] <= UNACKED_MAX < deltas["hub-1"]
     assert len(core.held) < UNACKED_MAX + 100
     core.turn(2)
     assert holds_everything(core, 1)
@@ -151,7 +152,7 @@ def test_hub_frozen_for_five_seconds_is_led_again_when_it_wakes() -> None:
     cut(core, "hub-0")
     core.wait(5.0)
     change(core)
-    assert core.catalogd.publishers[0].counts.reconnects > 1
+    assert core.catalogd.lines[0] > 1
     core.mend(hold=True)
     core.turn(60)
     assert holds_everything(core)
@@ -206,9 +207,9 @@ def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
     core = loaded(hubs=1)
     core.order("mode", "minimal", turns=20)
     wanted = Wanted(topic=NUMBER, level=FULL, epoch=EPOCH_0, version=0)
-    asked = Received(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
+    asked = FromHub(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
     effects = core.catalogd.publishers[0].handle(asked, now=core.now, now_us=core.now_us)
-    (chunk,) = [one.message for one in effects if isinstance(one, Send)]
+    (chunk,) = [one.message for one in effects if isinstance(one, SendOn)]
     assert isinstance(chunk, Chunk)
     assert {entry.kind for entry in chunk.entries} == {STUB}
     assert chunk.last, "it is all there is to have"
