@@ -93,7 +93,6 @@ def build(
             make_read_threads=lambda deliver: ReadThreads(
                 opened, threads=config.num_metadata_loading_threads, deliver=deliver
             ),
-            changed_clients=keys.folder.changed,
             keys=keys,
         )
         daemon.admit(clients)

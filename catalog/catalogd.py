@@ -84,7 +84,6 @@ class Catalogd:
         published: PublishedState,
         hubs: Iterable[HubConnection],
         make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
-        changed_clients: Callable[[], Clients | None],
         keys: DaemonKeys | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
@@ -92,8 +91,8 @@ class Catalogd:
         """Own ``store`` and ``link``, on which the service's ROUTER is bound as ``SERVICE``.
 
         ``renew`` returns a core over the store, which holds these topics, for this reason.
-        ``changed_clients`` returns the list of clients if it has changed since its last call.
-        ``keys``: those of ``link``, and their folder, which is looked at; None: they do not change.
+        ``keys``: those of ``link``, and their folder, which is looked at, for the list of clients,
+        too; None: nothing of it changes.
         """
         self._catalog = catalog
         self._store = store
@@ -107,7 +106,6 @@ class Catalogd:
         self._clock = clock
         self._wall_us = wall_us
         self._renew = renew
-        self._changed_clients = changed_clients
         self._keys = keys
         self._pair = keys.credential.pair if keys is not None else None
         self._clients_at = 0.0  # when the list of clients and the own key are looked at next
@@ -380,7 +378,7 @@ class Catalogd:
 
     def _admit_changed(self) -> None:
         try:
-            clients = self._changed_clients()
+            clients = self._keys.folder.changed() if self._keys is not None else None
         except ConfigError as error:
             log.error("clients not read, those before stay admitted: error=%s", error)
             return

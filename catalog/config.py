@@ -32,24 +32,13 @@ HISTORY_HOURS_MAX: Final = 24 * 366 * 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogdConfig:
+class CatalogdConfig(MetastoreFlags):
     """Settings of catalogd; the names are those of the flags.
 
     Raises:
         ConfigError: a value is not allowed; names it, and the allowed ones.
     """
 
-    hive_metastore_uris: str | None = None
-    hive_site: Path | None = None
-    hive_metastore_use_ssl: bool | None = None
-    hive_metastore_truststore: Path | None = None
-    hive_metastore_truststore_password_file: Path | None = None
-    hive_metastore_auth: str | None = None
-    hive_metastore_user: str | None = None
-    hive_metastore_password_file: Path | None = None
-    hive_metastore_kerberos_principal: str | None = None
-    principal: str | None = None
-    keytab_file: Path | None = None
     statestores: str = "tcp://127.0.0.1:24000"
     catalog_service_host: str = "127.0.0.1"
     catalog_service_port: int = PORT_DEFAULT
@@ -124,20 +113,7 @@ class CatalogdConfig:
 
     def metastore_client(self) -> MetastoreClient:
         """Return how to connect to the metastore; reads the files that are named."""
-        flags = MetastoreFlags(
-            uris=self.hive_metastore_uris,
-            hive_site=self.hive_site,
-            use_ssl=self.hive_metastore_use_ssl,
-            truststore=self.hive_metastore_truststore,
-            truststore_password_file=self.hive_metastore_truststore_password_file,
-            auth=self.hive_metastore_auth,
-            user=self.hive_metastore_user,
-            password_file=self.hive_metastore_password_file,
-            server_principal=self.hive_metastore_kerberos_principal,
-            principal=self.principal,
-            keytab_file=self.keytab_file,
-        )
-        return metastore_client(flags)
+        return metastore_client(self)
 
     def core(self, metastore: str) -> Settings:
         """Return the settings of the core; ``metastore`` is what operators know it by."""

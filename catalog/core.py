@@ -274,8 +274,8 @@ class Catalog:
         self._materializer = Materializer(self.namespace, self.tables, self.loader)
         self._starts = starts  # of the current epoch; the last is the running one
         self._error = ""  # of the last read or listing that failed; "" after a listing
-        self._list_at = 0.0 if window is None else None  # when names are due; None: not needed
-        self._listing = False  # names are being read
+        self._names_at = 0.0 if window is None else None  # when names are read; None: not needed
+        self._reading_names = False  # names are being read
         self._listed: NamesListed | None = None  # names that are to be compared with those held
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
@@ -338,8 +338,8 @@ class Catalog:
                 self._on_names(fact, now_us)
             case NamesFailed():
                 self.counts.reads_failed += 1
-                self._error, self._listing = fact.error, False
-                self._list_at = now + LISTING_RETRY_S
+                self._error, self._reading_names = fact.error, False
+                self._names_at = now + LISTING_RETRY_S
             case NamesListed():
                 self._listed = fact
             case ListingFailed():
@@ -416,7 +416,7 @@ class Catalog:
         """Return when ``flush`` may have something to do without a new fact."""
         if self.dispatcher.ready or self._unchecked is not None:
             return now
-        times = [self.poller.deadline, self._list_at, self.loader.deadline()]
+        times = [self.poller.deadline, self._names_at, self.loader.deadline()]
         times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
         times += [self.name_check.deadline] if self._compares_names else []
         return min([now + IDLE_S, *(time for time in times if time is not None)])
@@ -569,7 +569,7 @@ class Catalog:
 
     def _read_again(self, seq: int, now: float) -> None:
         """Read again what is known, and the names, for what is not."""
-        self._list_at = now
+        self._names_at = now
         self.name_check.clear()
         if self.lifecycle is Lifecycle.SERVING:
             self.lifecycle, self._gap_seq = Lifecycle.RELISTING, seq
@@ -591,7 +591,7 @@ class Catalog:
             self._read_again(self.poller.next_seq(), now)
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
-        self._error, self._listing = "", False
+        self._error, self._reading_names = "", False
         databases = {db: found for db, found in fact.databases.items() if self.follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         if self.names_known:
@@ -619,7 +619,7 @@ class Catalog:
                 self.namespace.set_metastore_problem(blind, at_us=now_us)
         elif self._seen_seq is None:
             self._seen_seq = self._gap_seq = self.poller.next_seq()
-            self.lifecycle, self._list_at = Lifecycle.RELISTING, now
+            self.lifecycle, self._names_at = Lifecycle.RELISTING, now
             self._resync(self.namespace.databases(), self._known_tables())
         elif self._oldest_unpublished() > self._seen_seq:
             self.namespace.set_metastore_problem("", at_us=now_us)
@@ -692,8 +692,9 @@ class Catalog:
         """Return what may be requested of the metastore now."""
         effects: list[Effect] = []
         has_base = self.poller.window is not None or not self.poller.enabled
-        if self._list_at is not None and now >= self._list_at and has_base and not self._listing:
-            self._list_at, self._listing = None, True
+        may_read = has_base and not self._reading_names
+        if self._names_at is not None and now >= self._names_at and may_read:
+            self._names_at, self._reading_names = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
         listing = None

@@ -19,18 +19,9 @@ from .membership import Member, Membership
 TABLES: Final = ("status", "topics", "subscribers")
 _COMMON: Final = frozenset(
     (
-        *(
-            "hub",
-            "release",
-            "problem",
-            "epoch",
-            "start",
-            "num_topics",
-            "data_address",
-            "catalog_address",
-        ),
-        *("catalog_name", "watermark", "offers", "publisher", "publisher_silent_s"),
-        *("topics_behind", "warning"),
+        *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
+        *("catalog_address", "catalog_name", "watermark", "offers", "publisher"),
+        *("publisher_silent_s", "topics_behind", "warning"),
     )
 )
 """The facts that are shown to a caller with access to some databases only."""

@@ -85,9 +85,7 @@ class Sender:
         if not self.room(peer):
             busy = f"{len(self)} streams are open: retry"
             retry_ms = self._retry_ms(peer)
-            return Send(
-                peer, replace(refuse(Refusal.BUSY, busy, retry_ms=retry_ms), request=stream)
-            )
+            return Send(peer, refuse(Refusal.BUSY, busy, request=stream, retry_ms=retry_ms))
         self._waiting.pop(peer, None)
         if 2 * self._count < self._streams_max:
             self._waiting.clear()  # there is room for all; some may not come any more

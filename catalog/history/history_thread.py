@@ -15,7 +15,7 @@ from typing import Final
 from ...topics.errors import HistoryGone, UsageError
 from ...topics.policy import Policy
 from ...topics.wire.messages import Inspected, Refused, Scanned
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import Refusal, refuse
 from ..storage.history import HistoryReader
 from .questions import Question
 
@@ -91,5 +91,5 @@ class HistoryThread:
 
 
 def _refused(order: ReadStore, code: Refusal, why: str, *, retry_ms: int = 0) -> HistoryRead:
-    answer = Refused(request=order.request, code=code, message=why, retry_ms=retry_ms)
-    return HistoryRead(peer=order.peer, answer=answer)
+    refused = refuse(code, why, request=order.request, retry_ms=retry_ms)
+    return HistoryRead(peer=order.peer, answer=refused)

@@ -33,9 +33,8 @@ BLOBS: Final = (".blob.core.", ".dfs.core.")  # one account by wasb, and by abfs
 HDFS_PORT: Final = ":8020"
 STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothing, host
 ENTRIES_MAX: Final = 64  # looked at in one call: 20 ms if each is a block of partitions elsewhere
-PARTITIONS_MAX: Final = (
-    4000  # of a table with folders of their own: 1 MB. Of more, see _TableFolders
-)
+# Of a table with folders of their own: 1 MB. Of more, see _TableFolders.
+PARTITIONS_MAX: Final = 4000
 
 _value_of = lru_cache(maxsize=64)(decode_table_value)  # many blocks of one table follow each other
 
@@ -139,9 +138,8 @@ class Locations:
         topic, group = self._topics[number], group_of(entry.key)
         table, have = table_of(group), topic.get(group)
         if entry.kind == PREFIX:
-            if (
-                have is None or have.kind == VALUE
-            ):  # else it is a stub by now, and lies where it was
+            # Else it is a stub by now, and lies where it was.
+            if have is None or have.kind == VALUE:
                 self._remove(number, table)
         elif have is None or have.value is None:
             pass

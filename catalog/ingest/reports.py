@@ -52,9 +52,8 @@ class Tally:
     writes: int = 0
     reported_writes_repeated: int = 0
     reported_writes_unknown: int = 0
-    reported_writes_not_visible: int = (
-        0  # of tables that the driver's key may not see: they were not raised
-    )
+    # Of tables that the driver's key may not see: they were not raised.
+    reported_writes_not_visible: int = 0
     reported_writes_lapsed: int = 0
 
 

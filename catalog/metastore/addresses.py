@@ -30,7 +30,7 @@ class AddressDied(Exception):
     """The address of this connection was found dead: no answer is to be waited for."""
 
 
-class Address:
+class MetastoreAddress:
     """One address of the metastore; any thread may use it."""
 
     def __init__(
@@ -101,15 +101,15 @@ class Addresses:
             ConfigError: one of them is something else, or there is none.
         """
         self.all = tuple(
-            Address(host, port, tls=tls, login=login) for host, port in parse_uris(uris)
+            MetastoreAddress(host, port, tls=tls, login=login) for host, port in parse_uris(uris)
         )
-        self.used: Address | None = None  # by every connection; another one is of no use
+        self.used: MetastoreAddress | None = None  # by every connection; another one is of no use
 
-    def in_turn(self) -> tuple[Address, ...]:
+    def in_turn(self) -> tuple[MetastoreAddress, ...]:
         """Return them in the order given, but last those that failed, the latest at the end."""
         return tuple(sorted(self.all, key=lambda address: address.failed_at))
 
-    def use(self, address: Address) -> None:
+    def use(self, address: MetastoreAddress) -> None:
         """Note that ``address`` took a connection: the others move there at their next call."""
         before, self.used = self.used, address
         if before not in (None, address):

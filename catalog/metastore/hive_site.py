@@ -19,9 +19,8 @@ from .sasl import Kerberos, Login, Plain, load_gssapi
 from .truststore import load_truststore
 
 URIS_DEFAULT: Final = "thrift://127.0.0.1:9083"
-TIMEOUT_S_DEFAULT: Final = (
-    60.0  # a read of 1,000 partitions takes 0.2 s; a call that hangs must end
-)
+# A read of 1,000 partitions takes 0.2 s; a call that hangs must end.
+TIMEOUT_S_DEFAULT: Final = 60.0
 FILE_BYTES_MAX: Final = 4 << 20  # a real one has 10 to 200 KB
 SUBSTITUTIONS_MAX: Final = 20  # as in Hadoop, so that a circle ends
 UNITS_S: Final[Mapping[str, float]] = {  # Hive's, each also in short: m is a minute
@@ -49,17 +48,20 @@ class MetastoreAuth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreFlags:
-    """What the operator has set by flags, which come before ``hive_site``; None sets nothing."""
+    """What the operator has set by flags, which come before ``hive_site``; None sets nothing.
 
-    uris: str | None = None
+    The names are those of the flags.
+    """
+
+    hive_metastore_uris: str | None = None
     hive_site: Path | None = None
-    use_ssl: bool | None = None
-    truststore: Path | None = None
-    truststore_password_file: Path | None = None
-    auth: str | None = None
-    user: str | None = None
-    password_file: Path | None = None
-    server_principal: str | None = None
+    hive_metastore_use_ssl: bool | None = None
+    hive_metastore_truststore: Path | None = None
+    hive_metastore_truststore_password_file: Path | None = None
+    hive_metastore_auth: str | None = None
+    hive_metastore_user: str | None = None
+    hive_metastore_password_file: Path | None = None
+    hive_metastore_kerberos_principal: str | None = None
     principal: str | None = None
     keytab_file: Path | None = None
 
@@ -113,7 +115,7 @@ def metastore_client(flags: MetastoreFlags) -> MetastoreClient:
     site = {} if flags.hive_site is None else read_hive_site(flags.hive_site)
     timeout = _of(site, "client.socket.timeout")
     return MetastoreClient(
-        uris=_uris(site) if flags.uris is None else flags.uris,
+        uris=_uris(site) if flags.hive_metastore_uris is None else flags.hive_metastore_uris,
         timeout_s=_seconds(timeout) if timeout else TIMEOUT_S_DEFAULT,
         tls=_tls(site, flags),
         login=_login(site, flags),
@@ -139,26 +141,28 @@ def _login(site: Mapping[str, str], flags: MetastoreFlags) -> Login | None:
         return _kerberos(site, flags)
     if auth is MetastoreAuth.NONE:
         return None
-    user = flags.user or _of(site, "client.plain.username")
-    if not user or flags.password_file is None:
+    user = flags.hive_metastore_user or _of(site, "client.plain.username")
+    file = flags.hive_metastore_password_file
+    if not user or file is None:
         allowed = "with plain, a user and --hive_metastore_password_file"
         raise ConfigError("hive_metastore_user", user, allowed)
     setting = "hive_metastore_password_file"
     try:
-        password = read_secret(flags.password_file, setting=setting).rstrip("\r\n")
+        password = read_secret(file, setting=setting).rstrip("\r\n")
     except FileNotFoundError:
-        raise ConfigError(setting, str(flags.password_file), "a file that exists") from None
+        raise ConfigError(setting, str(file), "a file that exists") from None
     if not password or "\0" in user + password:
-        raise ConfigError(setting, str(flags.password_file), "a file with a password")
+        raise ConfigError(setting, str(file), "a file with a password")
     return Plain(user, password)
 
 
 def _auth(site: Mapping[str, str], flags: MetastoreFlags) -> MetastoreAuth:
-    if flags.auth is not None:
+    named = flags.hive_metastore_auth
+    if named is not None:
         try:
-            return MetastoreAuth(flags.auth.lower())
+            return MetastoreAuth(named.lower())
         except ValueError:
-            raise ConfigError("hive_metastore_auth", flags.auth, ", ".join(MetastoreAuth)) from None
+            raise ConfigError("hive_metastore_auth", named, ", ".join(MetastoreAuth)) from None
     if _is_true(_of(site, "sasl.enabled")):
         return MetastoreAuth.KERBEROS
     mode = _of(site, "client.auth.mode").upper()
@@ -169,7 +173,7 @@ def _auth(site: Mapping[str, str], flags: MetastoreFlags) -> MetastoreAuth:
 
 
 def _kerberos(site: Mapping[str, str], flags: MetastoreFlags) -> Kerberos:
-    server = flags.server_principal or _of(site, "kerberos.principal")
+    server = flags.hive_metastore_kerberos_principal or _of(site, "kerberos.principal")
     if not _PRINCIPAL.fullmatch(server):
         allowed = "with kerberos, the metastore's own, such as hive/_HOST@EXAMPLE.COM"
         raise ConfigError("hive_metastore_kerberos_principal", server, allowed)
@@ -185,16 +189,16 @@ def _kerberos(site: Mapping[str, str], flags: MetastoreFlags) -> Kerberos:
 
 
 def _tls(site: Mapping[str, str], flags: MetastoreFlags) -> ssl.SSLContext | None:
-    is_wanted = flags.use_ssl
+    is_wanted = flags.hive_metastore_use_ssl
     if is_wanted is None:
         is_wanted = _is_true(_of(site, "use.SSL"))
     if not is_wanted:
         return None
-    truststore, password = flags.truststore, _of(site, "truststore.password")
+    truststore, password = flags.hive_metastore_truststore, _of(site, "truststore.password")
     if truststore is None:
         named = _of(site, "truststore.path")
         truststore = Path(named) if named else None
-    file = flags.truststore_password_file
+    file = flags.hive_metastore_truststore_password_file
     if file is not None:
         try:
             password = file.read_text(encoding="utf-8").strip()

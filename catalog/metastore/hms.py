@@ -45,7 +45,7 @@ from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTra
 from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
 from ...topics.objects.thrift import fields, read_text
-from .addresses import Address, AddressDied, Addresses
+from .addresses import AddressDied, Addresses, MetastoreAddress
 from .hive_site import MetastoreFlags, metastore_client
 from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent
 from .sasl import Frames, Login, negotiation
@@ -344,7 +344,7 @@ class _Lost(SourceError):
         self.server_died = server_died
 
 
-def _introduced(address: Address, answer_s: float) -> "_Connection":
+def _introduced(address: MetastoreAddress, answer_s: float) -> "_Connection":
     """Return a connection to ``address`` that has named its user, if the server accepts that."""
     connection = _Connection(address, timeout_s=answer_s)
     try:
@@ -361,7 +361,7 @@ def _introduced(address: Address, answer_s: float) -> "_Connection":
     return connection
 
 
-def _probe(address: Address) -> None:
+def _probe(address: MetastoreAddress) -> None:
     """Make a call that every server answers at once.
 
     Raises:
@@ -381,7 +381,7 @@ def _probe(address: Address) -> None:
 class _Connection:
     """An open connection, and the methods that the server behind it lacks."""
 
-    def __init__(self, address: Address, *, timeout_s: float) -> None:
+    def __init__(self, address: MetastoreAddress, *, timeout_s: float) -> None:
         self.address = address
         self.uri = str(address)
         self._born = address.deaths

@@ -173,13 +173,9 @@ class Namespace:
 
     def set_rules(self, rules: Sequence[Rule], *, at_us: int) -> None:
         """Replace the rules for drivers."""
-        if tuple(rules) == self.rules():
-            return
-
-        def build(version: int) -> list[Entry]:
-            return [entry_of(rules_key(), version, encode_rules(rules) if rules else None)]
-
-        self._version_log.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
+        if tuple(rules) != self.rules():
+            value = encode_rules(rules) if rules else None
+            self._put(rules_key(), value, source=SOURCE_ORDERS, at_us=at_us)
 
     def metastore_problem(self) -> str:
         """Return why changes of the metastore do not arrive; empty if they do."""
@@ -188,14 +184,15 @@ class Namespace:
 
     def set_metastore_problem(self, problem: str, *, at_us: int) -> None:
         """Say to every reader why changes of the metastore do not arrive; empty: they do."""
-        if problem == self.metastore_problem():
-            return
-
-        def build(version: int) -> list[Entry]:
+        if problem != self.metastore_problem():
             value = encode_problem(problem) if problem else None
-            return [entry_of(problem_key(), version, value)]
+            self._put(problem_key(), value, source=SOURCE_LOAD, at_us=at_us)
 
-        self._version_log.write(NAMESPACE, build, source=SOURCE_LOAD, at_us=at_us)
+    def _put(self, key: bytes, value: bytes | None, *, source: int, at_us: int) -> None:
+        def build(version: int) -> list[Entry]:
+            return [entry_of(key, version, value)]
+
+        self._version_log.write(NAMESPACE, build, source=source, at_us=at_us)
 
     def write(
         self,

@@ -56,7 +56,7 @@ from ...topics.wire.messages import (
     Wanted,
     Welcome,
 )
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import Refusal, refuse
 from ..model.lineage import StartRecord, Verdict, by_topic, judge
 from ..model.versions import Transaction
 from .modes import MODE_DEFAULT, Mode
@@ -434,7 +434,7 @@ class Publisher:
         stream = message.stream
         if not self._announced:
             text = "nothing is announced to you yet: retry"
-            refusal = Refused(request=stream, code=Refusal.START, message=text, retry_ms=RETRY_MS)
+            refusal = refuse(Refusal.START, text, request=stream, retry_ms=RETRY_MS)
             return (SendOn(BULK_CHANNEL, refusal),)
         parts = chunks(
             stream,
@@ -545,7 +545,7 @@ class Publisher:
         if topic is not None:
             return topic
         text = f"no topic {wanted.topic}: there are {len(self._published.topics) - 1}"
-        return Refused(request=0, code=Refusal.UNKNOWN, message=text, retry_ms=0)
+        return refuse(Refusal.UNKNOWN, text)
 
     def _stamp(self) -> tuple[int, int]:
         return self._published.position[1], self._now_us

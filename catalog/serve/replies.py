@@ -3,8 +3,8 @@
 from typing import Final
 
 from ...topics.bulk import Send
-from ...topics.wire.messages import Message, Refused
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.messages import Message
+from ...topics.wire.refusal import Refusal, refuse
 
 RETRY_MS: Final = 1000
 
@@ -24,7 +24,7 @@ class Replies:
     ) -> None:
         """Refuse ``request``; ``retry_ms`` is sent if ``code`` is retriable."""
         wait_ms = retry_ms if code.retriable else 0
-        self.add(peer, Refused(request=request, code=code, message=why, retry_ms=wait_ms))
+        self.add(peer, refuse(code, why, request=request, retry_ms=wait_ms))
 
     def take(self) -> tuple[Send, ...]:
         """Remove and return everything."""

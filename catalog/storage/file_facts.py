@@ -1,4 +1,4 @@
-"""FileFacts: the results of sweeps of the files of tables and partitions, in the store.
+"""The results of sweeps of the files of tables and partitions, in the store.
 
 sweeps    of each table, as of which revision and of which of its incarnations its files are; as of
           which line of the log all of it is known, since when, and how far a sweep has got that has

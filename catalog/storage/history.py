@@ -9,7 +9,6 @@ connection of its own, so reads of the history never wait for a commit, nor a co
 """
 
 import sqlite3
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,31 +50,28 @@ SCHEMA_OF_HISTORY: Final = (
 version of the transaction that replaced the entry. ``kind`` is the entry's, TOMBSTONE where there
 was none, or PREFIX for a group that was deleted and is too large to keep."""
 
-OF_KEY = """SELECT key, version, schema_version, data_version, size, value, kind
-            FROM entries WHERE topic = ? AND key = ?"""
-OF_GROUP = """SELECT key, version, schema_version, data_version, size, value, kind
-              FROM entries WHERE topic = ? AND key >= ? AND key < ?"""
-PAGE = """SELECT key, version, schema_version, data_version, size, value, kind
-          FROM entries WHERE topic = ? AND key > ? AND (? = x'' OR key < ?) ORDER BY key"""
-IMAGES = """SELECT key, version, schema_version, data_version, size, value, kind, min(until)
-            FROM images WHERE topic = ? AND key > ? AND (? = x'' OR key < ?)
-                              AND (? = x'' OR key <= ?) AND until > ?
-            GROUP BY key ORDER BY key"""
+ENTRY: Final = "key, version, schema_version, data_version, size, value, kind"  # as Entry has them
+OF_KEY = f"SELECT {ENTRY} FROM entries WHERE topic = ? AND key = ?"
+OF_GROUP = f"SELECT {ENTRY} FROM entries WHERE topic = ? AND key >= ? AND key < ?"
+PAGE = f"""SELECT {ENTRY}
+           FROM entries WHERE topic = ? AND key > ? AND (? = x'' OR key < ?) ORDER BY key"""
+IMAGES = f"""SELECT {ENTRY}, min(until)
+             FROM images WHERE topic = ? AND key > ? AND (? = x'' OR key < ?)
+                               AND (? = x'' OR key <= ?) AND until > ?
+             GROUP BY key ORDER BY key"""
 LOST = f"""SELECT key, until
            FROM images WHERE topic = ? AND key >= ? AND (? = x'' OR key < ?)
                              AND (? = x'' OR key <= ?) AND until > ? AND kind = {PREFIX}"""
-REPLACED = """SELECT until, at_us, source, key, version, schema_version, data_version, size, value,
-                     kind
-              FROM images WHERE topic = ? AND until > ? AND until <= ? ORDER BY until, key"""
-IMAGE = """SELECT at_us, source, key, version, schema_version, data_version, size, value, kind
-           FROM images WHERE id = ?"""
+REPLACED = f"""SELECT until, at_us, source, {ENTRY}
+               FROM images WHERE topic = ? AND until > ? AND until <= ? ORDER BY until, key"""
+IMAGE = f"SELECT at_us, source, {ENTRY} FROM images WHERE id = ?"
 SIZES = """SELECT until, count(*) FROM images
            WHERE topic = ? AND until > ? GROUP BY until ORDER BY until"""
 SIZES_BY_KEY = "SELECT key, size FROM entries WHERE topic = ? ORDER BY key"
 LAST_LOST = f"""SELECT key, max(until) FROM images
                 WHERE topic = ? AND until > ? AND kind = {PREFIX} GROUP BY key"""
-NEXT_IMAGE = """SELECT key, version, schema_version, data_version, size, value, kind
-                FROM images WHERE topic = ? AND key = ? AND until > ? ORDER BY until LIMIT 1"""
+NEXT_IMAGE = f"""SELECT {ENTRY}
+                 FROM images WHERE topic = ? AND key = ? AND until > ? ORDER BY until LIMIT 1"""
 SIZE_OF_GROUP = """SELECT total(length(value)) + 100 * count(*)
                    FROM entries WHERE topic = ? AND key >= ? AND key < ?"""
 ADD_IMAGE = "INSERT OR IGNORE INTO images VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -248,11 +244,6 @@ class HistoryReader:
         found |= {one.key: one for one in images}
         page = [found[key] for key in sorted(found) if key <= last or not last]
         return [one for one in page if one.kind != TOMBSTONE], last
-
-    def entries_at(self, topic: int, version: int) -> list[Entry]:
-        """Return all values and stubs of ``topic`` as of ``version``; as ``page_at``."""
-        whole, _ = self.page_at(topic, version, after=b"", until=b"", bytes_max=sys.maxsize)
-        return whole
 
     def _images(
         self, topic: int, version: int, bounds: tuple[bytes, bytes, bytes]

@@ -164,8 +164,7 @@ DELETE_WRITE = "DELETE FROM writes WHERE driver = ? AND number = ?"
 WRITES = "SELECT * FROM writes ORDER BY driver, number"
 ADD_LEASE = "INSERT INTO leases VALUES (?, ?, ?, ?, ?)"
 ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
-               FROM entries WHERE topic = ? ORDER BY key"""
+VALUES_OF = f"SELECT {history.ENTRY} FROM entries WHERE topic = ? ORDER BY key"
 TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
                FROM graves WHERE topic = ? ORDER BY version, key"""
 Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]

@@ -46,7 +46,7 @@ from topicast.catalog.metastore.hms import connection
 from topicast.subscriber.pipeline.audit import audit
 
 def audited(side):
-    metastore = partial(connection, MetastoreFlags(uris={uri!r}))
+    metastore = partial(connection, MetastoreFlags(hive_metastore_uris={uri!r}))
     found = audit(spark, "{db}", metastore=metastore, sides=[side], statestores={hub!r})
     return found.as_dict()
 """

@@ -76,7 +76,6 @@ class Shell:
                 HubConnection(address, PAIR.public, own)
                 for address, own in zip(hubs, self.publishers, strict=True)
             ],
-            changed_clients=lambda: None,
             renew=self._core,
             make_read_threads=lambda deliver: ReadThreads(
                 FakeMetastore, threads=3, deliver=deliver

@@ -31,11 +31,11 @@ def changed():
 def dropping():  # in the task, when the tables to compare are known
     if os.getpid() != driver_pid:
         changed()
-    return connection(MetastoreFlags(uris={uri!r}))
+    return connection(MetastoreFlags(hive_metastore_uris={uri!r}))
 
 def lost():
     here = os.getpid() == driver_pid
-    return connection(MetastoreFlags(uris={uri!r} if here else {nowhere!r}))
+    return connection(MetastoreFlags(hive_metastore_uris={uri!r} if here else {nowhere!r}))
 """
 
 pytestmark = pytest.mark.skipif(SPARK < (4, 0), reason="the planner's room needs Spark 4.0")
@@ -54,7 +54,7 @@ from topicast.cli.commands.pipeline.audit import mended
 from topicast.subscriber.pipeline.audit import audit
 def audited(mend=False, uris={hive.uri!r}, pattern="{DB}.*", metastore=None, **how):
     how["repair"] = partial(mended, statestores={address!r}) if mend else None
-    how["metastore"] = metastore or partial(connection, MetastoreFlags(uris=uris))
+    how["metastore"] = metastore or partial(connection, MetastoreFlags(hive_metastore_uris=uris))
     return audit(spark, pattern, statestores={address!r}, **how).as_dict()
 """
     )

@@ -99,9 +99,8 @@ class LinkCounts:
     sent: int = 0
     refused: int = 0  # not sent: the peer is unknown, gone or full
     dropped: int = 0  # not delivered: another shape than the socket's
-    handshakes_failed: int = (
-        0  # handshakes at a bound socket that failed: no key, or one not admitted
-    )
+    # Handshakes at a bound socket that failed: no key, or one not admitted.
+    handshakes_failed: int = 0
     revoked: int = 0  # not delivered, or shut down: the connection's key is not admitted any more
 
 
@@ -110,11 +109,11 @@ class _Port:
     name: str
     role: SocketRole
     socket: zmq.Socket[bytes]
-    prefixes: set[bytes]
-    bytes_max: int  # of a frame that is sent
-    addressed: bool  # whether its messages name a peer
     endpoint: str
-    servers: tuple[str, ...]  # public keys that the other end may have; the first is used
+    servers: tuple[str, ...] = ()  # public keys that the other end may have; the first is used
+    prefixes: set[bytes] = field(default_factory=set)
+    bytes_max: int = field(init=False)  # of a frame that is sent
+    addressed: bool = field(init=False)  # whether its messages name a peer
     handshake: Handshake = Handshake.NONE  # if connected
     failures: int = 0  # handshakes that broke off since the last one that did not
     frames_max: int = 0  # of those that have arrived; 0: the limit of its role
@@ -122,6 +121,10 @@ class _Port:
     prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are requested
     subscribed: int = 0  # how many prefixes replaced the last subscription
     unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
+
+    def __post_init__(self) -> None:
+        self.bytes_max = SENT_BYTES_MAX.get(self.role, -1)
+        self.addressed = self.role is SocketRole.ROUTER
 
 
 class Link:
@@ -399,10 +402,9 @@ class Link:
         except zmq.ZMQError as exc:
             made.close(linger=0)
             raise refusal(address, exc) from exc
-        self._adopt(
-            _port_of(name, role, made, endpoint=bound.rstrip("\0"), servers=()), FAILED_HANDSHAKES
-        )
-        return bound.rstrip("\0")
+        bound = bound.rstrip("\0")
+        self._adopt(_Port(name, role, made, bound), FAILED_HANDSHAKES)
+        return bound
 
     def _rebind(self, port: _Port) -> None:
         """Give the socket of ``port`` the link's keys: ZeroMQ takes them as it is bound."""
@@ -435,8 +437,7 @@ class Link:
         if frames_max:
             made.setsockopt(zmq.RCVHWM, frames_max)
         join(made, self._pair, servers[0])
-        self._adopt(_port_of(name, role, made, endpoint=endpoint, servers=servers), HANDSHAKES)
-        self._ports[name].frames_max = frames_max
+        self._adopt(_Port(name, role, made, endpoint, servers, frames_max=frames_max), HANDSHAKES)
         try:
             made.connect(endpoint)
         except zmq.ZMQError as exc:
@@ -643,21 +644,6 @@ class Link:
             self._woken.recv(WAKES_MAX)
         except BlockingIOError:
             return
-
-
-def _port_of(
-    name: str, role: SocketRole, made: zmq.Socket[bytes], *, endpoint: str, servers: tuple[str, ...]
-) -> _Port:
-    return _Port(
-        name=name,
-        role=role,
-        socket=made,
-        prefixes=set(),
-        bytes_max=SENT_BYTES_MAX.get(role, -1),
-        addressed=role is SocketRole.ROUTER,
-        endpoint=endpoint,
-        servers=servers,
-    )
 
 
 class Inbox(Generic[T]):

@@ -39,9 +39,8 @@ ABSENT: Final = 0  # the partitions of a table: none are here
 LOADING: Final = 1  # some are here; never answered from
 COMPLETE: Final = 2  # all are here
 
-RECORDS_MAX: Final = (
-    32  # partitions of a block: 8 cost twice the memory, 128 three times the rewrite
-)
+# Partitions of a block: 8 cost twice the memory, 128 three times the rewrite.
+RECORDS_MAX: Final = 32
 PROBLEM_CHARS_MAX: Final = 1000  # a few sentences, which a delta holds
 NAMES_MAX: Final = 64  # of a block of names: about 1 KB
 

@@ -88,9 +88,11 @@ _RETRIABLE = frozenset(
 )
 
 
-def refuse(code: Refusal, message: str, *, retry_ms: int = 0, topic: int = -1) -> Refused:
-    """Return a refusal; its sender sets the id of the request."""
-    return Refused(request=0, code=code, message=message, retry_ms=retry_ms, topic=topic)
+def refuse(
+    code: Refusal, message: str, *, request: int = 0, retry_ms: int = 0, topic: int = -1
+) -> Refused:
+    """Return a refusal; ``request`` 0: its sender sets the id."""
+    return Refused(request=request, code=code, message=message, retry_ms=retry_ms, topic=topic)
 
 
 def refuse_frame(error: WireError) -> Refused:

@@ -63,7 +63,7 @@ def audit(
 
     frame = Frame(**given)
     names = checked_sides(side.strip().lower() for side in sides.split(","))
-    flags = MetastoreFlags(uris=hive_metastore_uris, hive_site=hive_site)
+    flags = MetastoreFlags(hive_metastore_uris=hive_metastore_uris, hive_site=hive_site)
     if METASTORE in names:
         metastore_client(flags)  # wrong settings end the command before Spark starts
     mend = partial(mended, statestores=frame.statestores)

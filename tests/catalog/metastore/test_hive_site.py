@@ -4,6 +4,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from xml.sax.saxutils import escape
@@ -45,7 +46,9 @@ def site(folder: Path, properties: Mapping[str, str]) -> Path:
 
 def client(folder: Path, properties: Mapping[str, str] | None = None, **flags: object):  # type: ignore[no-untyped-def]
     path = None if properties is None else site(folder, properties)
-    return metastore_client(MetastoreFlags(hive_site=path, **flags))  # type: ignore[arg-type]
+    known = {field.name for field in fields(MetastoreFlags)}
+    named = {n if n in known else f"hive_metastore_{n}": value for n, value in flags.items()}
+    return metastore_client(MetastoreFlags(hive_site=path, **named))  # type: ignore[arg-type]
 
 
 def test_without_a_file_everything_is_as_by_default(tmp_path: Path) -> None:
@@ -213,10 +216,10 @@ def test_kerberos_needs_the_metastores_principal_a_keytab_that_is_there_and_its_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = {"hive.metastore.sasl.enabled": "TRUE"}
-    for wrong in ({}, {"server_principal": "hive@EXAMPLE.COM"}):
+    for wrong in ({}, {"kerberos_principal": "hive@EXAMPLE.COM"}):
         with pytest.raises(ConfigError, match="hive_metastore_kerberos_principal"):
             client(tmp_path, properties, **wrong)
-    named = {"server_principal": "hive/_HOST@EXAMPLE.COM"}
+    named = {"kerberos_principal": "hive/_HOST@EXAMPLE.COM"}
     with pytest.raises(ConfigError, match="keytab_file=.*readable"):
         client(tmp_path, properties, **named, keytab_file=tmp_path / "none")
     monkeypatch.setitem(sys.modules, "gssapi", None)
@@ -224,7 +227,7 @@ def test_kerberos_needs_the_metastores_principal_a_keytab_that_is_there_and_its_
         client(tmp_path, properties, **named)
     monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
     found = client(tmp_path, properties, **named, principal="me@EXAMPLE.COM").login
-    assert found == Kerberos(server=named["server_principal"], principal="me@EXAMPLE.COM")
+    assert found == Kerberos(server=named["kerberos_principal"], principal="me@EXAMPLE.COM")
 
 
 def test_way_to_log_in_that_there_is_not_is_refused(tmp_path: Path) -> None:

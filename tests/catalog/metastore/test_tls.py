@@ -48,7 +48,12 @@ def encrypted(
 
 
 def connected(uri: str, trusted: Path | None, *, use_ssl: bool = True) -> Hms:
-    found = metastore_client(MetastoreFlags(uris=uri, use_ssl=use_ssl, truststore=trusted))
+    flags = MetastoreFlags(
+        hive_metastore_uris=uri,
+        hive_metastore_use_ssl=use_ssl,
+        hive_metastore_truststore=trusted,
+    )
+    found = metastore_client(flags)
     return Hms(Addresses(found.uris, tls=found.tls), timeout_s=10)
 
 
