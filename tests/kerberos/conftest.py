@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, ServerPrincipal
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.tests.hive.secured import ServerPrincipal, demanding_kerberos
 from topicast.tests.kerberos.kdc import REALM, Kdc, kdc
 
 JARS = Path(__file__).resolve().parents[2] / ".venv" / "kerberos" / "jars"
@@ -60,5 +61,5 @@ def realm(
     centre: Kdc, server: ServerPrincipal, mine: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Realm]:
     folder = tmp_path_factory.mktemp("kerberos")
-    with EmbeddedMetastore(folder, durable=False, principal=server) as metastore:
+    with demanding_kerberos(folder, server) as metastore:
         yield Realm(centre, metastore, mine)

@@ -10,11 +10,12 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.addresses import Addresses, parse_uris
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, ServerPrincipal
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Capture, Hms, accelerated
 from topicast.catalog.metastore.sasl import Kerberos
 from topicast.tests.cli.processes import catalogd, statestored, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.hive.secured import ServerPrincipal, demanding_kerberos
 from topicast.tests.kerberos.conftest import JARS, Realm, named
 from topicast.tests.kerberos.kdc import REALM, kdc
 from topicast.tests.waiting import until
@@ -72,7 +73,7 @@ def layered(
     given = ServerPrincipal(
         name=server.name, keytab=server.keytab, conf=server.conf, protection=request.param
     )
-    with EmbeddedMetastore(folder, durable=False, principal=given) as metastore:
+    with demanding_kerberos(folder, given) as metastore:
         yield Realm(realm.kdc, metastore, realm.mine)
 
 
@@ -161,7 +162,7 @@ def test_keytab_is_asked_again_when_its_tickets_have_expired(
         name = f"hive/localhost@{REALM}"
         server = ServerPrincipal(name=name, keytab=short.keytab("hive/localhost"), conf=short.conf)
         given = Kerberos(server=SERVER, principal=ME, keytab=short.keytab("topicast"))
-        with EmbeddedMetastore(tmp_path / "hive", durable=False, principal=server) as metastore:
+        with demanding_kerberos(tmp_path / "hive", server) as metastore:
             with connected(named(metastore), given) as hms:
                 assert "default" in hms.databases()
             as_old = cached(given.keytab, tmp_path / "tickets")

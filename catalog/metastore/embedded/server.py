@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -48,18 +47,29 @@ NO_SETTINGS: Final[Mapping[str, str]] = {}
 TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands one; it guards public certificates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPrincipal:
-    """What a metastore needs to take part in Kerberos.
+Listen = Callable[[Any, int], Any]
+"""Called with the JVM's packages and a port; returns Thrift's server socket."""
+Guard = Callable[[Any, Any], tuple[Any, Any]]
+"""Called with the JVM's packages and the metastore's handler; returns the factory of transports and
+the processor of a server that lets in whom it will."""
 
-    ``name``: such as ``hive/localhost@EXAMPLE.COM``; ``conf``: a krb5.conf. ``protection``: what
-    Hadoop calls the layers that are offered: authentication, integrity or privacy.
-    """
 
-    name: str
-    keytab: Path
-    conf: Path
-    protection: str = "authentication"
+def listen_plainly(jvm: Any, port: int) -> Any:
+    """Listen on ``port``, or on another where that is taken, without TLS."""
+    address = jvm.java.net.InetSocketAddress
+    listen = jvm.org.apache.thrift.transport.TServerSocket
+    try:
+        return listen(address(HOST, port))
+    except Py4JJavaError:
+        if not port:
+            raise
+        return listen(address(HOST, 0))
+
+
+def believe(jvm: Any, handler: Any) -> tuple[Any, Any]:
+    """Believe every client the name that it says."""
+    transport = jvm.org.apache.hadoop.hive.thrift.TUGIContainingTransport.Factory()
+    return transport, jvm.org.apache.hadoop.hive.metastore.TUGIBasedProcessor(handler)
 
 
 class EmbeddedMetastore:
@@ -67,10 +77,10 @@ class EmbeddedMetastore:
 
     ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
     for speed later on, as a metastore of weeks has it; ``events=False`` leaves out the listener
-    that records events, as Hive does by default. ``keystore``: a PKCS 12 file with a key, and its
-    password; the metastore speaks TLS then. ``principal``: it demands Kerberos. ``jars`` and
-    ``settings`` are of a file system that Hadoop does not bring. ``progress`` is called with a line
-    before each step that takes long.
+    that records events, as Hive does by default. ``listen`` and ``guard`` may make it one that
+    speaks TLS or demands a login, with ``options`` of Java. ``jars`` and ``settings`` are of a file
+    system that Hadoop does not bring. ``progress`` is called with a line before each step that
+    takes long.
     """
 
     def __init__(
@@ -82,8 +92,9 @@ class EmbeddedMetastore:
         durable: bool,
         optimized: bool = False,
         events: bool = True,
-        keystore: tuple[Path, str] | None = None,
-        principal: ServerPrincipal | None = None,
+        listen: Listen = listen_plainly,
+        guard: Guard = believe,
+        options: Sequence[str] = (),
         jars: Sequence[Path] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
         progress: Callable[[str], None] = lambda _text: None,
@@ -92,10 +103,11 @@ class EmbeddedMetastore:
         self._folder = folder.absolute()
         self._port = port
         self._java_named = java
-        self._options = (*(() if optimized else QUICK), *(() if durable else NOT_DURABLE))
+        speed = (*(() if optimized else QUICK), *(() if durable else NOT_DURABLE))
+        self._options = (*speed, *options)
         self._events = events
-        self._keystore = keystore
-        self._principal = principal
+        self._listen = listen
+        self._guard = guard
         self._jars = jars
         self._settings = settings
         self._progress = progress
@@ -119,8 +131,6 @@ class EmbeddedMetastore:
             self._copy(template)
         self._progress("starting the Hive metastore")
         options = (*self._options, f"-XX:SharedArchiveFile={classes}", NO_JVM_LOG)
-        if self._principal is not None:
-            options = (*options, f"-Djava.security.krb5.conf={self._principal.conf}")
         self._server = _Server(
             self._folder,
             java,
@@ -131,7 +141,7 @@ class EmbeddedMetastore:
         try:
             if fresh:
                 self._server.sql(site.MOVE_DEFAULT_DATABASE, site.warehouse(self._folder))
-            got = self._server.serve(self._port, self._keystore, self._principal)
+            got = self._server.serve(self._port, listen=self._listen, guard=self._guard)
         except BaseException:
             self.stop()
             raise
@@ -304,23 +314,16 @@ class _Server:
         except Py4JError as exc:
             raise SourceError(f"metastore in {self._folder}: {_reason(exc)}") from exc
 
-    def serve(
-        self,
-        port: int,
-        keystore: tuple[Path, str] | None = None,
-        principal: ServerPrincipal | None = None,
-    ) -> int:
+    def serve(self, port: int, *, listen: Listen = listen_plainly, guard: Guard = believe) -> int:
         """Answer on ``port``, or on another where that is taken; return which."""
         try:
             self._connected().close()
-            return self._serve(port, keystore, principal)
+            return self._serve(port, listen, guard)
         except Py4JError as exc:
             log = self._folder / "metastore.log"
             raise SourceError(f"the metastore did not start: {_reason(exc)}; see {log}") from exc
 
-    def _serve(
-        self, port: int, keystore: tuple[Path, str] | None, principal: ServerPrincipal | None
-    ) -> int:
+    def _serve(self, port: int, listen: Listen, guard: Guard) -> int:
         jvm = self._jvm.view
         named = jvm.java.lang.Class.forName
         metastore = jvm.org.apache.hadoop.hive.metastore
@@ -331,13 +334,9 @@ class _Server:
             conf.set(name, value)
         handler = metastore.HiveMetaStore.HMSHandler("topicast", conf, False)  # noqa: FBT003  Java
         proxy = metastore.RetryingHMSHandler.getProxy(conf, handler, False)  # noqa: FBT003  Java
-        socket = self._listen(port) if keystore is None else self._listen_encrypted(port, *keystore)
+        socket = listen(jvm, port)
         thrift = jvm.org.apache.thrift
-        if principal is None:
-            transport = jvm.org.apache.hadoop.hive.thrift.TUGIContainingTransport.Factory()
-            processor = metastore.TUGIBasedProcessor(proxy)
-        else:
-            transport, processor = self._guarded(principal, proxy)
+        transport, processor = guard(jvm, proxy)
         args = (
             thrift.server.TThreadPoolServer.Args(socket)
             .processor(processor)
@@ -347,40 +346,6 @@ class _Server:
         self._thrift = thrift.server.TThreadPoolServer(args)
         self._run_in_java(self._thrift, "serve")
         return int(socket.getServerSocket().getLocalPort())
-
-    def _guarded(self, principal: ServerPrincipal, handler: Any) -> tuple[Any, Any]:
-        """Return transport factory and processor as Hive has them with Kerberos."""
-        jvm = self._jvm.view
-        conf = jvm.org.apache.hadoop.conf.Configuration()
-        conf.set("hadoop.security.authentication", "kerberos")
-        conf.set("hadoop.rpc.protection", principal.protection)
-        jvm.org.apache.hadoop.security.UserGroupInformation.setConfiguration(conf)
-        bridge = jvm.org.apache.hadoop.hive.shims.ShimLoader.getHadoopThriftAuthBridge()
-        server = bridge.createServer(str(principal.keytab), principal.name)
-        layers = bridge.getHadoopSaslProperties(conf)
-        api = jvm.org.apache.hadoop.hive.metastore.api
-        processor = server.wrapProcessor(api.ThriftHiveMetastore.Processor(handler))
-        return server.createTransportFactory(layers), processor
-
-    def _listen(self, port: int) -> Any:
-        jvm = self._jvm.view
-        address = jvm.java.net.InetSocketAddress
-        listen = jvm.org.apache.thrift.transport.TServerSocket
-        try:
-            return listen(address(HOST, port))
-        except Py4JJavaError:
-            if not port:
-                raise
-            return listen(address(HOST, 0))
-
-    def _listen_encrypted(self, port: int, keystore: Path, password: str) -> Any:
-        """Listen as Hive does with ``hive.metastore.use.SSL``."""
-        jvm = self._jvm.view
-        tls = jvm.org.apache.thrift.transport.TSSLTransportFactory
-        parameters = tls.TSSLTransportParameters()
-        parameters.setKeyStore(str(keystore), password, None, "PKCS12")
-        host = jvm.java.net.InetAddress.getByName(HOST)
-        return tls.getServerSocket(port, 0, host, parameters)
 
     def _run_in_java(self, target: Any, method: str) -> None:
         """Call ``target.method()`` on a thread of the JVM's own, so that none of ours waits."""

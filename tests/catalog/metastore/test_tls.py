@@ -16,12 +16,13 @@ from topicast.catalog.metastore.addresses import Addresses
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hive_site import MetastoreFlags, metastore_client
 from topicast.catalog.metastore.hms import Hms
+from topicast.tests.hive.secured import speaking_tls
 from topicast.topics.errors import SourceError
 
 PASSWORD = "topicast"
 
 
-def keystore(path: Path, made: trustme.LeafCert) -> tuple[Path, str]:
+def keystore(path: Path, made: trustme.LeafCert) -> Path:
     """Write the key of a server as the PKCS 12 file that its Java reads."""
     key = load_pem_private_key(made.private_key_pem.bytes(), None)
     certificate = load_pem_x509_certificate(made.cert_chain_pems[0].bytes())
@@ -29,7 +30,7 @@ def keystore(path: Path, made: trustme.LeafCert) -> tuple[Path, str]:
     path.write_bytes(
         serialize_key_and_certificates(b"hms", key, certificate, None, encryption)  # type: ignore[arg-type]
     )
-    return path, PASSWORD
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def encrypted(
 ) -> Iterator[EmbeddedMetastore]:
     folder = tmp_path_factory.mktemp("tls")
     made = keystore(folder / "key.p12", authority.issue_cert("127.0.0.1"))
-    with EmbeddedMetastore(folder / "hive", durable=False, keystore=made) as metastore:
+    with speaking_tls(folder / "hive", made, PASSWORD) as metastore:
         yield metastore
 
 
