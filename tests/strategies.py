@@ -28,6 +28,11 @@ u64 = st.integers(0, 9) | st.integers(0, U64_MAX)
 keys = st.builds(lambda a, b, rest: a + b"\0" + b + b"\0" + rest, NAMES, NAMES, st.binary())
 
 
+def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
+    """Return an entry of which all is of ``version``."""
+    return Entry(key, version, version, version, len(content), content)
+
+
 @st.composite
 def entries(draw: st.DrawFn, above: int = 0, upto: int = U64_MAX) -> Entry:
     """Draw an entry of any kind with a version in ``(above, upto]``."""

@@ -10,16 +10,23 @@ from topicast.catalog.history.history_thread import HistoryRead, HistoryThread, 
 from topicast.catalog.history.questions import Question
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.tests.strategies import value
 from topicast.topics.policy import Policy
-from topicast.topics.topic import Entry, Topic, topic_ids
+from topicast.topics.topic import Entry, Topic, prefix_tombstone, stub, tombstone, topic_ids
 from topicast.topics.wire.messages import SOURCE_EVENTS, Inspected, Refused, Scanned
 
 NOW_US = 1_700_000_000_000_000
 TOPICS = topic_ids(4)
 
 
-def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
-    return Entry(key, version, version, version, len(content), content)
+def entry(kind: str, group: bytes, rest: bytes, version: int) -> Entry:
+    """Return an entry of ``version`` whose value names it."""
+    if kind == "prefix":
+        return prefix_tombstone(group, version)
+    if kind == "tombstone":
+        return tombstone(group + rest, version)
+    made = value(group + rest, version, b"%d" % version)
+    return stub(made) if kind == "stub" else made
 
 
 def transaction(topic: int, version: int, *entries: Entry, **more: object) -> Transaction:

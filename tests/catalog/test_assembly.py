@@ -12,8 +12,9 @@ from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.publish.modes import unpack_mode_state
 from topicast.catalog.storage.store import Store
-from topicast.tests.catalog.stores import commit, transaction, value
+from topicast.tests.catalog.stores import commit, transaction
 from topicast.tests.keys import own_link, user_keys
+from topicast.tests.strategies import value
 from topicast.topics.errors import ConfigError, LinkError, StoreError
 from topicast.topics.keys.folder import CATALOGD
 

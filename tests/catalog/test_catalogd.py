@@ -17,17 +17,10 @@ from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
-from topicast.tests.catalog.stores import (
-    NOW_US,
-    TOPICS,
-    commit,
-    entries_of,
-    opened,
-    transaction,
-    value,
-)
+from topicast.tests.catalog.stores import NOW_US, TOPICS, commit, entries_of, opened, transaction
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.tests.keys import PAIR, client, credential_of, own_link
+from topicast.tests.strategies import value
 from topicast.tests.waiting import until
 from topicast.topics.keys.clients import ClientRole, Clients
 from topicast.topics.link import Handshake, Link, Received

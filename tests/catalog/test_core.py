@@ -17,7 +17,7 @@ from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync, Synced
 
 
 def held(core: Alone, name: str = "t", db: str = "d") -> TableValue:
@@ -245,12 +245,19 @@ def test_failed_listing_is_tried_again() -> None:
     assert core.catalog.names_known
 
 
-def test_cleaned_log_makes_everything_be_read_again(core: Alone) -> None:
+def test_cleaned_log_makes_everything_be_read_again_and_a_sync_waits_for_it(core: Alone) -> None:
+    """P-SYNC-1."""
     core.turn(150)  # the window settles
     core.create("d", "u")
     core.create("d", "v")
     core.metastore.clean_log(core.metastore.current_event_id() - 1)
+    core.catalogd.hold(ReadNames)
+    core.ask(Sync(request=9))
+    core.turn(30)
+    assert core.replies() == [], "nothing is settled before the names were read"
+    core.catalogd.resume()
     core.turn(8)
+    assert [type(one) for one in core.replies()] == [Synced]
     assert core.catalog.counts.event_gaps == 1
     assert core.tables() == ["t", "u", "v"]
     assert core.partitions() == ["ds=1", "ds=2"]

@@ -27,11 +27,6 @@ from topicast.topics.wire.messages import Refused, Sync, Synced
 CALLS = 1000
 
 
-@pytest.fixture
-def core() -> Alone:
-    return loaded()
-
-
 def problem_of(core: Alone) -> str:
     return core.catalog.namespace.metastore_problem()
 

@@ -92,6 +92,21 @@ def make_partition(table: Table, values: Sequence[str]) -> Partition:
     )
 
 
+def raw_event(
+    number: int,
+    table: str = "t",
+    *,
+    kind: str = "CREATE_TABLE",
+    db: str = "d",
+    message: str = "{}",
+    message_format: str = "json-0.2",
+) -> RawEvent:
+    """Return an event as a metastore sends it."""
+    return RawEvent(
+        id=number, type=kind, db=db, table=table, message=message, message_format=message_format
+    )
+
+
 @dataclass(frozen=True)
 class Event:
     """An event of the log; its message is written when it is first read, which is slow."""

@@ -11,8 +11,9 @@ from topicast.catalog.catalogd import load_topics
 from topicast.catalog.ingest.poller import WindowState, pack_state, unpack_state
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
-from topicast.tests.catalog.stores import NOW_US, transaction, value
+from topicast.tests.catalog.stores import NOW_US, transaction
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
+from topicast.tests.strategies import value
 from topicast.topics.topic import (
     NAMESPACE,
     Entry,

@@ -9,6 +9,7 @@ from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscript
 from topicast.statestore.ingest import Broadcast
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
+from topicast.tests.strategies import value
 from topicast.topics.bulk import Sender, chunks
 from topicast.topics.keys.clients import Client, Clients
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
@@ -57,10 +58,6 @@ def hello(name: str, role: int, channel: int, *, protocol: tuple[int, int] = (1,
         protocol_max=protocol[1],
         features=0,
     )
-
-
-def value(key: bytes, version: int, content: bytes = b"value") -> Entry:
-    return Entry(key, version, version, version, len(content), content)
 
 
 def large(version: int) -> Entry:

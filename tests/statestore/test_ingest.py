@@ -21,8 +21,8 @@ from topicast.tests.statestore.hub_driver import (
     large,
     refused,
     seeded,
-    value,
 )
+from topicast.tests.strategies import value
 from topicast.topics.follower import RETRY_S, SILENCE_S, FollowerState
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode

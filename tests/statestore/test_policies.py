@@ -13,8 +13,8 @@ from topicast.tests.statestore.hub_driver import (
     at,
     contents,
     seeded,
-    value,
 )
+from topicast.tests.strategies import value
 from topicast.topics.keys.clients import Clients
 from topicast.topics.objects.names import block_key, database_key, names_key, table_key
 from topicast.topics.policy import Policy

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from topicast.tests.strategies import entries as any_entries
-from topicast.tests.strategies import keys, text
+from topicast.tests.strategies import keys, text, value
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import group_of
 from topicast.topics.topic import (
@@ -55,10 +55,6 @@ TABLE = b"sales\0orders\0"
 FULL_ENTRY = Entry(TABLE, 7, 7, 7, 1, b"v")
 MADE = (FULL_ENTRY, stub(FULL_ENTRY), tombstone(TABLE, 7), prefix_tombstone(TABLE, 7))
 State = dict[bytes, Entry]
-
-
-def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
-    return Entry(key, version, version, version, len(content), content)
 
 
 def applied(state: State, entries: list[Entry]) -> State:

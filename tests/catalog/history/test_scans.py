@@ -9,15 +9,8 @@ import pytest
 from topicast.catalog.history.history_thread import ReadStore
 from topicast.catalog.history.scans import Page, Versions
 from topicast.catalog.storage.store import Store
-from topicast.tests.catalog.stores import (
-    NOW_US,
-    answering,
-    commit,
-    opened,
-    read,
-    transaction,
-    value,
-)
+from topicast.tests.catalog.stores import NOW_US, answering, commit, opened, read, transaction
+from topicast.tests.strategies import value
 from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, Entry, prefix_tombstone, stub
 from topicast.topics.wire import decode, encode

@@ -28,7 +28,13 @@ from topicast.catalog.metastore.port import (
     DirtyTable,
     RawEvent,
 )
-from topicast.tests.cluster.fake_metastore import Place, make_partition, make_table, thrift_json
+from topicast.tests.cluster.fake_metastore import (
+    Place,
+    make_partition,
+    make_table,
+    raw_event,
+    thrift_json,
+)
 from topicast.topics.errors import WireError
 
 KNOWN = (
@@ -49,14 +55,8 @@ def dirt_after(place: Place, write: Callable[[], object]) -> list[Dirty]:
 
 def raw(kind: str, body: object, *, db: str = "db", table: str = "t", how: str = "") -> RawEvent:
     message = body if isinstance(body, str) else json.dumps(body)
-    return RawEvent(
-        id=1,
-        type=kind,
-        db=db,
-        table=table,
-        message=message,
-        message_format=how or "json-0.2",
-    )
+    how = how or "json-0.2"
+    return raw_event(1, table, kind=kind, db=db, message=message, message_format=how)
 
 
 def insert_into(db: str, table: str, values: list[str] | None) -> FireEventRequest:

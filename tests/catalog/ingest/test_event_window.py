@@ -31,24 +31,13 @@ from topicast.catalog.ingest.poller import (
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent
-from topicast.tests.cluster.fake_metastore import Place, make_table
+from topicast.tests.cluster.fake_metastore import Place, make_table, raw_event
 from topicast.tests.waiting import until
 from topicast.topics.errors import WireError
 
 POLL_S = 0.2
 WRITES = 8  # of each writer
 OLD_S = WINDOW_S + SETTLE_EVERY_S
-
-
-def event(id_: int, name: str = "t", *, message: str = "{}") -> RawEvent:
-    return RawEvent(
-        id=id_,
-        type="CREATE_TABLE",
-        db="db",
-        table=name,
-        message=message,
-        message_format="json-0.2",
-    )
 
 
 def settled_at(id_: int) -> EventWindow:
@@ -67,9 +56,9 @@ def poll(window: EventWindow, log: list[RawEvent], now: float) -> list[RawEvent]
 @pytest.mark.parametrize(
     ("log", "later"),
     [
-        ([event(1), event(2)], [event(3)]),
-        ([event(1), event(2)], [event(1, "late"), event(2, "late")]),
-        ([event(1), event(3)], [event(2)]),
+        ([raw_event(1), raw_event(2)], [raw_event(3)]),
+        ([raw_event(1), raw_event(2)], [raw_event(1, "late"), raw_event(2, "late")]),
+        ([raw_event(1), raw_event(3)], [raw_event(2)]),
     ],
     ids=["a new id", "events that double an id", "an id that was skipped"],
 )
@@ -82,20 +71,20 @@ def test_events_are_new_once_whenever_they_come(log: list[RawEvent], later: list
 
 def test_events_above_the_newest_id_are_left_until_it_reaches_them() -> None:
     """Given a counter that went back to 2, then the id 3 is given once more."""
-    window, log = settled_at(2), [event(3, "old"), event(4, "old")]
+    window, log = settled_at(2), [raw_event(3, "old"), raw_event(4, "old")]
     assert window.take(log, 1.0, current_id=2) == ((), None)
     assert (window.last_id, window.is_quiet(2)) == (2, True)
     window.next_poll(1.2)
-    log.insert(1, event(3, "new"))
+    log.insert(1, raw_event(3, "new"))
     assert window.take(log, 1.2, current_id=3) == ((*log[:2],), None)
     assert window.last_id == 3
 
 
 def test_silence_ends_with_one_last_look_and_then_is_quiet() -> None:
-    window, log = settled_at(0), [event(1)]
+    window, log = settled_at(0), [raw_event(1)]
     poll(window, log, 1.0)
     assert not window.is_quiet(1)
-    log.append(event(1, "late"))
+    log.append(raw_event(1, "late"))
     assert poll(window, log, 1.0 + OLD_S) == log[1:]
     assert window.is_quiet(1)
     assert not window.is_quiet(2)
@@ -103,7 +92,7 @@ def test_silence_ends_with_one_last_look_and_then_is_quiet() -> None:
 
 
 def test_id_is_not_settled_by_a_poll_that_began_too_early() -> None:
-    window, log = settled_at(0), [event(1)]
+    window, log = settled_at(0), [raw_event(1)]
     poll(window, log, 1.0)
     after = window.next_poll(1.1)
     window.take([e for e in log if e.id > after], 100.0)
@@ -111,31 +100,32 @@ def test_id_is_not_settled_by_a_poll_that_began_too_early() -> None:
 
 
 def test_id_is_not_settled_by_a_poll_that_failed() -> None:
-    window, log = settled_at(0), [event(1)]
+    window, log = settled_at(0), [raw_event(1)]
     poll(window, log, 1.0)
     assert window.next_poll(1.0 + OLD_S) == 0
-    log.append(event(1, "late"))
+    log.append(raw_event(1, "late"))
     assert window.next_poll(1.2 + OLD_S) == 0
     assert poll(window, log, 1.4 + OLD_S) == log[1:]
 
 
 def test_overlap_is_bounded_in_events_and_in_bytes() -> None:
     window = settled_at(0)
-    log = [event(id_) for id_ in range(1, 1001)]
+    log = [raw_event(id_) for id_ in range(1, 1001)]
     assert poll(window, log, 1.0) == log
     assert window.next_poll(1.2) == 1000 - REREAD_EVENTS_MAX
     window = settled_at(0)
     half = json.dumps({"x": "x" * (REREAD_BYTES_MAX // 2)})
-    poll(window, [event(1), event(2, message=half), event(3, message=half), event(4)], 1.0)
+    large = (raw_event(2, message=half), raw_event(3, message=half))
+    poll(window, [raw_event(1), *large, raw_event(4)], 1.0)
     assert window.next_poll(1.2) == 2
 
 
 def test_message_larger_than_the_overlap_is_read_once_more_at_the_end() -> None:
     window = settled_at(0)
-    log = [event(1, message=json.dumps({"x": "x" * REREAD_BYTES_MAX}))]
+    log = [raw_event(1, message=json.dumps({"x": "x" * REREAD_BYTES_MAX}))]
     poll(window, log, 1.0)
     assert window.next_poll(1.2) == 1
-    log.append(event(1, "late"))
+    log.append(raw_event(1, "late"))
     assert poll(window, log, 1.4) == []
     assert poll(window, log, 1.0 + OLD_S) == log[1:]
 
@@ -143,14 +133,14 @@ def test_message_larger_than_the_overlap_is_read_once_more_at_the_end() -> None:
 def test_settling_never_holds_up_what_is_new() -> None:
     window, log, came = settled_at(0), [], 0
     for step in range(60):
-        log += [event(len(log) + 1 + n) for n in range(250)]  # 1,250 a second
+        log += [raw_event(len(log) + 1 + n) for n in range(250)]  # 1,250 a second
         after, now = window.next_poll(step * POLL_S), step * POLL_S
         came += len(window.take(log[after : after + POLL_EVENTS_MAX], now)[0])
     assert came > 0.9 * len(log)
 
 
 def test_settling_takes_turns_with_reading_new_ids() -> None:
-    window, log = settled_at(0), [event(id_) for id_ in range(1, 1001)]
+    window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 1001)]
     poll(window, log, 1.0)
     assert window.next_poll(1.0 + OLD_S) == 0
     assert window.next_poll(1.2 + OLD_S) == 1000 - REREAD_EVENTS_MAX
@@ -158,7 +148,7 @@ def test_settling_takes_turns_with_reading_new_ids() -> None:
 
 
 def test_ids_beyond_the_end_of_an_answer_are_not_settled() -> None:
-    window, log = settled_at(0), [event(id_) for id_ in range(1, 3001)]
+    window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 3001)]
     while window.last_id < 3000:
         poll(window, log, 1.0)
     poll(window, log, 1.0 + OLD_S)
@@ -167,7 +157,7 @@ def test_ids_beyond_the_end_of_an_answer_are_not_settled() -> None:
 
 def test_window_remembers_a_bounded_number_of_ids() -> None:
     window = settled_at(0)
-    log = [event(id_) for id_ in range(1, PENDING_MAX + 500)]
+    log = [raw_event(id_) for id_ in range(1, PENDING_MAX + 500)]
     assert window.next_poll(1.0) == 0
     assert len(window.take(log, 1.0)[0]) == len(log)
     window.check()
@@ -175,7 +165,7 @@ def test_window_remembers_a_bounded_number_of_ids() -> None:
 
 
 def test_events_of_the_last_ids_are_new_to_a_window_that_starts() -> None:
-    window, log = EventWindow.starting_at(100, now=0.0), [event(id_) for id_ in range(1, 101)]
+    window, log = EventWindow.starting_at(100, now=0.0), [raw_event(id_) for id_ in range(1, 101)]
     window.check()
     assert poll(window, log, 0.1) == log[-START_OVERLAP:]
     assert EventWindow.starting_at(0, now=0.0).is_quiet(0)
@@ -185,24 +175,24 @@ def test_window_that_was_stored_at_its_start_still_looks_back() -> None:
     window = EventWindow(EventWindow.starting_at(100, now=0.0).state, now=5.0)
     window.check()
     assert not window.is_quiet(100)
-    assert poll(window, [event(95)], 5.2) == [event(95)]
+    assert poll(window, [raw_event(95)], 5.2) == [raw_event(95)]
     assert poll(window, [], 5.0 + OLD_S) == []
     assert window.is_quiet(100)
 
 
 def test_restored_window_knows_what_the_stored_one_knew() -> None:
-    window, log = settled_at(0), [event(1), event(2)]
+    window, log = settled_at(0), [raw_event(1), raw_event(2)]
     poll(window, log, 1.0)
     restored = EventWindow(window.state, now=50.0)
     restored.check()
     assert restored.state == window.state
-    log.append(event(2, "late"))
+    log.append(raw_event(2, "late"))
     assert poll(restored, log, 50.2) == log[2:]
     assert not restored.is_quiet(2)
 
 
 def test_newest_events_stay_known_when_they_are_settled_and_are_not_read_again() -> None:
-    window, log = settled_at(0), [event(id_) for id_ in range(1, 41)]
+    window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 41)]
     poll(window, log, 1.0)
     assert poll(window, log, 1.0 + OLD_S) == []
     assert window.is_quiet(40)
@@ -212,12 +202,12 @@ def test_newest_events_stay_known_when_they_are_settled_and_are_not_read_again()
     restored.check()
     assert restored.is_quiet(40)
     assert restored.newest == newest
-    assert poll(restored, [*log, event(41)], 51.0) == [event(41)]
-    assert restored.newest[-1] == (41, event(41).digest)
+    assert poll(restored, [*log, raw_event(41)], 51.0) == [raw_event(41)]
+    assert restored.newest[-1] == (41, raw_event(41).digest)
 
 
 def test_events_after_a_stored_state_stay_known_and_are_new_after_a_restart() -> None:
-    window, log = settled_at(0), [event(id_) for id_ in range(1, 4)]
+    window, log = settled_at(0), [raw_event(id_) for id_ in range(1, 4)]
     poll(window, log[:1], 1.0)
     state = window.state
     assert window.with_ahead(state) == state
@@ -266,8 +256,8 @@ def test_damaged_state_is_refused(size: int) -> None:
 def test_ids_that_were_requested_and_are_gone_are_a_gap() -> None:
     window = settled_at(10)
     window.next_poll(1.0)
-    assert window.take([event(15)], 1.0) == ((event(15),), (11, 14))
-    assert poll(window, [event(15), event(16)], 1.2) == [event(16)]
+    assert window.take([raw_event(15)], 1.0) == ((raw_event(15),), (11, 14))
+    assert poll(window, [raw_event(15), raw_event(16)], 1.2) == [raw_event(16)]
     window = settled_at(10)
     window.next_poll(1.0)
     assert window.take([], 1.0, current_id=10) == ((), None)
@@ -276,9 +266,9 @@ def test_ids_that_were_requested_and_are_gone_are_a_gap() -> None:
 
 
 def test_log_cleaned_up_to_what_is_known_is_no_gap() -> None:
-    window, log = settled_at(0), [event(1), event(2)]
+    window, log = settled_at(0), [raw_event(1), raw_event(2)]
     poll(window, log, 1.0)
-    assert poll(window, [event(3)], 1.2) == [event(3)]
+    assert poll(window, [raw_event(3)], 1.2) == [raw_event(3)]
 
 
 @settings(max_examples=15)
@@ -296,7 +286,7 @@ def test_concurrent_writers_lose_nothing(seed: int, per_poll: int) -> None:
         for number in range(rng.randint(0, per_poll)):
             if not log or rng.random() < 0.7 or now > taken_at + 2.0:
                 id_, taken_at = id_ + 1, now
-            delayed.append((now + rng.choice((0, 0, 0, 2.0)), event(id_, f"{step}.{number}")))
+            delayed.append((now + rng.choice((0, 0, 0, 2.0)), raw_event(id_, f"{step}.{number}")))
         log += [held for due, held in delayed if due <= now]
         delayed = [(due, held) for due, held in delayed if due > now]
         after = window.next_poll(now)

@@ -14,6 +14,7 @@ from topicast.catalog.ingest.identity import (
     compare_tables,
 )
 from topicast.catalog.metastore.port import RawEvent
+from topicast.tests.cluster.fake_metastore import raw_event
 
 KNOWN_TABLES: Mapping[tuple[str, str], int | None] = {
     ("d", "t"): 5,
@@ -22,13 +23,7 @@ KNOWN_TABLES: Mapping[tuple[str, str], int | None] = {
 }
 
 
-def event(number: int, name: str = "t") -> RawEvent:
-    return RawEvent(
-        id=number, type="CREATE_TABLE", db="d", table=name, message="{}", message_format=""
-    )
-
-
-KNOWN = tuple((number, event(number).digest) for number in (7, 8, 10))
+KNOWN = tuple((number, raw_event(number).digest) for number in (7, 8, 10))
 
 
 def identified(*events: RawEvent, **more: object) -> Identified:
@@ -43,9 +38,9 @@ def finding(*events: RawEvent, **more: object) -> Finding | None:
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        ([event(7), event(8), event(10)], "its event 10 is known"),
-        ([event(8)], "its event 8 is known"),
-        ([event(8), event(8, "late"), event(9, "late")], "its event 8 is known"),
+        ([raw_event(7), raw_event(8), raw_event(10)], "its event 10 is known"),
+        ([raw_event(8)], "its event 8 is known"),
+        ([raw_event(8), raw_event(8, "late"), raw_event(9, "late")], "its event 8 is known"),
     ],
     ids=["all are there", "the others were cleaned", "some came late"],
 )
@@ -55,41 +50,41 @@ def test_metastore_with_a_known_event_is_the_same(events: list[RawEvent], why: s
 
 def test_metastore_with_another_event_of_a_known_id_is_another() -> None:
     """Given an older copy of it that goes on since, then it has known events, too."""
-    found = finding(event(7), event(8), event(10, "another"), current_id=12)
+    found = finding(raw_event(7), raw_event(8), raw_event(10, "another"), current_id=12)
     assert found == Finding(same=False, why="its event 10 is not the one that was read")
 
 
 def test_metastore_without_one_of_two_events_of_a_known_id_is_another() -> None:
     """Given an older copy, which was made between two writers that got one id."""
-    known = (*KNOWN, (10, event(10, "u").digest))
-    without = identified(event(8), event(10))
+    known = (*KNOWN, (10, raw_event(10, "u").digest))
+    without = identified(raw_event(8), raw_event(10))
     found = compare(without, uuid="", last_id=10, known=known)
     assert found == Finding(same=False, why="its event 10 is not the one that was read")
-    both = identified(event(8), event(10), event(10, "u"))
+    both = identified(raw_event(8), raw_event(10), raw_event(10, "u"))
     assert compare(both, uuid="", last_id=10, known=known) is not None
 
 
 def test_oldest_event_tells_nothing_when_others_of_its_id_are_gone() -> None:
     """Given a log of which one of two events of an id was cleaned."""
-    known = ((10, event(10).digest), (10, event(10, "u").digest))
-    assert compare(identified(event(10)), uuid="", last_id=10, known=known) is None
-    found = compare(identified(event(10, "x")), uuid="", last_id=10, known=known)
+    known = ((10, raw_event(10).digest), (10, raw_event(10, "u").digest))
+    assert compare(identified(raw_event(10)), uuid="", last_id=10, known=known) is None
+    found = compare(identified(raw_event(10, "x")), uuid="", last_id=10, known=known)
     assert found == Finding(same=False, why="its event 10 is not the one that was read")
 
 
 def test_last_id_of_an_answer_that_was_cut_short_tells_nothing() -> None:
-    late = [event(10, f"late{n}") for n in range(IDENTIFY_EVENTS_MAX - 1)]
-    found = compare(identified(event(8), *late), uuid="", last_id=10, known=KNOWN)
+    late = [raw_event(10, f"late{n}") for n in range(IDENTIFY_EVENTS_MAX - 1)]
+    found = compare(identified(raw_event(8), *late), uuid="", last_id=10, known=KNOWN)
     assert found == Finding(same=True, why="its event 8 is known")
 
 
 def test_metastore_with_a_lower_id_is_another() -> None:
-    found = finding(event(7), event(8), current_id=9)
+    found = finding(raw_event(7), raw_event(8), current_id=9)
     assert found == Finding(same=False, why="its newest event is 9, and 10 was read before")
 
 
 def test_uuids_tell_only_where_both_are_known() -> None:
-    two, none = identified(event(10), uuid="two"), identified(event(10))
+    two, none = identified(raw_event(10), uuid="two"), identified(raw_event(10))
     found = compare(two, uuid="one", last_id=10, known=KNOWN)
     assert found == Finding(same=False, why="its UUID is two, and was one")
     for uuid, fact in (("", two), ("two", two), ("one", none)):
@@ -99,8 +94,8 @@ def test_uuids_tell_only_where_both_are_known() -> None:
 
 def test_events_tell_nothing_once_they_are_cleaned() -> None:
     assert finding(current_id=12) is None
-    assert finding(event(11), event(12), current_id=12) is None
-    assert compare(identified(event(9)), uuid="", last_id=10, known=()) is None
+    assert finding(raw_event(11), raw_event(12), current_id=12) is None
+    assert compare(identified(raw_event(9)), uuid="", last_id=10, known=()) is None
 
 
 @pytest.mark.parametrize(
@@ -155,6 +150,6 @@ def test_tables_are_read_only_where_events_tell_nothing() -> None:
 
 def test_connection_to_another_metastore_is_not_accepted() -> None:
     check = IdentityCheck(dict)
-    found = check.on_identified(identified(event(10, "x")), uuid="", last_id=10, known=KNOWN)
+    found = check.on_identified(identified(raw_event(10, "x")), uuid="", last_id=10, known=KNOWN)
     assert str(found) == "another metastore: its event 10 is not the one that was read"
     assert check.connection is None

@@ -705,16 +705,6 @@ def test_names_are_listed_first_where_they_are_not_known(
     assert world.poll() == (CompleteLoad(table=T),)
 
 
-def test_only_what_changed_of_a_chunk_is_read_again() -> None:
-    world = chunked("a", "b")
-    assert slices_of(world.done(world.read())) == [(["a", "b"], ())]
-    assert world.poll(partitions(T, "b")) == ()
-    again = world.read()
-    assert wanted(again) == chunk_of("b")
-    assert slices_of(world.done(again)) == [(["b"], ())]
-    assert world.poll() == (CompleteLoad(table=T),)
-
-
 def test_partition_that_appears_after_the_listing_is_read_before_the_end(world: World) -> None:
     world.loader.begin_chunked_load(T, None)
     listed = TableRead(names=("a",), partitions={"a": b"p"}, whole=True)
@@ -962,14 +952,6 @@ def test_table_that_vanished_while_it_was_listed_is_read_again(
     assert wanted(world.read()) == [WHOLE_T]
 
 
-def test_chunks_are_read_again_when_the_metastore_is_back() -> None:
-    world = chunked("a", "b")
-    world.failed(world.read(), away=True)
-    assert world.loader.deadline() == world.now + RETRY_S
-    world.now += RETRY_S
-    assert wanted(world.read()) == chunk_of("a", "b")
-
-
 def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about() -> None:
     """The stored window may have passed the event: only the load would read it after a crash."""
     world = chunked("a", "b")
@@ -978,6 +960,7 @@ def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about
     again = world.read()
     assert wanted(again) == chunk_of("a")
     world.failed(again, away=True)
+    assert world.loader.deadline() == world.now + RETRY_S
     assert world.poll() == ()
     assert world.loader.is_loading(T)
     world.now += RETRY_S

@@ -22,20 +22,9 @@ from topicast.catalog.ingest.poller import (
     PollFailed,
     WindowState,
 )
-from topicast.catalog.metastore.port import RawEvent
+from topicast.tests.cluster.fake_metastore import raw_event
 
 INTERVAL_S = 0.5
-
-
-def event(number: int) -> RawEvent:
-    return RawEvent(
-        id=number,
-        type="ALTER_TABLE",
-        db="d",
-        table="t",
-        message="{}",
-        message_format="json-0.2",
-    )
 
 
 class World:
@@ -67,7 +56,7 @@ class World:
         """Poll once; these events are answered."""
         self.number += 1
         self.poller.begin(self.number, self.now)
-        events = tuple(map(event, ids))
+        events = tuple(map(raw_event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
         return self.poller.on_polled(
             Polled(poll=self.number, connection=1, current_id=newest, events=events), self.now
@@ -165,9 +154,8 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
     assert events_max() == known + 1 + 4
     world.now += LATE_S
     world.poller.check_late(world.now)
-    late = Polled(
-        poll=world.number + 1, connection=1, current_id=20, events=tuple(map(event, range(11, 15)))
-    )
+    events = tuple(map(raw_event, range(11, 15)))
+    late = Polled(poll=world.number + 1, connection=1, current_id=20, events=events)
     assert world.poller.on_polled(late, world.now) is not None
     assert events_max() == known + 1 + 5, "of many more none may come in time"
     batch = world.poll(11, 12, 13, 14, 15, 16, 17)
@@ -181,7 +169,7 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
     world.poller.begin(2, world.now)
     world.poller.on_failed(PollFailed(poll=1, error="late"), world.now)
-    late = Polled(poll=1, connection=1, current_id=11, events=(event(11),))
+    late = Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),))
     assert world.poller.on_polled(late, world.now) is None
     assert world.poller.error == ""
     assert world.poller.deadline is None, "poll 2 still runs"
@@ -202,11 +190,11 @@ def test_each_batch_of_new_events_has_a_number_and_silence_has_none(world: World
 def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> None:
     assert world.poller.begin(1, world.now).quiet_at == 10
     world.poller.on_polled(
-        Polled(poll=1, connection=1, current_id=11, events=(event(11),)), world.now
+        Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),)), world.now
     )
     assert world.poller.begin(2, world.now).quiet_at is None, "11 may come twice"
     world.poller.on_polled(
-        Polled(poll=2, connection=1, current_id=11, events=(event(11),)), world.now
+        Polled(poll=2, connection=1, current_id=11, events=(raw_event(11),)), world.now
     )
     world.number = 2
     world.settle()
@@ -226,10 +214,11 @@ def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) 
     world.poll(11)
     world.number += 1
     world.poller.begin(world.number, world.now)
-    stranger = Polled(poll=world.number, connection=2, current_id=12, events=(event(12),))
+    stranger = Polled(poll=world.number, connection=2, current_id=12, events=(raw_event(12),))
     assert world.poller.on_polled(stranger, world.now) is None
     assert world.poller.deadline == world.now, "the check follows at once"
-    found = world.check(connection=2, current_id=12, events=(event(11), event(12)), uuid="one")
+    events = (raw_event(11), raw_event(12))
+    found = world.check(connection=2, current_id=12, events=events, uuid="one")
     assert found is not None
     assert found.same
     assert world.poller.window is not None
@@ -270,7 +259,7 @@ def test_state_of_a_batch_is_the_newest_of_its_number(world: World) -> None:
     assert world.poller.published is not None
     assert world.poller.published.settled == 10
     world.poller.mark_published(NEVER)
-    digest = event(11).digest
+    digest = raw_event(11).digest
     assert world.poller.published == WindowState(last_id=11, settled=11, known=((11, digest),))
 
 

@@ -13,15 +13,12 @@ from topicast.catalog.model.lineage import (
 )
 from topicast.catalog.model.tables import GroupLeaves
 from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction, VersionLog
+from topicast.tests.strategies import value
 from topicast.topics.errors import WireError
 from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, tombstone
 
 GROUP = b"d\0t\0"
 BLOCKS = GROUP + b"\1"
-
-
-def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
-    return Entry(key, version, version, version, len(content), content)
 
 
 def block(lower: str, version: int) -> Entry:

@@ -109,22 +109,6 @@ def test_sync_waits_for_events_that_one_poll_could_not_bring(core: Alone) -> Non
     assert "u" in core.tables()
 
 
-def test_sync_waits_until_missing_events_are_read_over(core: Alone) -> None:
-    """P-SYNC-1. Given a log that was cleaned, nothing is settled before the names were read."""
-    core.turn(150)  # the window settles
-    core.create("d", "u")
-    core.create("d", "v")
-    core.metastore.clean_log(core.metastore.current_event_id() - 1)
-    core.catalogd.hold(ReadNames)
-    core.ask(Sync(request=9))
-    core.turn(30)
-    assert core.replies() == []
-    core.catalogd.resume()
-    core.turn(10)
-    assert [type(one) for one in core.replies()] == [Synced]
-    assert core.tables() == ["t", "u", "v"]
-
-
 def test_sync_without_events_is_refused_for_good() -> None:
     core = loaded(polling_interval_s=0.0)
     answer = core.answer_to(Sync(request=9), Refused)

@@ -4,12 +4,10 @@ from contextlib import closing
 from dataclasses import astuple
 from pathlib import Path
 
-import pytest
-
 from topicast.catalog.model.versions import SweepRow
 from topicast.catalog.storage.history import HistoryReader
 from topicast.tests.catalog.stores import opened
-from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.cluster.alone import Alone
 from topicast.topics.wire.messages import FileFacts, Refused, Sweep, Swept
 
 TABLE = ("d", "t")
@@ -32,12 +30,6 @@ def sweep(revision: int, *changed: str, fingerprint: int = 9, overwritten: bool 
         overwritten=overwritten,
         removed=(),
     )
-
-
-@pytest.fixture
-def core() -> Alone:
-    """A catalogd with one table."""
-    return loaded()
 
 
 def test_sweep_is_kept_if_it_was_compared_with_the_present_revision_and_changes_count_once(

@@ -14,9 +14,10 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage import history
 from topicast.catalog.storage.history import AGE_MAX_US_DEFAULT, DROP_BYTES_MAX, HistoryReader
 from topicast.catalog.storage.store import FILE_NAME, Store
-from topicast.tests.catalog.stores import NOW_US, commit, opened, transaction, value
+from topicast.tests.catalog.stores import NOW_US, commit, entry, opened, transaction
+from topicast.tests.strategies import value
 from topicast.topics.errors import HistoryGone
-from topicast.topics.topic import PREFIX, TOMBSTONE, Entry, prefix_tombstone, stub, tombstone
+from topicast.topics.topic import PREFIX, TOMBSTONE, Entry, prefix_tombstone
 
 GROUPS = (b"db\0t\0", b"db\0u\0")
 STEPS = st.lists(
@@ -31,16 +32,6 @@ STEPS = st.lists(
     ),
     max_size=12,
 )
-
-
-def entry(kind: str, group: bytes, rest: bytes, version: int) -> Entry:
-    """Return an entry of ``version`` whose value names it."""
-    if kind == "prefix":
-        return prefix_tombstone(group, version)
-    if kind == "tombstone":
-        return tombstone(group + rest, version)
-    made = value(group + rest, version, b"%d" % version)
-    return stub(made) if kind == "stub" else made
 
 
 def applied(before: dict[bytes, Entry], one: Transaction) -> dict[bytes, Entry]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from topicast.catalog.storage.store import FILE_NAME, Store
-from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transaction, value
+from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transaction
+from topicast.tests.strategies import value
 from topicast.topics.errors import StoreError
 
 

@@ -30,14 +30,15 @@ from topicast.tests.catalog.stores import (
     TOPICS,
     commit,
     entries_of,
+    entry,
     loaded,
     opened,
     rows,
     transaction,
-    value,
 )
+from topicast.tests.strategies import value
 from topicast.topics.objects.names import database_key, rules_key
-from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, stub, tombstone
+from topicast.topics.topic import NAMESPACE, Topic, tombstone
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
 Operation = tuple[int, str, int, int]
@@ -50,17 +51,6 @@ OPERATIONS = st.lists(
     ),
     max_size=40,
 )
-
-
-def entry_of(kind: str, table: int, block: int, version: int) -> Entry:
-    group = b"db\0t%d\0" % table
-    key = group + (b"\x01p%d" % block if block else b"")
-    if kind == "prefix":
-        return prefix_tombstone(group, version)
-    if kind == "tombstone":
-        return tombstone(key, version)
-    entry = value(key, version, b"%d" % version)
-    return stub(entry) if kind == "stub" else entry
 
 
 @given(operations=OPERATIONS, group=st.integers(1, 5))
@@ -82,9 +72,10 @@ def test_reloaded_topic_equals_the_one_in_memory(
                 topic.raise_floor(floor)
                 continue
             topic.version += 1
-            entry = entry_of(kind, table, block, topic.version)
-            topic.file([entry])
-            waiting.append(transaction(number, topic.version, entry))
+            rest = b"\x01p%d" % block if block else b""
+            changed = entry(kind, b"db\0t%d\0" % table, rest, topic.version)
+            topic.file([changed])
+            waiting.append(transaction(number, topic.version, changed))
             if len(waiting) == group:
                 commit(store, *waiting)
                 waiting = []
