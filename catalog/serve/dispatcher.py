@@ -209,7 +209,9 @@ class Dispatcher:
             ):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
-            case Pull() | Lease() | Sweep() if why := fault((message.db, message.table), policy):
+            case Pull() | Lease() | Sweep() if policy is not None and (
+                why := fault((message.db, message.table), policy)
+            ):
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
                 self._pull_server.on_pull(peer, message, now=now)
@@ -395,7 +397,7 @@ class Dispatcher:
             if question is None:
                 found = common(self._core.inspect(inspect.what), policy)
                 self._replies.add(peer, replace(found, request=request))
-            elif question.table and (why := fault(question.table, policy)):
+            elif question.table and policy and (why := fault(question.table, policy)):
                 self._replies.refuse(peer, request, Refusal.NOT_VISIBLE, why=why)
             else:
                 read = ReadStore(peer=peer, request=request, question=question, policy=policy)

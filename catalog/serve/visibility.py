@@ -30,11 +30,9 @@ _FACTS: Final = frozenset(
 _TEXTS: Final = frozenset(("problem", "warning"))
 
 
-def fault(table: TableId, policy: Policy | None) -> str:
+def fault(table: TableId, policy: Policy) -> str:
     """Return why a client with ``policy`` may not read ``table``; empty if it may."""
-    if policy is None or policy.sees(table[0]):
-        return ""
-    return policy.refusal(table_name(*table))
+    return "" if policy.sees(table[0]) else policy.refusal(table_name(*table))
 
 
 def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
