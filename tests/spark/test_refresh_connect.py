@@ -257,13 +257,13 @@ def test_what_a_client_begins_to_write_is_known_until_it_ends(attached: Place) -
     """So a server that is killed midway leaves a write that counts as a change."""
     place = attached
     place.writer.sql("CREATE DATABASE begun", "CREATE TABLE begun.t (id INT) USING parquet")
-    forever = "INSERT INTO begun.t SELECT id % 9 FROM range(1000000000000)"
-    place.client.do(f"writing = threads.submit(lambda: spark.sql({forever!r}).collect())")
+    slow = "length(reflect('java.lang.Thread', 'sleep', bigint(100)))"  # 100 s for two cores
+    write = f"INSERT INTO begun.t SELECT {slow} FROM range(0, 2000, 1, 2000)"
+    place.client.do(f"writing = threads.submit(lambda: spark.sql({write!r}).collect())")
     until(lambda: place.intents() == 1, timeout_s=WAIT_S, what="its intent")
-
-    def is_interrupted() -> bool:
-        place.client.do("_ = spark.interruptAll()")  # in vain before Spark has begun to run it
-        return place.intents() == 0
-
-    until(is_interrupted, timeout_s=WAIT_S, what="its end", interval_s=0.5)
+    # Interrupted before its job has begun, it would run on, and be interrupted no more.
+    running = "len(spark.sparkContext.statusTracker().getActiveStageIds())"
+    until(lambda: bool(place.host.do(running)), timeout_s=WAIT_S, what="its job")
+    place.client.do("_ = spark.interruptAll()")
+    until(lambda: place.intents() == 0, timeout_s=WAIT_S, what="its end")
     assert place.client.do("writing.exception() is not None")
