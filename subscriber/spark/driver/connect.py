@@ -12,7 +12,7 @@ held as long as the server has it, and POLL_S more.
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ..guard import Guard
 from ..sessions import Sessions
@@ -26,16 +26,6 @@ _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _MANAGER: Final = "sessionManager"  # of 4.x
 _STORE: Final = "sessionStore"
 _CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of both
-
-
-class Server(Protocol):
-    """A server whose class is loaded."""
-
-    def sessions(self) -> Any:
-        """Return the live map from keys to holders of sessions; None: it has had none yet."""
-
-    def plans(self, holder: Any) -> Any:
-        """Return the cache of plans of one of them; None: there is none."""
 
 
 class Service:
@@ -78,7 +68,7 @@ class Seeker:
         self._look: Callable[[Any], Any] | None = None
         self._loaders: list[Any] = []
 
-    def __call__(self, base: Any) -> Server | None:
+    def __call__(self, base: Any) -> Service | None:
         """Return the server if there may be one; ``base`` is any session of this JVM."""
         if self._look is None:
             self._look = self._prepared(base)
@@ -102,13 +92,6 @@ class Seeker:
         return lambda loader: find.invoke(loader, names)
 
 
-class Accepts(Protocol):
-    """Spark's caches of relations."""
-
-    def accept(self, java: Any) -> None:
-        """Register a session of the JVM; its relations may be stale."""
-
-
 class ConnectSessions:
     """The clients' sessions, and what the server keeps of their plans. For one thread."""
 
@@ -117,22 +100,22 @@ class ConnectSessions:
         sessions: Sessions,
         *,
         guard: Guard,
-        caches: Accepts,
-        seek: Callable[[Any], Server | None] | None = None,
+        accept: Callable[[Any], None],
+        seek: Callable[[Any], Service | None] | None = None,
     ) -> None:
         """Hold nothing yet.
 
         Args:
             sessions: Of the process; any of them leads to the JVM.
             guard: Where failures end.
-            caches: Spark's; clients' sessions are refreshed like all others.
+            accept: Registers a session of the JVM, to be refreshed like all others.
             seek: Finds the server, given a classic session; else a ``Seeker``.
         """
         self._sessions = sessions
         self._guard = guard
-        self._caches = caches
+        self._accept = accept
         self._seek = seek or Seeker()
-        self._server: Server | None = None  # once its class is loaded
+        self._server: Service | None = None  # once its class is loaded
         self._plans: dict[str, Any] = {}  # by the session's id, its cache of plans; None: no cache
         self._hash: int | None = 0  # of the map when it was read last; None: to be read again
         self._due = 0.0  # when the server is looked at again, on the monotonic clock
@@ -173,7 +156,7 @@ class ConnectSessions:
         self._hash = None
         self._due = 0.0
 
-    def _look(self, server: Server) -> None:
+    def _look(self, server: Service) -> None:
         """Read the map if its hash differs."""
         store = server.sessions()
         if store is None:
@@ -189,6 +172,6 @@ class ConnectSessions:
         self._plans = {name: plans for name, plans in self._plans.items() if name in holders}
         for name in holders.keys() - self._plans.keys():
             with self._guard("look after a session of Spark Connect"):
-                self._caches.accept(holders[name].session())
+                self._accept(holders[name].session())
                 self._plans[name] = server.plans(holders[name])
         self._hash = found if len(self._plans) == len(holders) else None

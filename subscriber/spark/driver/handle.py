@@ -206,7 +206,7 @@ class Handle:
             spark=self._spark,
         )
         outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, probe=True)
-        clients = ConnectSessions(self._sessions, guard=self._guard, caches=catalyst)
+        clients = ConnectSessions(self._sessions, guard=self._guard, accept=catalyst.accept)
         self._catalyst = catalyst
         unhook = on_construction(type(session), self.add)
         for found in existing(type(session)):

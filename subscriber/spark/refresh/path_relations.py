@@ -9,11 +9,12 @@ to be pulled, and only while somebody holds such a relation. Where that fails, a
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from ....topics.errors import NoSuchObject
 from ...protocol.effects import DROPPED, Change
 from ..guard import Guard
+from .catalyst import Catalyst
 
 TABLES_MAX: Final = 1000  # that wait to be looked up; beyond, all relations over paths are renewed
 FOLDERS_MAX: Final = 100  # of a table with partitions elsewhere; beyond, likewise: a call for each
@@ -22,21 +23,10 @@ EVERYTHING: Final = ""
 Find = Callable[[str], Sequence[str]]  # the folders that the data of a table lies in
 
 
-class Relations(Protocol):
-    """The relations over paths of this driver."""
-
-    @property
-    def has_paths(self) -> bool:
-        """Whether there is one."""
-
-    def renew_paths(self, table: str, location: str, *, always: bool) -> None:
-        """Have those at, in or above ``location`` list their files anew; empty: all of them."""
-
-
 class PathRelations:
     """``changed`` and ``changed_all`` are for one thread, ``settle`` for any."""
 
-    def __init__(self, relations: Relations, *, guard: Guard, refresh_existing: bool) -> None:
+    def __init__(self, relations: Catalyst, *, guard: Guard, refresh_existing: bool) -> None:
         """``refresh_existing``: DataFrames see what is appended, too."""
         self._relations = relations
         self._guard = guard

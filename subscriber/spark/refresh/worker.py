@@ -11,7 +11,7 @@ While there is no hub the driver is plain Spark.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -25,9 +25,10 @@ from ...engine.watch import Watch
 from ...protocol.effects import Change
 from ..guard import Guard
 from ..status import CONNECTING, DETACHED, LIVE
+from .catalyst import Catalyst
 from .control import Control
 from .path_relations import PathRelations
-from .refresher import Existing, Looked, Order, Refresher
+from .refresher import Order, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 FOLLOW_S: Final = 20.0  # for every topic to be followed
@@ -53,42 +54,6 @@ class Times:
     retry_s: float = RETRY_S
 
 
-class Caches(Protocol):
-    """Spark's caches of relations, of sessions by their ids."""
-
-    has_iceberg: bool  # whether there may be catalogs of Iceberg, at the last look
-
-    def look(self) -> Mapping[str, Looked]:
-        """Return what is to be seen of each session."""
-
-    def held(self, session: str) -> frozenset[str]:
-        """Return the tables of which DataFrames may hold relations that were invalidated."""
-
-    def renew_late(self, *, renew: bool) -> None:
-        """Invalidate from now on the relations of sessions that are known late."""
-
-    def renew(self, session: str, table: str, *, existing: Existing) -> None:
-        """Invalidate the relation of ``table``."""
-
-    def recache(self, session: str, table: str, *, existing: Existing) -> None:
-        """Invalidate it, and make cached data anew."""
-
-    def reload(self, names: Iterable[str]) -> None:
-        """Let Iceberg's catalogs load tables anew: these, those of databases, or all (``*``)."""
-
-    def failures(self) -> list[tuple[Order, str]]:
-        """Return which renewals had failed at the last look, and why."""
-
-    def settle(self, timeout_s: float) -> bool:
-        """Return within ``timeout_s`` whether all that was ordered is done; for any thread."""
-
-    def unfinished(self) -> tuple[str, ...]:
-        """Return the tables for which something that was ordered is not done; for any thread."""
-
-    def discard(self) -> None:
-        """Discard all that is kept of sessions."""
-
-
 class ClientSessions(Protocol):
     """Sessions of clients of Spark Connect."""
 
@@ -109,7 +74,7 @@ class Worker:
         self,
         refresher: Refresher,
         *,
-        caches: Caches,
+        caches: Catalyst,
         paths: PathRelations,
         clients: ClientSessions,
         guard: Guard,

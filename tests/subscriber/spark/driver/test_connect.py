@@ -69,7 +69,7 @@ class Host:
         self.connect = ConnectSessions(
             self.sessions,
             guard=self.guard,
-            caches=self,
+            accept=self.accept,
             seek=lambda _base: self.server,
         )
 
