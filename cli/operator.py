@@ -152,12 +152,9 @@ class Operator:
             SourceError: the metastore does not answer.
             LinkError: no catalogd is known, or it is busy.
         """
+        wanted = Order(request=0, sender=sender, order=order, arguments=arguments)
         with self._catalog() as catalogd:
-
-            def make(request: int) -> Order:
-                return Order(request=request, sender=sender, order=order, arguments=arguments)
-
-            return catalogd.request(make, Inspected, timeout_s=self.timeout_s)
+            return catalogd.request(wanted, Inspected, timeout_s=self.timeout_s)
 
     def _catalog(self) -> AbstractContextManager[Conversation]:
         return catalogd_behind(self._link, self.welcome, self._credential, hub=self.address)

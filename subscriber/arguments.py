@@ -31,11 +31,7 @@ T = TypeVar("T")
 
 
 def text(value: object, argument: str, *, length_max: int = TEXT_MAX) -> str:
-    """Return a text.
-
-    Raises:
-        UsageError: it is not a text, is too long, has a NUL, or is not valid Unicode.
-    """
+    """Return a text."""
     if not isinstance(value, str):
         raise _wrong(argument, value, "a text")
     if len(value) > length_max:
@@ -50,11 +46,7 @@ def text(value: object, argument: str, *, length_max: int = TEXT_MAX) -> str:
 
 
 def table(value: object, argument: str = "name") -> TableId:
-    """Return the table that ``db.table`` names, in lower case.
-
-    Raises:
-        UsageError: it is not a table's name.
-    """
+    """Return the table that ``db.table`` names, in lower case."""
     if not isinstance(value, str):
         raise _wrong(argument, value, "a table's name, as db.table")
     if len(value) <= ASCII_NAME_MAX and value.isascii():
@@ -65,11 +57,7 @@ def table(value: object, argument: str = "name") -> TableId:
 
 
 def database(value: object, argument: str) -> str:
-    """Return a database's name in lower case.
-
-    Raises:
-        UsageError: no database can have it.
-    """
+    """Return a database's name in lower case."""
     if not isinstance(value, str):
         raise _wrong(argument, value, "a database's name")
     name = text(value, argument).lower()
@@ -80,11 +68,7 @@ def database(value: object, argument: str) -> str:
 
 
 def several(value: Iterable[T], argument: str, *, such_as: str) -> tuple[T, ...]:
-    """Return the items of an iterable that is not a text; there are at most ITEMS_MAX.
-
-    Raises:
-        UsageError: it cannot be iterated, is a text, or has too many items.
-    """
+    """Return the items of an iterable that is not a text; there are at most ITEMS_MAX."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise _wrong(argument, value, f"several items, such as {such_as}")
     found = tuple(islice(value, ITEMS_MAX + 1))
@@ -94,11 +78,7 @@ def several(value: Iterable[T], argument: str, *, such_as: str) -> tuple[T, ...]
 
 
 def partition_names(value: Iterable[str], argument: str) -> tuple[str, ...]:
-    """Return names of partitions, or how they begin, which ends with a slash.
-
-    Raises:
-        UsageError: one is not such a name.
-    """
+    """Return names of partitions, or how they begin, which ends with a slash."""
     found = several(value, argument, such_as="['ds=2026-11-01']")
     for name in found:
         check_partition_name(text(name, f"an item of {argument}").rstrip("/"))
@@ -106,11 +86,7 @@ def partition_names(value: Iterable[str], argument: str) -> tuple[str, ...]:
 
 
 def partition_value(value: object) -> str:
-    """Return the value of a partition column as its name has it; "" means any.
-
-    Raises:
-        UsageError: no partition column can have it.
-    """
+    """Return the value of a partition column as its name has it; "" means any."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | date):
         raise _wrong("an item of values", value, 'a text, number or date; "" is any')
     try:
@@ -121,11 +97,7 @@ def partition_value(value: object) -> str:
 
 
 def topic(value: object) -> int | TableId:
-    """Return a topic's number, or the table of the topic that is meant.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return a topic's number, or the table of the topic that is meant."""
     if isinstance(value, str):
         return table(value, "topics")
     if isinstance(value, bool) or not isinstance(value, int):
@@ -134,11 +106,7 @@ def topic(value: object) -> int | TableId:
 
 
 def topics(value: object) -> tuple[int | TableId, ...]:
-    """Return the topics that one topic, or several, name, each once.
-
-    Raises:
-        UsageError: one is neither the number of a topic nor the name of a table.
-    """
+    """Return the topics that one topic, or several, name, each once."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         items = several(value, "topics", such_as="[1, 'shop.orders']")
         return tuple(dict.fromkeys(map(topic, items)))
@@ -146,11 +114,7 @@ def topics(value: object) -> tuple[int | TableId, ...]:
 
 
 def claim(value: object) -> tuple[TableId, int]:
-    """Return a table and the version at which an application knows it.
-
-    Raises:
-        UsageError: it is not such a pair.
-    """
+    """Return a table and the version at which an application knows it."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise _wrong("an item of known", value, "a pair of a table's name and a version")
     name, version = value
@@ -163,11 +127,7 @@ def claim(value: object) -> tuple[TableId, int]:
 
 
 def timeout_s(value: object, argument: str = "timeout_s") -> float:
-    """Return how many seconds to wait.
-
-    Raises:
-        UsageError: it is not a number of seconds, or more than a day.
-    """
+    """Return how many seconds to wait."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(argument, value, "a number of seconds")
     if not 0 <= value <= TIMEOUT_S_MAX:  # neither is NaN
@@ -176,22 +136,14 @@ def timeout_s(value: object, argument: str = "timeout_s") -> float:
 
 
 def flag(value: object, argument: str) -> bool:
-    """Return True or False.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return True or False."""
     if not isinstance(value, bool):
         raise _wrong(argument, value, "True or False")
     return value
 
 
 def mapping(value: object) -> Mapping[str, object]:
-    """Return ``values`` that are given by column, with the columns in lower case.
-
-    Raises:
-        UsageError: the name of a column is not a text.
-    """
+    """Return ``values`` that are given by column, with the columns in lower case."""
     found = cast(Mapping[object, object], value)
     return {text(key, "a column in values").lower(): item for key, item in found.items()}
 

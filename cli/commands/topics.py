@@ -106,7 +106,7 @@ def _without_unknown(facts: Inspected) -> Inspected:
 
 def _print_reasons(visit: Operator, reader: Record, output: str) -> None:
     try:
-        found = _records(visit.hub(f"topics@{reader['registration']}"))
+        found = visit.hub(f"topics@{reader['registration']}").records()
     except NotReady as error:
         raise NotReady(f"{reader['name']} did not answer: is it stopped, or too busy?") from error
     records = [{"topic": one.pop("id"), **one} for one in found]
@@ -158,7 +158,7 @@ def _by_level(visit: Operator) -> list[Record]:
 
 def _levels_of(visit: Operator, reader: Record) -> list[Record]:
     try:
-        joined = _records(visit.hub(f"joined@{reader['registration']}"))
+        joined = visit.hub(f"joined@{reader['registration']}").records()
     except UsageError:  # it has just left
         return []
     about = {name: reader[name] for name in ("name", "registration", "state", "statestored")}
@@ -174,12 +174,8 @@ def _levels_of(visit: Operator, reader: Record) -> list[Record]:
 
 
 def _members(visit: Operator) -> list[Record]:
-    found = _records(visit.hub("subscribers"))
+    found = visit.hub("subscribers").records()
     return [{**one, "statestored": str(visit.address)} for one in found]
-
-
-def _records(facts: Inspected) -> list[Record]:
-    return [dict(zip(facts.columns, row, strict=True)) for row in facts.rows]
 
 
 def _shown(record: Record) -> Record:

@@ -7,8 +7,9 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from ...topics import wire
@@ -35,11 +36,17 @@ from ...topics.wire.messages import (
     OPERATOR,
     READER,
     Bye,
+    Grant,
     Hello,
     Inspect,
     Inspected,
+    Lease,
     Message,
+    Order,
+    Pull,
     Refused,
+    Scan,
+    Sweep,
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
@@ -50,6 +57,7 @@ CATALOG: Final = "catalog"
 ADD: Final = "get a key file where catalogd's keys are: topicast keys add NAME --role ROLE"
 
 M = TypeVar("M")
+Request = Inspect | Order | Scan | Pull | Sweep | Grant | Lease
 
 
 class Conversation:
@@ -85,24 +93,20 @@ class Conversation:
         self._request += 1
         return self._request
 
-    def request(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
-        """Send what ``make`` returns for the number of a request; return its answer.
+    def request(self, message: Request, kind: type[M], *, timeout_s: float) -> M:
+        """Send ``message`` under the number of a request; return its answer.
 
         Raises:
             NotReady: no answer in time.
             AuthRefused: the server does not admit our key, or has another one than is known here.
             TopicastError: it refused; see ``error_of``.
         """
-        self.send(make(self.next_request()))
+        self.send(replace(message, request=self.next_request()))
         return self.receive(kind, timeout_s=timeout_s)
 
     def inspect(self, what: str, *, timeout_s: float) -> Inspected:
         """Return the table of facts ``what``; raises as ``request``."""
-
-        def make(request: int) -> Inspect:
-            return Inspect(request=request, what=what)
-
-        return self.request(make, Inspected, timeout_s=timeout_s)
+        return self.request(Inspect(request=0, what=what), Inspected, timeout_s=timeout_s)
 
     def inspect_readers(
         self, what: str, registrations: Sequence[str], *, timeout_s: float
@@ -249,6 +253,23 @@ def catalogd_behind(
     return connected(
         link, CATALOG, address=address, servers=servers, where=where, client=credential.name
     )
+
+
+@contextmanager
+def catalogd_named_by(
+    hubs: Sequence[Address], credential: Credential, *, timeout_s: float
+) -> Iterator[Conversation]:
+    """Connect to the catalogd of the first of ``hubs`` that answers; this process leaves the hub.
+
+    Raises:
+        LinkError: none of them answered, or it names no catalogd.
+        AuthRefused: one of them does not admit the key.
+    """
+    with closing(Link(credential.pair)) as link:
+        address, hub, welcome = greet(link, hubs, credential, timeout_s=timeout_s)
+        hub.leave()
+        with catalogd_behind(link, welcome, credential, hub=address) as catalogd:
+            yield catalogd
 
 
 def _hello(*, reads_bulk: bool) -> Hello:

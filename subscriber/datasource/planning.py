@@ -217,14 +217,14 @@ class Planner:
         """Return the work of a view; ``columns``: those wanted of views that need no executor."""
         match options.view:
             case TOPICS.name:
-                held = {row["topic"]: row for row in _records(self._facts("topics"))}
-                found = _records(self._facts("versions"))
+                held = {row["topic"]: row for row in self._facts("topics").records()}
+                found = self._facts("versions").records()
                 return [_of_rows([held.get(row["topic"], {}) | row for row in found], columns)]
             case SUBSCRIBERS.name:
                 members = self._patiently(
                     lambda: self._hub.inspect("subscribers", timeout_s=ANSWER_S)
                 )
-                return [_of_rows(_records(members), columns)]
+                return [_of_rows(members.records(), columns)]
             case DRIVERS.name:
                 return [_of_rows(self._drivers(), columns)]
             case EVENTS.name:
@@ -256,7 +256,7 @@ class Planner:
         members = self._patiently(lambda: self._hub.inspect("subscribers", timeout_s=ANSWER_S))
         readers = [
             str(one["registration"])
-            for one in _records(members)
+            for one in members.records()
             if one["role"] == "reader" and one["state"] != "LOST"
         ]
         answers = self._hub.inspect_readers("driver", readers, timeout_s=ANSWER_S)
@@ -294,7 +294,7 @@ class Planner:
 
     def _held_bytes(self) -> dict[int, int]:
         """Return about how many bytes each topic holds now."""
-        return {row["topic"]: int(row["held_bytes"]) for row in _records(self._facts("topics"))}
+        return {row["topic"]: int(row["held_bytes"]) for row in self._facts("topics").records()}
 
     def _moment_of(self, options: Options) -> Moment:
         return self.moment() if options.as_of is None else self._checked(options.as_of)
@@ -434,10 +434,6 @@ def _of_one_catalog(one: Moment, other: Moment) -> bool:
 
 def _catalog_of(moment: Moment) -> str:
     return f"epoch {moment.epoch} with {moment.num_topics} topics"
-
-
-def _records(table: Inspected) -> list[dict[str, Any]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def _of_rows(records: Iterable[Mapping[str, object]], columns: Sequence[str]) -> Work:

@@ -116,8 +116,7 @@ class Reader:
             case FilesOf():
                 for table in piece.tables:
                     for page in file_pages(catalogd, table_name(*table)):
-                        rows = (zip(page.columns, row, strict=True) for row in page.rows)
-                        yield from (FilesRow(table, dict(row)) for row in rows)
+                        yield from (FilesRow(table, row) for row in page.records())
             case Piece() if self._view is CHANGES:
                 yield from self._snapshot(catalogd, piece, epoch)
             case Piece():

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
@@ -27,11 +27,10 @@ from typing import Final
 from ...topics.errors import LinkError
 from ...topics.keys.credential import Credential, KeyPair
 from ...topics.keys.folder import DRIVER, find_credential
-from ...topics.link import Link
 from ...topics.link.curve import derived_pair
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages import Grant, Granted
-from ..client.conversation import Conversation, catalogd_behind, greet
+from ..client.conversation import Conversation, catalogd_named_by
 from .scanning import ANSWER_S
 
 LEASE_S: Final = 600  # for which executors read on when nothing renews
@@ -80,11 +79,8 @@ def this_application() -> Application:
 
 def grant(catalogd: Conversation, public: str, *, lease_s: int = LEASE_S) -> None:
     """Have catalogd admit the key ``public`` for ``lease_s``; 0: no longer."""
-
-    def make(request: int) -> Grant:
-        return Grant(request=request, public=public, lease_s=lease_s)
-
-    catalogd.request(make, Granted, timeout_s=ANSWER_S)
+    wanted = Grant(request=0, public=public, lease_s=lease_s)
+    catalogd.request(wanted, Granted, timeout_s=ANSWER_S)
 
 
 def renew(
@@ -111,7 +107,8 @@ def renew(
         return wait(RENEW_S) or not application.lives()
 
     while True:
-        with suppress(LinkError), _catalogd(hubs, credential) as catalogd:
+        connecting = catalogd_named_by(hubs, credential, timeout_s=ANSWER_S)
+        with suppress(LinkError), connecting as catalogd:
             grant(catalogd, public)
             while not ended():
                 grant(catalogd, public)
@@ -170,16 +167,6 @@ def main(arguments: Sequence[str]) -> None:
         if is_only:
             addresses = parse_addresses(hubs, setting="statestores")
             renew(addresses, credential, application, wait=ended.wait)
-
-
-@contextmanager
-def _catalogd(hubs: Sequence[Address], credential: Credential) -> Iterator[Conversation]:
-    """Connect to catalogd; raises LinkError if that, or each of ``hubs``, does not answer."""
-    with closing(Link(credential.pair)) as link:
-        address, hub, welcome = greet(link, hubs, credential, timeout_s=ANSWER_S)
-        hub.leave()
-        with catalogd_behind(link, welcome, credential, hub=address) as catalogd:
-            yield catalogd
 
 
 @contextmanager

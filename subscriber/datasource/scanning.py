@@ -111,7 +111,7 @@ def scan(catalogd: Conversation, keys: KeyRange, *, epoch: int) -> Iterator[Entr
     )
     pieces: list[Entry] = []
     while True:
-        page = patiently(lambda: _page(catalogd, wanted))  # noqa: B023 - called at once
+        page = patiently(lambda: catalogd.request(wanted, Scanned, timeout_s=ANSWER_S))  # noqa: B023 - called at once
         for entry in page.entries:
             pieces.append(entry)
             if sum(len(value_of(piece)) for piece in pieces) >= entry.size:
@@ -120,12 +120,6 @@ def scan(catalogd: Conversation, keys: KeyRange, *, epoch: int) -> Iterator[Entr
         if not page.after and not page.offset:
             return
         wanted = replace(wanted, after=page.after, offset=page.offset)
-
-
-def _page(catalogd: Conversation, wanted: Scan) -> Scanned:
-    return catalogd.request(
-        lambda request: replace(wanted, request=request), Scanned, timeout_s=ANSWER_S
-    )
 
 
 def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[dict[str, Cell]]:
@@ -141,8 +135,7 @@ def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[d
         answer = patiently(lambda: catalogd.inspect(what, timeout_s=ANSWER_S))  # noqa: B023
         if not answer.rows:
             return
-        for row in answer.rows:
-            yield dict(zip(answer.columns, row, strict=True))
+        yield from answer.records()
         version = answer.columns.index("version")
         last = int(answer.rows[-1][version] or 0)
         same = sum(row[version] == last for row in answer.rows)
@@ -173,8 +166,7 @@ def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
     after = span.after
     while after < span.until:
         answer = patiently(lambda: catalogd.inspect(f"log@{after}", timeout_s=ANSWER_S))  # noqa: B023
-        for row in answer.rows:
-            line = dict(zip(answer.columns, row, strict=True))
+        for line in answer.records():
             after = int(line["number"] or 0)
             if after > span.until:
                 return
@@ -210,8 +202,7 @@ def sweeps(inspect: Callable[[str], Inspected]) -> Iterator[dict[str, Any]]:
     after: Cell = ""
     while True:
         page = inspect(f"sweeps@{after}")
-        for row in page.rows:
-            yield dict(zip(page.columns, row, strict=True))
+        yield from page.records()
         if not page.rows:
             return
         after = page.rows[-1][0]
@@ -254,11 +245,7 @@ def _pulled(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] |
 
 def _parts(catalogd: Conversation, wanted: Pull) -> list[Pulled]:
     """Return the parts of one answer."""
-    parts = [
-        catalogd.request(
-            lambda request: replace(wanted, request=request), Pulled, timeout_s=ANSWER_S
-        )
-    ]
+    parts = [catalogd.request(wanted, Pulled, timeout_s=ANSWER_S)]
     while not parts[-1].last:
         parts.append(catalogd.receive(Pulled, timeout_s=ANSWER_S))
         if parts[-1].sequence != len(parts) - 1:

@@ -39,7 +39,7 @@ def test_catalogd_is_found_through_the_hub(served: Served) -> None:
 def test_operator_is_seen_as_one(served: Served) -> None:
     with visit(served.statestores) as operator:
         members = operator.hub("subscribers")
-    roles = [dict(zip(members.columns, row, strict=True))["role"] for row in members.rows]
+    roles = [row["role"] for row in members.records()]
     assert sorted(roles)[:1] == ["operator"]
     assert "publisher" in roles
 
@@ -47,7 +47,7 @@ def test_operator_is_seen_as_one(served: Served) -> None:
 def operators(visit: Operator) -> set[object]:
     """Return the registrations of operators."""
     members = visit.hub("subscribers")
-    rows = [dict(zip(members.columns, row, strict=True)) for row in members.rows]
+    rows = members.records()
     return {row["registration"] for row in rows if row["role"] == "operator"}
 
 

@@ -307,8 +307,8 @@ from topicast.topics.errors import NotReady
 from topicast.topics.wire.messages import Swept
 
 def lossy(requested, lost):
-    def request(self, make, kind, *, timeout_s):
-        answer = requested(self, make, kind, timeout_s=timeout_s)
+    def request(self, message, kind, *, timeout_s):
+        answer = requested(self, message, kind, timeout_s=timeout_s)
         if kind is Swept and not lost:
             lost.append(answer)
             raise NotReady("the answer was lost")

@@ -144,7 +144,7 @@ def refusal_of_a_sweep(fleet: Fleet, key: Path) -> str:
         _, _, welcome = greet(link, (hub,), own, timeout_s=ANSWER_S)
         with catalogd_behind(link, welcome, own, hub=hub) as catalogd:
             with pytest.raises(UsageError) as refused:
-                catalogd.request(lambda request: sweep, Swept, timeout_s=ANSWER_S)
+                catalogd.request(sweep, Swept, timeout_s=ANSWER_S)
             return str(refused.value)
 
 

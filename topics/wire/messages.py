@@ -12,7 +12,7 @@ have their bounds.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from ..backports import IntEnum, StrEnum
 from ..errors import UsageError
@@ -643,6 +643,10 @@ class Inspected(Message):
     request: U64
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows, each by column; the reader knows of which type a column's cells are."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,10 @@ from typing import Any, Final, TypeVar
 from ....topics.errors import HistoryGone, NotReady, UsageError
 from ....topics.keys.credential import Credential
 from ....topics.keys.folder import DRIVER, find_credential
-from ....topics.link import Link
 from ....topics.objects.names import parse_table_name
 from ....topics.settings import Address, parse_addresses
-from ....topics.wire.messages import FileFacts, Inspected, Message, Sweep, Swept
-from ...client.conversation import Conversation, catalogd_behind, greet
+from ....topics.wire.messages import FileFacts, Inspected, Sweep, Swept
+from ...client.conversation import Conversation, catalogd_named_by
 from ...datasource.moments import moment_of
 from ...datasource.options import hubs_of
 from ...datasource.scanning import (
@@ -39,10 +38,8 @@ LOAD: Final = "load"  # a source of them: catalogd itself
 NEWEST_MAX: Final = (2, 20, 1000)  # changes that are read to find the last; catalogd has no more
 LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
 FACTS: Final = tuple(one.name for one in fields(FileFacts))
-FACTS_MAX: Final = 1000  # in one message
 PAGES_AHEAD: Final = 3  # of facts, 1 MB each, that are read before they are wanted
 
-M = TypeVar("M")
 T = TypeVar("T")
 
 
@@ -60,13 +57,18 @@ class Catalogd:
         self._conversation: Conversation | None = None  # None: not connected
         self._is_closed = False
 
-    def request(self, make: Callable[[int], Message], kind: type[M], *, timeout_s: float) -> M:
-        """As ``Conversation.request``; raises LinkError too if no hub or no catalogd answers."""
-        return self._answer(lambda catalogd: catalogd.request(make, kind, timeout_s=timeout_s))
+    def answer(self, call: Callable[[Conversation], T]) -> T:
+        """Return what ``call`` returns; raises LinkError too if no hub or no catalogd answers."""
+        with self._lock:
+            try:
+                return call(self._connected())
+            except NotReady:
+                self._disconnect()
+                raise
 
     def inspect(self, what: str, *, timeout_s: float) -> Inspected:
-        """As ``Conversation.inspect``; raises as ``request``."""
-        return self._answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
+        """As ``Conversation.inspect``; raises as ``answer``."""
+        return self.answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
 
     def connect(self) -> None:
         """Connect before the first request; raises as ``greet``."""
@@ -82,29 +84,14 @@ class Catalogd:
     def _connected(self) -> Conversation:
         if self._is_closed:
             raise UsageError("the connection to catalogd is closed: make another one")
-        if self._conversation is not None:
-            return self._conversation
-        with ExitStack() as connecting:
-            link = connecting.enter_context(closing(Link(self._credential.pair)))
-            address, hub, welcome = greet(link, self._hubs, self._credential, timeout_s=ANSWER_S)
-            hub.leave()
-            behind = catalogd_behind(link, welcome, self._credential, hub=address)
-            found = connecting.enter_context(behind)
-            self._connection = connecting.pop_all()
-        self._conversation = found
-        return found
+        if self._conversation is None:
+            connecting = catalogd_named_by(self._hubs, self._credential, timeout_s=ANSWER_S)
+            self._conversation = self._connection.enter_context(connecting)
+        return self._conversation
 
     def _disconnect(self) -> None:
         self._conversation = None
         self._connection.close()
-
-    def _answer(self, call: Callable[[Conversation], M]) -> M:
-        with self._lock:
-            try:
-                return call(self._connected())
-            except NotReady:
-                self._disconnect()
-                raise
 
 
 @dataclass(slots=True)
@@ -249,27 +236,28 @@ class Known:
             LinkError: catalogd does not answer.
         """
         db, name = parse_table_name(table)
+        sweep = Sweep(
+            request=0,
+            db=db,
+            table=name,
+            revision=revision,
+            facts=tuple(facts),
+            changed=tuple(changed),
+            overwritten=any(changed.values()),
+            removed=tuple(removed),
+            as_of=as_of,
+            until=until,
+            last=last and bool(as_of),
+            whole=whole,
+        )
         tries = 0
 
-        def make(request: int) -> Sweep:
+        def request(catalogd: Conversation) -> Swept:
             nonlocal tries
             tries += 1
-            return Sweep(
-                request=request,
-                db=db,
-                table=name,
-                revision=revision,
-                facts=tuple(facts),
-                changed=tuple(changed),
-                overwritten=any(changed.values()),
-                removed=tuple(removed),
-                as_of=as_of,
-                until=until,
-                last=last and bool(as_of),
-                whole=whole,
-            )
+            return catalogd.request(sweep, Swept, timeout_s=ANSWER_S)
 
-        swept = patiently(lambda: self._catalogd.request(make, Swept, timeout_s=ANSWER_S))
+        swept = patiently(lambda: self._catalogd.answer(request))
         self.was_repeated = tries > 1
         noticed = self._noticed.setdefault(table, _Noticed())
         if swept.version:
@@ -280,7 +268,7 @@ class Known:
 
     def _history(self, table: str, *, after: int, count: int) -> list[dict[str, Any]]:
         """Return the newest ``count`` changes of ``table`` behind a version, the newest first."""
-        return _records(self._inspect(f"history@{table}:{after}:{count}"))
+        return self._inspect(f"history@{table}:{after}:{count}").records()
 
     def _inspect(self, what: str) -> Inspected:
         return patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
@@ -384,7 +372,3 @@ def _facts_of(page: Inspected) -> tuple[int, list[FileFacts]]:
     cells: Any = itemgetter(*map(page.columns.index, FACTS))
     found = [FileFacts(**dict(zip(FACTS, cells(row), strict=True))) for row in page.rows]
     return int(page.rows[0][page.columns.index("revision")] or 0), found
-
-
-def _records(table: Inspected) -> list[dict[str, Any]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]

@@ -76,22 +76,20 @@ class TableLease:
                 return  # the next check before a change says why
 
     def _request(self, lease_s: int, *, renew: bool) -> None:
-        def make(request: int) -> Lease:
-            db, table = self._table
-            return Lease(
-                request=request,
-                db=db,
-                table=table,
-                holder=self._holder,
-                owner=self._owner,
-                lease_s=lease_s,
-                renew=renew,
-            )
-
+        db, table = self._table
+        lease = Lease(
+            request=0,
+            db=db,
+            table=table,
+            holder=self._holder,
+            owner=self._owner,
+            lease_s=lease_s,
+            renew=renew,
+        )
         with closing(Link(self._credential.pair)) as link:
             hub, _, welcome = greet(link, self._hubs, self._credential, timeout_s=ANSWER_S)
             with catalogd_behind(link, welcome, self._credential, hub=hub) as catalogd:
-                catalogd.request(make, Leased, timeout_s=ANSWER_S)
+                catalogd.request(lease, Leased, timeout_s=ANSWER_S)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from topicast.subscriber.datasource.renewal import (
     this_application,
 )
 from topicast.subscriber.datasource.views import VIEWS
-from topicast.subscriber.pipeline.sweep.known import FACTS_MAX, KnownInOrder, known_at
+from topicast.subscriber.pipeline.sweep.known import KnownInOrder, known_at
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
@@ -115,8 +115,8 @@ def test_files_are_what_sweeps_have_found_of_selected_tables(shop: Served) -> No
     assert rows(shop, "files", "db") == []
     with known_at(shop.address) as known:
         revision = 0
-        for at in range(0, len(sales), FACTS_MAX):
-            part = sales[at : at + FACTS_MAX]
+        for at in range(0, len(sales), 1000):
+            part = sales[at : at + 1000]
             kept = known.send("shop.sales", revision, part, changed={}, removed=())
             revision = kept.revision
         known.send("shop.stock", 0, [stock], changed={}, removed=())

@@ -146,7 +146,7 @@ def test_operators_see_each_topic_with_level_bytes_and_reason() -> None:
     shopping.pass_time(0.1)
     answer = inspected(shopping, "topics")
     assert isinstance(answer, Inspected)
-    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    rows = answer.records()
     (row,) = [row for row in rows if row["why"] == "read for the first time"]
     topic = shopping.topic("shop.orders")
     assert (row["id"], row["level"]) == (topic, "minimal")
