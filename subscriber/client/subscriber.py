@@ -592,8 +592,7 @@ class Subscriber:
         if arguments.text(level, "level") not in LEVELS:
             raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")
         number, named = LEVELS.index(level), self._reader.numbers(arguments.topics(topics))
-        operation = partial(self._core.join, named, number)
-        self._reader.call(operation if number != NONE else partial(self._core.drop, named))
+        self._reader.call(partial(self._core.join, named, number))
 
     def drop(self, topics: Topic | Iterable[Topic]) -> None:
         """Follow a topic, or several, no longer; their tables are pulled when they are read.

@@ -49,17 +49,17 @@ class CatalogSession:
         self,
         subscriptions: Subscriptions,
         *,
-        replicas: TopicReplicas,
         lineage: Lineage,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
         outbox: Outbox,
         name: str = "",
     ) -> None:
-        self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.fence, name=name)
-        self.reports = WriteSender(outbox, next_id)
         self._subscriptions = subscriptions
-        self._replicas = replicas
+        self._replicas = subscriptions.replicas
+        self._view = self._replicas.view
+        self.fetcher = Fetcher(next_id, base=self._base, fence=self._replicas.fence, name=name)
+        self.reports = WriteSender(outbox, next_id)
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
@@ -73,11 +73,6 @@ class CatalogSession:
         if self.address:
             times += [self._requests.deadline, self._lineage.compare_at, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
-
-    @property
-    def open_pulls(self) -> int:
-        """The number of pulls that have been sent and not answered."""
-        return self.fetcher.open_pulls
 
     def sync(self, *, now: float) -> Started[None]:
         """Wait until everything that HMS has committed by now is visible here."""
@@ -96,7 +91,7 @@ class CatalogSession:
     def fetch(self, request: PartitionRequest, *, now: float) -> Started[Result]:
         """Get a table from catalogd."""
         fetch = Fetch(request)
-        return _FetchWait(self, self._replicas.view, fetch), self.begin_fetch(fetch, now=now)
+        return _FetchWait(self, self._view, fetch), self.begin_fetch(fetch, now=now)
 
     def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:
         """Begin to fetch; the outcome is set in ``fetch``."""
@@ -147,7 +142,7 @@ class CatalogSession:
         """Raise the read floor of every topic to its version in the answer."""
         if not self._accepts(synced.epoch, synced.start, now=now):
             return ()
-        order = topic_ids(self._subscriptions.num_topics)
+        order = topic_ids(self._view.num_topics)
         wait = self._requests.get(synced.request)
         if not isinstance(wait, _SyncWait) or len(synced.versions) != len(order):
             return ()
@@ -182,7 +177,7 @@ class CatalogSession:
         self._confirm(reply)
         self._raise_floor(part.topic, (part.epoch, part.topic_version))
         self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
-        missing = self._replicas.view.missing
+        missing = self._view.missing
         outcome = reply.result if part.found else missing(request.db, request.table)
         if part.found:
             self._replicas.on_pulled(request.db, request.table)
@@ -230,24 +225,24 @@ class CatalogSession:
 
     def _stale(self, part: Pulled, request: PartitionRequest) -> bool:
         """Tell whether the reply that ends with ``part`` is older than what was answered before."""
-        topic = table_topic(request.db, request.table, self._subscriptions.num_topics)
+        topic = table_topic(request.db, request.table, self._view.num_topics)
         position = (part.epoch, part.topic_version)
         namespace_position = (part.epoch, part.namespace_version)
         if part.topic != topic or position < self._read_floor.of(topic):
             return True
-        if part.topic_version < self.fetcher.reply_minimum(request.group):
+        if part.topic_version < self._replicas.fence.minimum(request.group):
             return True
         if namespace_position < self._read_floor.of(NAMESPACE):
             return True
         if self._replicas.live_at(NAMESPACE) != namespace_position:
             return False
-        record = self._replicas.view.record(request.db, request.table)
+        record = self._view.record(request.db, request.table)
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
     def _base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
         """Return the accepted epoch, a table as held in it, and the claims about its topic."""
-        topic = table_topic(db, table, self._subscriptions.num_topics)
+        topic = table_topic(db, table, self._view.num_topics)
         epoch = self._lineage.accepted[0]
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
@@ -256,7 +251,7 @@ class CatalogSession:
         return epoch, held.content(group), claims
 
     def _held(self, topic: int, epoch: int) -> TopicView | None:
-        held = self._replicas.view.topics.get(topic)
+        held = self._view.topics.get(topic)
         return None if held is None or held.epoch != epoch else held
 
     def _reached(self, topic: int, epoch: int) -> int:
@@ -276,7 +271,7 @@ class CatalogSession:
         part, key = reply.last, reply.request.group
         if reply.request.selector.kind == SelectorKind.TABLE:
             head = content.entry(key)
-            held = self._replicas.view.pulled(part.topic)
+            held = self._view.pulled(part.topic)
             if head is None:
                 return
             same = held is not None and held.epoch == part.epoch

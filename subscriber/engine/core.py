@@ -16,7 +16,7 @@ from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
 from ...topics.keys.clients import checked_keys
 from ...topics.policy import Policy
-from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, NONE, Version, topic_ids
+from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.wire.header import policy_of
 from ...topics.wire.messages import (
     Barrier,
@@ -136,9 +136,7 @@ class Core:
         self.recovering = True
         self._by_hand = {**self._by_hand, **self.placement.levels_by_hand()}
         self.view.clear()
-        num_topics = self._subscriptions.num_topics
         self._build(self._new_id())
-        self._subscriptions.num_topics = num_topics
 
     def _build(self, registration: bytes) -> None:
         """Make all parts that a restart makes anew."""
@@ -161,12 +159,11 @@ class Core:
             read_floor=self._read_floor,
             next_id=self._next_id,
         )
-        self._subscriptions = Subscriptions(
+        self.subscriptions = Subscriptions(
             session, replicas=replicas, lineage=self._lineage, automatic=automatic
         )
-        self._catalog = CatalogSession(
-            self._subscriptions,
-            replicas=replicas,
+        self.catalog = CatalogSession(
+            self.subscriptions,
             lineage=self._lineage,
             read_floor=self._read_floor,
             next_id=self._next_id,
@@ -174,40 +171,28 @@ class Core:
             name=settings.name,
         )
         self.placement = PlacementController(
-            self._subscriptions,
+            self.subscriptions,
             priorities,
-            replicas=replicas,
-            resident_set=resident_set,
-            view=self.view,
-            budget=budget,
-            planner=self._new_planner(MINIMAL_BYTES, self._catalog.fetcher.latency),
+            planner=self._new_planner(MINIMAL_BYTES, self.catalog.fetcher.latency),
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
-            self._subscriptions,
+            self.subscriptions,
             priorities,
-            replicas=replicas,
-            resident_set=resident_set,
-            view=self.view,
             levels=self.placement,
-            client=self._catalog,
+            client=self.catalog,
         )
         self._handlers = self._by_message()
 
     @property
-    def subscriptions(self) -> Subscriptions:
-        """The followed topics, and the hub: for checks of what they hold."""
-        return self._subscriptions
-
-    @property
     def watched(self) -> bool:
         """Whether changes are collected for watches."""
-        return self._replicas.watches_changes
+        return self._replicas.change_feed.enabled
 
     @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
-        times = [self._subscriptions.deadline, self._catalog.deadline, self._pending.deadline]
+        times = [self.subscriptions.deadline, self.catalog.deadline, self._pending.deadline]
         times += [self.placement.deadline, self.prefetcher.deadline]
         return min(at for at in times if at is not None)
 
@@ -218,10 +203,10 @@ class Core:
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
         """Decide what several ``facts`` mean; what follows from all of them is settled once."""
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
-        if self.recovering and self._subscriptions.ready():
+        if self.recovering and self.subscriptions.ready():
             self.recovering = False
             effects += self._set_by_hand(now)
-        subscriptions, catalog = self._subscriptions, self._catalog
+        subscriptions, catalog = self.subscriptions, self.catalog
         if subscriptions.unsettled or self._replicas.unsettled:
             effects += subscriptions.settle(now=now)
             self.placement.settle()
@@ -246,27 +231,22 @@ class Core:
         """Count a read of a table; ``whole``: of its partitions, too. Any thread may call it."""
         self.placement.reads.append((db, table, whole))
 
-    @property
-    def open_pulls(self) -> int:
-        """The number of pulls that have been sent and not answered."""
-        return self._catalog.open_pulls
-
     def check(self) -> None:
         """Assert every invariant."""
-        self._subscriptions.check()
-        self._catalog.check()
+        self.subscriptions.check()
+        self.catalog.check()
         self.prefetcher.check()
 
     # Operations of commands
 
     def ready(self, _now: float) -> Started[None]:
         """Wait until the namespace and the initial topics are live."""
-        return _NamespaceWait(self._subscriptions, self._subscriptions.ready), ()
+        return _NamespaceWait(self.subscriptions, self.subscriptions.ready), ()
 
     def namespace(self, _now: float) -> Started[None]:
         """Wait until memory answers for the namespace."""
         is_ready = partial(self._replicas.is_settled, NAMESPACE)
-        return _NamespaceWait(self._subscriptions, is_ready), ()
+        return _NamespaceWait(self.subscriptions, is_ready), ()
 
     def read(self, request: PartitionRequest, now: float) -> Started[Result]:
         """Get a table from memory, or from catalogd."""
@@ -275,26 +255,22 @@ class Core:
             return Done(held), ()
         self._misses += 1
         effects = self.placement.on_first_read(request.db, request.table, now=now)
-        wait, sent = self._catalog.fetch(request, now=now)
+        wait, sent = self.catalog.fetch(request, now=now)
         return wait, effects + sent
 
     def validate(
         self, epoch: int, claims: tuple[Claimed, ...], now: float
     ) -> Started[Mapping[int, Version]]:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
-        return self._catalog.validate(epoch, claims, now=now)
+        return self.catalog.validate(epoch, claims, now=now)
 
     def sync(self, now: float) -> Started[None]:
         """Wait until everything that HMS has committed by now is visible here."""
-        return self._catalog.sync(now=now)
+        return self.catalog.sync(now=now)
 
     def join(self, topics: tuple[int, ...], level: int, now: float) -> Started[None]:
-        """Follow all of ``topics`` at ``level``, minimal or full, or none of them."""
+        """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""
         return self.placement.join(topics, level, now=now)
-
-    def drop(self, topics: tuple[int, ...], _now: float) -> Started[None]:
-        """Follow ``topics`` no longer."""
-        return self.placement.drop(topics)
 
     def pin(self, db: str, table: str, _now: float) -> Started[None]:
         """Keep a table always, and wait until it is held."""
@@ -315,7 +291,7 @@ class Core:
 
     def _by_message(self) -> dict[tuple[Connection, type[Message]], Callable[..., Effects]]:
         """Return the handlers of messages, by connection and type."""
-        subscriptions, catalog = self._subscriptions, self._catalog
+        subscriptions, catalog = self.subscriptions, self.catalog
         return {
             (Connection.DATA, Delta): self._on_delta,
             (Connection.DATA, Heartbeat): self._on_heartbeat,
@@ -362,13 +338,13 @@ class Core:
                 return self._pending.start(fact, now=now)
             case Tick():
                 self._priorities.advance(now=now)
-                effects = self._subscriptions.tick(now=now) + self._catalog.tick(now=now)
+                effects = self.subscriptions.tick(now=now) + self.catalog.tick(now=now)
                 return effects + self.placement.tick(now=now)
             case Undecodable():
                 self._wire_errors += 1
                 return ()
             case Watching(on=on):
-                self._replicas.watch_changes(on=on)
+                self._replicas.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
             case ConnectionProblem(text=text):
                 self._connection_problem = text
@@ -383,12 +359,9 @@ class Core:
         by_hand, self._by_hand = self._by_hand, {}
         effects: Effects = ()
         for topic, level in by_hand.items():
-            if self._subscriptions.misnamed(topic, level) is not None:
+            if self.subscriptions.misnamed(topic, level) is not None:
                 continue  # of an epoch with more topics
-            if level == NONE:
-                effects += self.placement.drop((topic,))[1]
-            else:
-                effects += self.placement.join((topic,), level, now=now)[1]
+            effects += self.placement.join((topic,), level, now=now)[1]
         return effects
 
     def _on_welcome(self, welcome: Welcome, *, now: float) -> Effects:
@@ -399,7 +372,7 @@ class Core:
         self._policy_number, digest = policy_of(welcome.features)
         if self._policy_digest in (None, digest):
             self._on_policy(digest)
-            return self._subscriptions.on_welcome(welcome, now=now)
+            return self.subscriptions.on_welcome(welcome, now=now)
         self._on_policy(digest)
         return (BeginAnew(),)
 
@@ -419,11 +392,11 @@ class Core:
     def _on_delta(self, delta: Delta, *, now: float) -> Effects:
         if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:
             return self._replicas.on_delta(delta, now=now)  # as a rule: the hot path
-        return self._subscriptions.on_delta(delta, now=now)
+        return self.subscriptions.on_delta(delta, now=now)
 
     def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
-        effects = self._subscriptions.on_heartbeat(heartbeat, now=now)
-        alive_at = self._subscriptions.catalog_alive_at
+        effects = self.subscriptions.on_heartbeat(heartbeat, now=now)
+        alive_at = self.subscriptions.catalog_alive_at
         limit_s = self._settings.max_staleness_s
         if alive_at is not None and limit_s is not None:
             self.view.fresh_until = alive_at + limit_s
@@ -435,7 +408,7 @@ class Core:
         return (Send(Connection.CONTROL, answer),)
 
     def _topics(self, now: float) -> tuple[TopicInfo, ...]:
-        replicas, sizes = self._replicas, self._subscriptions.sizes
+        replicas, sizes = self._replicas, self.subscriptions.sizes
         return tuple(
             TopicInfo(
                 id=topic,
@@ -447,12 +420,12 @@ class Core:
                 full_bytes=sizes.get(topic, 0),
                 why=self.placement.reason(topic),
             )
-            for topic in topic_ids(self._subscriptions.num_topics)
+            for topic in topic_ids(self.view.num_topics)
         )
 
     def _stats(self, now: float) -> Stats:
-        subscriptions, resident_set = self._subscriptions, self._replicas.resident_set
-        budget, fetcher = self._replicas.budget, self._catalog.fetcher
+        subscriptions, resident_set = self.subscriptions, self._replicas.resident_set
+        budget, fetcher = self._replicas.budget, self.catalog.fetcher
         pins, outbox = self._priorities.pins, self.outbox
         alive_at = subscriptions.catalog_alive_at
         return Stats(
@@ -487,14 +460,14 @@ class _NamespaceWait(Wait[None]):
     """Until memory answers for the namespace, and perhaps for more, as ``is_ready`` says."""
 
     def __init__(self, subscriptions: Subscriptions, is_ready: Callable[[], bool]) -> None:
-        self._subscriptions = subscriptions
+        self.subscriptions = subscriptions
         self._is_ready = is_ready
 
     def poll(self) -> Done[None] | None:
-        error = self._subscriptions.namespace_failure()
+        error = self.subscriptions.namespace_failure()
         if error is not None:
             raise error
         return DONE if self._is_ready() else None
 
     def missing(self) -> str:
-        return self._subscriptions.missing()
+        return self.subscriptions.missing()

@@ -295,10 +295,6 @@ class Fetcher:
         """The number of pulls that have been sent and not answered."""
         return len(self._requests)
 
-    def reply_minimum(self, group: bytes) -> int:
-        """Return the topic version below which a reply about ``group`` is too old."""
-        return self._fence.minimum(group)
-
     def begin(self, fetch: Fetch, *, now: float) -> Effects:
         """Fetch what is requested, with a pull that runs already if there is one."""
         if len(self._queue) >= WAITING_MAX:

@@ -29,8 +29,6 @@ from ...topics.topic import (
 from ..protocol.effects import DONE, Done, Effects, Started, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.resident_set import Budget, ResidentSet
-from ..store.view import View
 from .planner import Planner, Situation
 from .priorities import Priorities
 
@@ -58,10 +56,6 @@ class PlacementController:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
-        replicas: TopicReplicas,
-        resident_set: ResidentSet,
-        view: View,
-        budget: Budget,
         planner: Planner,
         automatic: bool,
     ) -> None:
@@ -73,10 +67,10 @@ class PlacementController:
         self._automatic = automatic
         self._watched = False  # the application watches all changes
         self._subscriptions = subscriptions
-        self._replicas = replicas
-        self._resident_set = resident_set
-        self._view = view
-        self._budget = budget
+        self._replicas = replicas = subscriptions.replicas
+        self._resident_set = replicas.resident_set
+        self._view = replicas.view
+        self._budget = replicas.budget
         self._priorities = priorities
         self._offers = subscriptions.offers  # as of the last look
         self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
@@ -122,24 +116,14 @@ class PlacementController:
                 self._reasons.pop(topic, None)
 
     def join(self, topics: tuple[int, ...], level: int, *, now: float) -> Started[None]:
-        """Follow ``topics`` by hand at ``level``, minimal or full."""
+        """Follow ``topics`` by hand at ``level``; level none: no longer."""
+        if level == NONE:
+            return self._drop(topics)
         effects = self._subscriptions.join(topics, level, now=now)
         wait = _JoinWait(self._subscriptions, self._replicas, topics=topics, level=level)
         if wait.failure() is None:
             self._set_by_hand(topics)
         return wait, effects
-
-    def drop(self, topics: tuple[int, ...]) -> Started[None]:
-        """Stop following topics by hand; those that are not followed stay so."""
-        for topic in topics:
-            error = self._subscriptions.misnamed(topic, NONE)
-            if error is not None:
-                raise error
-        self._set_by_hand(topics)
-        effects: Effects = ()
-        for topic in topics:
-            effects += self._subscriptions.drop(topic)
-        return DONE, effects
 
     def on_first_read(self, db: str, table: str, *, now: float) -> Effects:
         """Follow at minimal the topic of a table that will be pulled, so that the table is kept."""
@@ -147,7 +131,7 @@ class PlacementController:
             return ()
         if self._priorities.has_bans and self._priorities.banned(table_key(db, table)):
             return ()
-        topic = table_topic(db, table, self._subscriptions.num_topics)
+        topic = table_topic(db, table, self._view.num_topics)
         return self._follow(topic, FIRST_READ, now)
 
     def follow_pinned(self, topic: int, *, now: float) -> Effects:
@@ -160,7 +144,7 @@ class PlacementController:
         effects: Effects = ()
         if not on or not self._automatic:
             return effects
-        for topic in topic_ids(self._subscriptions.num_topics):
+        for topic in topic_ids(self._view.num_topics):
             if topic != NAMESPACE and self._replicas.target_level(topic) == NONE:
                 effects += self._subscriptions.join_minimal(topic, now=now)
         return effects
@@ -189,6 +173,18 @@ class PlacementController:
         self._survey(now)
         return ()
 
+    def _drop(self, topics: tuple[int, ...]) -> Started[None]:
+        """Stop following topics by hand; those that are not followed stay so."""
+        for topic in topics:
+            error = self._subscriptions.misnamed(topic, NONE)
+            if error is not None:
+                raise error
+        self._set_by_hand(topics)
+        effects: Effects = ()
+        for topic in topics:
+            effects += self._subscriptions.drop(topic)
+        return DONE, effects
+
     def _set_by_hand(self, topics: Sequence[int]) -> None:
         """Exclude ``topics`` from plans from now on."""
         self._by_hand.update(topics)
@@ -211,7 +207,7 @@ class PlacementController:
         for _ in range(min(len(self.reads), DRAIN_MAX)):
             count[self.reads.popleft()] += 1
         for (db, table, whole), times in count.items():
-            topic = table_topic(db, table, self._subscriptions.num_topics)
+            topic = table_topic(db, table, self._view.num_topics)
             group = table_key(db, table)
             if self._priorities.banned(group):
                 continue
@@ -250,7 +246,7 @@ class PlacementController:
         pinned = {pin.topic: held[pin.topic] + missing[pin.topic] for pin in pins.known.values()}
         self._situations = [
             self._situation(topic, pinned.get(topic), now, holds_pins=bool(held[topic]))
-            for topic in topic_ids(self._subscriptions.num_topics)
+            for topic in topic_ids(self._view.num_topics)
             if topic != NAMESPACE and topic not in self._by_hand
         ]
 
@@ -277,7 +273,7 @@ class PlacementController:
     def _plan(self, now: float) -> Effects:
         situations, self._situations = self._situations, []
         subscriptions = self._subscriptions
-        if not subscriptions.ready() or situations[-1].topic >= subscriptions.num_topics:
+        if not subscriptions.ready() or situations[-1].topic >= self._view.num_topics:
             return ()  # the catalog has changed since the survey
         offers = subscriptions.offers
         plan = self.planner.plan(

@@ -27,11 +27,8 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ..fetch.fetcher import Fetch, PartitionRequest, Result
 from ..protocol.effects import DONE, Done, Effects, PinsNotHeld, Wait
-from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
-from ..store.view import View
 from .priorities import FILTERS_MAX, Pin, Priorities, Wants
 from .usage import HOT_PER_S
 
@@ -92,18 +89,15 @@ class Prefetcher:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
-        replicas: TopicReplicas,
-        resident_set: ResidentSet,
-        view: View,
         levels: TopicLevels,
         client: PullClient,
     ) -> None:
         self.pins = priorities.pins
         self.pulls = 0  # sent so far
         self._subscriptions = subscriptions
-        self._replicas = replicas
-        self._resident_set = resident_set
-        self._view = view
+        self._replicas = replicas = subscriptions.replicas
+        self._resident_set = replicas.resident_set
+        self._view = replicas.view
         self._priorities = priorities
         self._levels = levels
         self._client = client
@@ -140,7 +134,7 @@ class Prefetcher:
             NoSuchObject: there is no such table.
             UsageError: its topic was dropped by hand.
         """
-        name, topic = table_name(db, table), table_topic(db, table, self._subscriptions.num_topics)
+        name, topic = table_name(db, table), table_topic(db, table, self._view.num_topics)
         if self._view.record(db, table) is None:
             raise self._view.missing(db, table)
         if self._levels.is_dropped_by_hand(topic):

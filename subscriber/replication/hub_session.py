@@ -51,6 +51,7 @@ from ..protocol.effects import (
     ConnectHub,
     Connection,
     Effect,
+    Effects,
     Send,
     Subscribe,
     Unsubscribe,
@@ -65,13 +66,6 @@ BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost,
 BARRIER_AGAIN_S_MAX: Final = 8.0
 BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s late, times out
 CHANNELS: Final = ((Connection.CONTROL, CONTROL_CHANNEL), (Connection.BULK, BULK_CHANNEL))
-
-
-class SessionState(Enum):
-    """Whether the hub knows this subscriber."""
-
-    GREETING = "GREETING"
-    WELCOMED = "WELCOMED"
 
 
 class _Fence(Enum):
@@ -104,7 +98,7 @@ class HubSession:
         new_nonce: Callable[[], bytes],
     ) -> None:
         assert addresses
-        self.state = SessionState.GREETING
+        self.greeting = True  # no hub has welcomed us, or this one has gone silent
         self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
         self._addresses = addresses
         self._name = name
@@ -146,11 +140,6 @@ class HubSession:
         return self._addresses[max(self._index, 0)]
 
     @property
-    def greeting(self) -> bool:
-        """Whether no hub has welcomed us, or this one has gone silent."""
-        return self.state is SessionState.GREETING
-
-    @property
     def takes_keep_alives(self) -> bool:
         """Whether the hub that welcomed us knows KeepAlive; an older one is sent a Status."""
         return bool(self._features & KEEP_ALIVES)
@@ -172,14 +161,14 @@ class HubSession:
         """Tell whether deltas of a topic at a level are sure to come on this connection."""
         return self._subscribed.get(account) is _Fence.FENCED
 
-    def tick(self, *, now: float) -> tuple[Effect, ...]:
+    def tick(self, *, now: float) -> Effects:
         """Move on when the hub is silent or unfit; repeat what was not answered in time."""
         effects = self._keep_up(now)
         if self.greeting:
             return effects
         return effects + self._repeat(now)
 
-    def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...] | None:
+    def on_welcome(self, welcome: Welcome, *, now: float) -> Effects | None:
         """Open the hub's data, unless it is open; None if the hub has known us all the time."""
         known = welcome.hub == self._hub and welcome.data_address == self._data_address
         self._resume(now)
@@ -199,7 +188,7 @@ class HubSession:
         self._data_address = welcome.data_address
         return ConnectData(welcome.data_address), Subscribe(HEARTBEAT_PREFIX)
 
-    def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool, now: float) -> tuple[Effect, ...]:
+    def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool, now: float) -> Effects:
         """Note that the hub is alive; ``fit``: it has data of the accepted start."""
         self._active_at = now
         if fit:
@@ -210,14 +199,12 @@ class HubSession:
             return self._greet(now)  # it restarted
         return ()
 
-    def on_unknown(self, *, now: float) -> tuple[Effect, ...]:
+    def on_unknown(self, *, now: float) -> Effects:
         """Greet a hub that does not know the connection again, once per pause."""
         self._hub = 0  # what was sent to it before may be lost
         return () if self.greeting else self._greet(now)
 
-    def join(
-        self, positions: Iterable[Position], *, now: float, fenced: bool = False
-    ) -> tuple[Effect, ...]:
+    def join(self, positions: Iterable[Position], *, now: float, fenced: bool = False) -> Effects:
         """Request to follow topics; ``fenced``: deltas of all of them are sure to come."""
         pending = PendingJoin(Join(request=0, positions=tuple(positions)), fenced, now)
         self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
@@ -230,11 +217,11 @@ class HubSession:
             self.answer_s = now - pending.sent_at
         return pending
 
-    def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
+    def drop(self, topics: Iterable[int]) -> Effects:
         """Notify the hub that ``topics`` are not followed."""
         return (Send(Connection.CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
 
-    def subscribe(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
+    def subscribe(self, wanted: Iterable[Account], *, now: float) -> Effects:
         """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
 
         What is new is fenced together. Should the Drop be lost, the hub counts us wrongly.
@@ -255,9 +242,7 @@ class HubSession:
             effects += () if self._nonces else self._barrier(now)
         return tuple(effects)
 
-    def on_barrier(
-        self, nonce: bytes, *, now: float
-    ) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
+    def on_barrier(self, nonce: bytes, *, now: float) -> tuple[tuple[Account, ...], Effects]:
         """Return what is fenced now; what was added since the barrier waits for the next."""
         if nonce not in self._nonces:
             return (), ()
@@ -272,7 +257,7 @@ class HubSession:
         """Assert every invariant."""
         assert self._nonces or set(self._subscribed.values()) <= {_Fence.FENCED}
 
-    def _keep_up(self, now: float) -> tuple[Effect, ...]:
+    def _keep_up(self, now: float) -> Effects:
         """Connect to the next hub, or greet this one again, if that is due."""
         if self._index < 0:
             return self._connect_next(now)
@@ -284,7 +269,7 @@ class HubSession:
             return self._greet(now)  # there is no other: until it answers
         return ()
 
-    def _connect_next(self, now: float) -> tuple[Effect, ...]:
+    def _connect_next(self, now: float) -> Effects:
         self._index = (self._index + 1) % len(self._addresses)
         self._active_at = self._fit_at = now
         self._hub = 0
@@ -301,11 +286,11 @@ class HubSession:
 
     def _resume(self, now: float) -> None:
         """Go on as welcomed, for the first time or again."""
-        self.state = SessionState.WELCOMED
+        self.greeting = False
         self._active_at = now
 
-    def _greet(self, now: float) -> tuple[Effect, ...]:
-        self.state, self._greeted_at = SessionState.GREETING, now
+    def _greet(self, now: float) -> Effects:
+        self.greeting, self._greeted_at = True, now
         self._hello_at = now + self._hello_pause_s * (1 + self.jitter)
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
         return tuple(
@@ -324,7 +309,7 @@ class HubSession:
             for channel, number in CHANNELS
         )
 
-    def _repeat(self, now: float) -> tuple[Effect, ...]:
+    def _repeat(self, now: float) -> Effects:
         """Send again what was not answered in time."""
         effects: list[Effect] = []
         for request, pending in self._joins.due(now):
@@ -336,13 +321,13 @@ class HubSession:
     def _at(self, fence: _Fence) -> list[Account]:
         return [account for account, one in self._subscribed.items() if one is fence]
 
-    def _barrier(self, now: float) -> tuple[Effect, ...]:
+    def _barrier(self, now: float) -> Effects:
         """Begin a barrier for all that is new."""
         self._subscribed.update(dict.fromkeys(self._at(_Fence.NEW), _Fence.PENDING))
         self._barrier_sent_at = now
         return self._send_barrier(now)
 
-    def _send_barrier(self, now: float) -> tuple[Effect, ...]:
+    def _send_barrier(self, now: float) -> Effects:
         """Send the barrier under way, first or once more; whichever arrives first proves it."""
         pause_s = BARRIER_AGAIN_S * 2 ** len(self._nonces)
         self._barrier_at = now + min(pause_s, BARRIER_AGAIN_S_MAX)

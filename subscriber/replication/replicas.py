@@ -145,7 +145,7 @@ class TopicReplicas:
         self.budget = resident_set.budget
         self.resident_set = resident_set
         self._policy = resident_set.policy
-        self._change_feed = ChangeFeed()
+        self.change_feed = ChangeFeed()
         self.fence = InvalidationFence(self.view.topic_of)
         self.catch_ups = 0  # requests for one since the start
         self.over: OverBudget | None = None  # why the namespace could not be held
@@ -169,15 +169,6 @@ class TopicReplicas:
         )
 
     # What is followed, and how far
-
-    @property
-    def watches_changes(self) -> bool:
-        """Whether changes are collected for watches."""
-        return self._change_feed.enabled
-
-    def watch_changes(self, *, on: bool) -> None:
-        """Collect changes for watches, or collect them no longer."""
-        self._change_feed.enabled = on
 
     @property
     def deadline(self) -> float | None:
@@ -335,7 +326,7 @@ class TopicReplicas:
             follower = self._set.follow(topic, MINIMAL)
             self._topics[topic] = TopicReplica(follower, current_at=old_at)
         follower.opened(self._next_id(), now=now)  # in time it catches up, without a position
-        self._change_feed.discard(topic)
+        self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
         self._changed = self.unsettled = True
@@ -350,7 +341,7 @@ class TopicReplicas:
         del self._topics[topic]
         effects += self._stop(replica.current)
         self.resident_set.discard(topic)
-        self._change_feed.discard(topic)
+        self.change_feed.discard(topic)
         if topic == NAMESPACE:
             for other in self._topics:
                 self.update_access(other)
@@ -517,8 +508,8 @@ class TopicReplicas:
 
     def on_pulled(self, db: str, table: str) -> None:
         """Note that catalogd's reply has a table, before the deltas about it may have arrived."""
-        if self._change_feed.enabled:
-            self._change_feed.on_pulled(db, table, self.view)
+        if self.change_feed.enabled:
+            self.change_feed.on_pulled(db, table, self.view)
 
     def update_access(self, topic: int) -> None:
         """Open ``topic`` to readers, or close it, by its position and its read floor."""
@@ -632,8 +623,8 @@ class TopicReplicas:
                 self.fence.invalidate(group_of(entry.key), entry.version)
         if held.groups:
             self.resident_set.apply_to_pulled(topic, held, entries)
-        if live and self._change_feed.enabled:
-            self._changes += self._change_feed.on_stubs(message, self.view, self._read_floor)
+        if live and self.change_feed.enabled:
+            self._changes += self.change_feed.on_stubs(message, self.view, self._read_floor)
 
     def _apply_at_full(
         self, step: Step, held: TopicView, replica: TopicReplica, *, live: bool
@@ -648,7 +639,7 @@ class TopicReplicas:
                 if live:
                     self._read_floor.answered(chunk.topic, (chunk.epoch, chunk.to_version))
                     if not replica.loading:
-                        self._change_feed.on_chunk(chunk.topic, swaps)
+                        self.change_feed.on_chunk(chunk.topic, swaps)
                 return effects
             case CaughtUp(chunk=chunk, from_version=before):
                 self.resident_set.end_reservation((chunk.topic, FULL))
@@ -663,9 +654,9 @@ class TopicReplicas:
     def _on_caught_up(self, chunk: Chunk, held: TopicView, *, before: int) -> None:
         topic, version = chunk.topic, chunk.to_version
         self._read_floor.answered(topic, (chunk.epoch, max(version, before)))
-        self._changes += self._change_feed.on_caught_up(topic, version, held.groups)
+        self._changes += self.change_feed.on_caught_up(topic, version, held.groups)
         if topic == NAMESPACE:
-            self._changes += self._change_feed.on_names_caught_up(version, self.view)
+            self._changes += self.change_feed.on_names_caught_up(version, self.view)
 
     def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> Effects:
         """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
@@ -674,10 +665,10 @@ class TopicReplicas:
             self.resident_set.on_changed(topic, delta.entries)
         if held.pulled_only:
             self.resident_set.apply_to_pulled(topic, held, delta.entries)
-            changes = self._change_feed.stubbed(delta)
+            changes = self.change_feed.stubbed(delta)
         else:
             swaps, effects = self._put(topic, held, delta.entries)
-            changes = self._change_feed.applied(delta, swaps)
+            changes = self.change_feed.applied(delta, swaps)
         if live:
             self._read_floor.answered(topic, (delta.epoch, delta.to_version))
             self._changes += changes
@@ -700,7 +691,7 @@ class TopicReplicas:
     def _reset(self, topic: int, held: TopicView, *, live: bool) -> None:
         if live:
             known = self._read_floor.was_seen(topic)
-            self._change_feed.on_snapshot(topic, held.groups, known=known)
+            self.change_feed.on_snapshot(topic, held.groups, known=known)
         self.resident_set.begin_snapshot((topic, FULL), held)
 
     def _invalidate_all(self, topic: int, epoch: int, version: int) -> None:
@@ -737,7 +728,7 @@ class TopicReplicas:
             replica.staged = None
         if new.state is LIVE:
             old_at, new_at = replica.position, (new.epoch, new.version)
-            feed = self._change_feed
+            feed = self.change_feed
             self._changes += feed.on_level_changed(new.topic, self.view, old=old_at, new=new_at)
         return self._succeed(replica)
 

@@ -38,7 +38,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.effects import Connection, Effect, Send
+from ..protocol.effects import Connection, Effects, Send
 from .hub_session import HubSession
 from .lineage import Lineage
 from .replicas import TopicReplicas
@@ -64,7 +64,6 @@ class Subscriptions:
     ) -> None:
         """``automatic``: begin with the namespace alone; else with all that fits, in full."""
         self.replicas = replicas
-        self.num_topics = 0  # besides the namespace, as the last fit heartbeat has it
         self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub reports
         self._sizes: tuple[int, ...] = ()  # those of the last heartbeat, unless a Join came after
         self.offers = ALL_OFFERED  # the levels that catalogd's mode offers
@@ -74,6 +73,7 @@ class Subscriptions:
         self.unsettled = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet
         self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
+        self._view = replicas.view
         self._session = session
         self._lineage = lineage
         self._automatic = automatic
@@ -114,7 +114,7 @@ class Subscriptions:
         holds = known or self.replicas.holds(accepted[0])
         return self._lineage.accepts((epoch, start), holds=holds, now=now)
 
-    def join(self, topics: Sequence[int], level: int, *, now: float) -> tuple[Effect, ...]:
+    def join(self, topics: Sequence[int], level: int, *, now: float) -> Effects:
         """Set ``topics`` to minimal or full, all or none; ``failure`` returns why that failed."""
         for topic in topics:
             self._failures.pop(topic, None)
@@ -137,15 +137,15 @@ class Subscriptions:
         """Return why ``topic`` cannot be joined at ``level``, whatever room there is."""
         if topic == NAMESPACE and level != FULL:
             return UsageError("the namespace is always joined in full: close the subscriber")
-        if not is_topic(topic, self.num_topics):
-            return UsageError(f"no topic {topic}: there are 0 to {self.num_topics - 1}")
+        if not is_topic(topic, self._view.num_topics):
+            return UsageError(f"no topic {topic}: there are 0 to {self._view.num_topics - 1}")
         return None
 
-    def set_level(self, topic: int, level: int, *, now: float) -> tuple[Effect, ...]:
+    def set_level(self, topic: int, level: int, *, now: float) -> Effects:
         """Bring ``topic`` to ``level``, as far as there is room."""
         return self.drop(topic) if level == NONE else self.join((topic,), level, now=now)
 
-    def join_minimal(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+    def join_minimal(self, topic: int, *, now: float) -> Effects:
         """Follow ``topic`` at minimal, if its few bytes are free."""
         return self._join_minimal((topic,), now=now)
 
@@ -162,13 +162,13 @@ class Subscriptions:
         topics, self.outgrown = self.outgrown, []
         return topics
 
-    def drop(self, topic: int) -> tuple[Effect, ...]:
+    def drop(self, topic: int) -> Effects:
         """Lower ``topic`` to none."""
         self._raising.pop(topic, None)
         self._failures.pop(topic, None)
         return self.replicas.drop(topic) if topic in self.replicas else ()
 
-    def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
+    def on_welcome(self, welcome: Welcome, *, now: float) -> Effects:
         """The hub has registered us, first or again."""
         opened = self._session.on_welcome(welcome, now=now)
         if opened is None:
@@ -184,7 +184,7 @@ class Subscriptions:
         self._status = NO_STATUS
         return effects + self.replicas.lose_streams(now=now)
 
-    def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
+    def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
         """Compare with the positions of hub and catalogd; what is missing is requested."""
         accepted = self.accepts(heartbeat.epoch, heartbeat.start, now=now)
         fit = accepted and bool(heartbeat.versions)
@@ -193,14 +193,14 @@ class Subscriptions:
         if not fit:
             return effects
         self.catalog_alive_at = now - heartbeat.age_ms / 1000
-        if len(heartbeat.versions) - 1 != self.num_topics:
+        if len(heartbeat.versions) - 1 != self._view.num_topics:
             effects += self._renumber(len(heartbeat.versions) - 1)
         if self._join_at == inf:
             is_behind = self._raising or not self.replicas.agrees(heartbeat)
             self._join_at = now if is_behind else now + REJOIN_S * self._session.jitter
         if not self._requested and now >= self._join_at:
             effects += self._join_all(now)
-        order = topic_ids(self.num_topics)
+        order = topic_ids(self._view.num_topics)
         if heartbeat.sizes != self._sizes:
             self._sizes = heartbeat.sizes
             self.sizes.update(zip(order, heartbeat.sizes, strict=False))
@@ -210,7 +210,7 @@ class Subscriptions:
             effects += self._sign_of_life(now, self.replicas.agreement)
         return effects
 
-    def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
+    def on_joined(self, joined: Joined, *, now: float) -> Effects:
         """Follow what fits; drop at the hub what is not followed after all."""
         answered = self._session.on_joined(joined.request, now=now)
         if answered is None:
@@ -225,7 +225,7 @@ class Subscriptions:
         for state in joined.topics:
             if state.answer != DENIED and state.level == FULL:
                 self.sizes[state.topic] = state.full_bytes
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
             effects += self._set_position(states.pop(topic), joined, fenced=fenced, now=now)
         chosen = self._plan(states) if self.planned is None else []
@@ -238,7 +238,7 @@ class Subscriptions:
         self._registered, self._subscribed, self.unsettled = True, False, True
         return effects + (self._session.drop(surplus) if surplus else ())
 
-    def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
+    def on_barrier(self, barrier: Barrier, *, now: float) -> Effects:
         """Note that subscriptions are active: topics behind get a position, or may catch up."""
         fenced, effects = self._session.on_barrier(barrier.nonce, now=now)
         waiting = self.replicas.without_position()
@@ -247,19 +247,19 @@ class Subscriptions:
             effects += self._session.join(new, now=now, fenced=True)
         return effects + self.replicas.tick(now=now)
 
-    def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
+    def on_delta(self, delta: Delta, *, now: float) -> Effects:
         """Apply what was received, if its start is accepted."""
         if not self.accepts(delta.epoch, delta.start, now=now):
             return ()
         return self.replicas.on_delta(delta, now=now)
 
-    def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
+    def on_chunk(self, chunk: Chunk, *, now: float) -> Effects:
         """Apply what was received, if its start is accepted."""
         if not self.accepts(chunk.epoch, chunk.start, now=now):
             return self.replicas.on_foreign_chunk(chunk)
         return self.replicas.on_chunk(chunk, now=now)
 
-    def on_control_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+    def on_control_refused(self, refused: Refused, *, now: float) -> Effects:
         """The hub does not know the connection, or refuses to register it."""
         if refused.code == Refusal.HELLO:
             return self._session.on_unknown(now=now)
@@ -267,13 +267,13 @@ class Subscriptions:
             self._refusal = f": {refused.message}"
         return ()
 
-    def on_bulk_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+    def on_bulk_refused(self, refused: Refused, *, now: float) -> Effects:
         """A catch-up, or one topic of it, is not served now."""
         if refused.code == Refusal.HELLO:
             return self._session.on_unknown(now=now)
         return self.replicas.on_refused(refused, now=now)
 
-    def tick(self, *, now: float) -> tuple[Effect, ...]:
+    def tick(self, *, now: float) -> Effects:
         """Do what is due."""
         effects = self._session.tick(now=now)
         if self._session.greeting:
@@ -283,10 +283,10 @@ class Subscriptions:
             effects += self._sign_of_life(now)
         return effects
 
-    def settle(self, *, now: float) -> tuple[Effect, ...]:
+    def settle(self, *, now: float) -> Effects:
         """After facts: report evictions to the hub, and request what is wanted."""
         self.unsettled = False
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)
             self._failures[topic] = self._over((topic,), needed_bytes)
@@ -335,7 +335,7 @@ class Subscriptions:
 
     def _set_position(
         self, state: TopicState, joined: Joined, *, fenced: bool, now: float
-    ) -> tuple[Effect, ...]:
+    ) -> Effects:
         if state.topic not in self.replicas:
             return ()  # it was dropped since
         if state.answer == DENIED:
@@ -346,10 +346,10 @@ class Subscriptions:
             return ()  # it catches up, in time
         return self.replicas.set_position(state.topic, (joined.epoch, state.version), now=now)
 
-    def _join_all(self, now: float) -> tuple[Effect, ...]:
+    def _join_all(self, now: float) -> Effects:
         self._requested = True
         if self.planned is None:
-            positions = list(map(_nowhere, topic_ids(self.num_topics)))
+            positions = list(map(_nowhere, topic_ids(self._view.num_topics)))
         else:
             positions = [*self.replicas.positions(), *map(_nowhere, sorted(self._raising))]
         return self._session.join(positions, now=now)
@@ -365,7 +365,7 @@ class Subscriptions:
             return [NAMESPACE] if namespace is not None else []
         return sorted(states, key=lambda t: (t != NAMESPACE, states[t].full_bytes, t))
 
-    def _join_minimal(self, topics: Sequence[int], *, now: float) -> tuple[Effect, ...]:
+    def _join_minimal(self, topics: Sequence[int], *, now: float) -> Effects:
         """Follow all of ``topics`` at minimal, or none of them."""
         replicas, budget = self.replicas, self.replicas.budget
         new = [topic for topic in topics if replicas.level(topic) != MINIMAL]
@@ -374,7 +374,7 @@ class Subscriptions:
         if new and room < needed_bytes:
             self._failures.update(dict.fromkeys(new, self._over(new, needed_bytes)))
             return ()
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for topic in sorted(topics, key=replicas.level, reverse=True):  # the first make room
             self._raising.pop(topic, None)
             effects += replicas.lower(topic, now=now)
@@ -416,12 +416,12 @@ class Subscriptions:
         free_bytes = self.replicas.budget.free_bytes
         return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
 
-    def _renumber(self, num_topics: int) -> tuple[Effect, ...]:
+    def _renumber(self, num_topics: int) -> Effects:
         """Begin anew: the number of topics has changed, so the epoch has, too."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for topic in self.replicas.topics:
             effects += self.replicas.drop(topic)
-        self.num_topics = self.replicas.view.num_topics = num_topics
+        self._view.num_topics = num_topics
         self.planned, self._requested = None, False
         return effects
 
@@ -429,7 +429,7 @@ class Subscriptions:
         self._reported.clear()
         self._reported_at = None
 
-    def _sign_of_life(self, now: float, agreement: object = None) -> tuple[Effect, ...]:
+    def _sign_of_life(self, now: float, agreement: object = None) -> Effects:
         """Report what has changed since the last report; a keep-alive if nothing has.
 
         ``agreement``: of a heartbeat that came just now; as long as it is the one of which all was

@@ -114,7 +114,7 @@ class View:
     """The content of all joined topics, and what memory may answer of it."""
 
     def __init__(self, num_topics: int = 0, *, heads_max: int = HEADS_MAX) -> None:
-        self.num_topics = num_topics
+        self.num_topics = num_topics  # besides the namespace; 0: not known yet
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
         self.policy: Policy | None = None  # what our key may see; None: everything
         self.fresh_until = inf  # time after which memory is older than the application allows

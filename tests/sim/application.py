@@ -16,7 +16,7 @@ from topicast.tests.sim.checkers import Moments, Place, Requested, Versions, sta
 from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
 from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
-from topicast.topics.topic import FULL, MINIMAL, table_topic
+from topicast.topics.topic import FULL, MINIMAL, NONE, table_topic
 from topicast.topics.wire.refusal import Refusal
 
 PATIENCE_S = 3.0
@@ -100,7 +100,7 @@ class Application:
     def drop(self, topic: int) -> None:
         """Follow a topic no longer."""
         self.process.dropped[topic] = None
-        self._call(partial(self.process.member.drop, (topic,)))
+        self._call(partial(self.process.member.join, (topic,), NONE))
 
     def sync(self) -> None:
         """Wait for everything that is committed by now."""

@@ -196,4 +196,4 @@ def _joins(member: Core) -> bool:
 
 
 def _pulls(member: Core) -> bool:
-    return member.open_pulls > 0
+    return member.catalog.fetcher.open_pulls > 0
