@@ -95,7 +95,7 @@ class Work:
     rows: tuple[tuple[object, ...], ...] = ()
 
 
-class Planner:
+class ReadPlanner:
     """A hub and its catalogd, to plan reads with, from ``planning`` to its end."""
 
     def __init__(
@@ -344,7 +344,7 @@ class Planner:
 @contextmanager
 def planning(
     options: Options, application: Application | None = None, *, patience_s: float = PATIENCE_S
-) -> Iterator[Planner]:
+) -> Iterator[ReadPlanner]:
     """Connect to the first hub that answers, and to its catalogd, with the driver's key.
 
     ``application``: whose executors read what is planned; None: the one that started this process.
@@ -363,7 +363,7 @@ def planning(
         else:
             hub.leave()
         with catalogd_behind(link, welcome, credential, hub=address) as catalogd:
-            yield Planner(
+            yield ReadPlanner(
                 hub,
                 catalogd,
                 welcome=welcome,
@@ -384,10 +384,10 @@ class StreamPlanner:
         self._options = options
         self._application = application
         self._connection = ExitStack()
-        self._planner: Planner | None = None  # None: not connected
+        self._planner: ReadPlanner | None = None  # None: not connected
         self._connected_until = 0.0  # in monotonic time
 
-    def plan(self, call: Callable[[Planner], T]) -> T:
+    def plan(self, call: Callable[[ReadPlanner], T]) -> T:
         """Return what ``call`` returns for the planner of a connection that works.
 
         Raises:
@@ -401,7 +401,7 @@ class StreamPlanner:
         self._planner = None
         self._connection.close()
 
-    def _call(self, call: Callable[[Planner], T]) -> T:
+    def _call(self, call: Callable[[ReadPlanner], T]) -> T:
         if self._planner is None or time.monotonic() >= self._connected_until:
             self.close()
             connecting = planning(self._options, self._application, patience_s=0.0)

@@ -67,7 +67,7 @@ REFUSED_S: Final = 20.0  # a catalogd that was restarted is granted the key agai
 Row = tuple[object, ...]
 
 
-class Reader:
+class TaskReader:
     """Reads the view of ``options``; ``wanted`` names the columns of a row, in their order.
 
     ``refused_s``: how long catalogd may refuse the key of a piece of work.
@@ -255,7 +255,7 @@ class Reader:
 
 @contextmanager
 def catalogd_of(work: Work, *, refused_s: float = REFUSED_S) -> Iterator[Conversation]:
-    """Connect to catalogd with the key that ``work`` brings; as ``Reader`` says.
+    """Connect to catalogd with the key that ``work`` brings; as ``TaskReader`` says.
 
     Raises:
         LinkError: catalogd is not reached from here.

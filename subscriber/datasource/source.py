@@ -1,7 +1,7 @@
 """The data source ``topicast`` as Spark calls it: ``spark.read`` and ``spark.readStream``.
 
-    driver      TopicastSource ──reader──▶ partitions(): Planner ──▶ Split, Split, …
-    executors                              read(Split): Reader ──▶ batches of Arrow
+    driver      TopicastSource ──reader──▶ partitions(): ReadPlanner ──▶ Split, Split, …
+    executors                              read(Split): TaskReader ──▶ batches of Arrow
 
 Spark runs all of it in Python processes of its own, so nothing here knows a SparkSession.
 """
@@ -45,8 +45,8 @@ from pyspark.sql.types import StructType
 from .conditions import Conditions, condition_of
 from .moments import Moment, moment_at, offset_of
 from .options import LATEST, Options, read_options
-from .planning import Planner, StreamPlanner, Work, planning
-from .reading import Reader
+from .planning import ReadPlanner, StreamPlanner, Work, planning
+from .reading import TaskReader
 from .renewal import Application, application_of, start_renewal, this_application
 from .views import CHANGES, VIEWS, View
 
@@ -81,7 +81,7 @@ class _Reads:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``partition``."""
         assert isinstance(partition, Split)
-        reader = Reader(self._options, self._schema.fieldNames())
+        reader = TaskReader(self._options, self._schema.fieldNames())
         schema = _arrow(self._schema)
         for rows in reader.batches(partition.work):
             columns = list(zip(*rows, strict=True)) or [()] * len(schema)
@@ -143,7 +143,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
         after = start or self._reached
         entries_max = self._options.entries_max if limit is None else _rows_max(limit)
 
-        def latest(planner: Planner) -> Moment:
+        def latest(planner: ReadPlanner) -> Moment:
             until = self._last or planner.moment()
             if after is None or entries_max is None:
                 return until
@@ -154,7 +154,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, from 4.2 on
         """Let the query end at the present moment."""
-        self._last = self._planned(Planner.moment)
+        self._last = self._planned(ReadPlanner.moment)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Split]:
         """Return the splits of the changes behind ``start``, up to ``end``."""
@@ -170,7 +170,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
         if self._planner is not None:
             self._planner.close()
 
-    def _planned(self, call: Callable[[Planner], T]) -> T:
+    def _planned(self, call: Callable[[ReadPlanner], T]) -> T:
         """Return what ``call`` returns; as ``StreamPlanner.plan``."""
         if self._planner is None:  # Spark's process lives as long as the query, and plans it alone
             self._planner = StreamPlanner(self._options, application_of(os.getpid()))

@@ -52,7 +52,7 @@ from ..protocol.effects import (
     Done,
     Effects,
     Leave,
-    PendingRequests,
+    PendingCommands,
     Received,
     Send,
     Started,
@@ -143,7 +143,7 @@ class Core:
         settings, automatic = self._settings, self._settings.automatic
         inbox_bytes = settings.inbox_bytes
         budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
-        self._pending = PendingRequests()
+        self._pending = PendingCommands()
         self._priorities = priorities = Priorities(self._rules, self.view, automatic=automatic)
         session = HubSession(
             settings.statestores,

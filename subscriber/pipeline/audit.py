@@ -28,7 +28,7 @@ from .comparison.report import AuditReport
 from .comparison.selection import Selection
 from .comparison.subscribers import SubscriberSide
 from .comparison.tables import MakeMetastore
-from .comparison.verdict import HUB, METASTORE, SUBSCRIBER, Compared
+from .comparison.verdict import HUB, METASTORE, SUBSCRIBER, SideResult
 from .progress import OnProgress, Progress, ignore
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Side(Protocol):
 
     name: str
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> Compared:
+    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``."""
 
 

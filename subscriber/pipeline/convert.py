@@ -17,7 +17,7 @@ from .progress import OnProgress, ignore
 from .twin.conversion import Conversion, Options
 from .twin.lease import TableLease, held
 from .twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
-from .twin.report import Report
+from .twin.report import ConvertReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def convert(
     key_file: str | None = None,
     on_progress: OnProgress = ignore,
     stop: threading.Event | None = None,
-) -> Report:
+) -> ConvertReport:
     """Let the partitions of ``source`` appear in its twin ``target``; return what was done.
 
     Args:

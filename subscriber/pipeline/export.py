@@ -12,15 +12,15 @@ that readers must know of is another ``v``.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...topics.errors import ConfigError, HistoryGone, SourceError, UsageError
 from ..datasource import moment
 from ..datasource.options import hubs_of
 from ..datasource.views import CATALOG, CHANGES
-from .progress import OnProgress, Progress, ignore
+from .progress import OnProgress, Progress, Report, ignore
 from .twin.jvm import Files, Jvm
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ OLDEST_SPARK: Final = (4, 0)
 
 
 @dataclass(slots=True, kw_only=True)
-class ExportReport:
+class ExportReport(Report):
     """What a run has written: ``rows`` by view, as of ``moment``; changes since ``since``.
 
     ``since``: empty if there are none; ``history_gone``: why they are not known any more.
@@ -58,10 +58,6 @@ class ExportReport:
         """Return what was written in one line."""
         counts = ", ".join(f"{rows:,} {view}" for view, rows in self.rows.items()) or "nothing"
         return f"{'would write' if self.dry_run else 'wrote'} {counts} below {self.path}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
-        return asdict(self)
 
 
 def export(

@@ -1,8 +1,9 @@
 """Progress and Report: the output of every pipeline while it runs, and at its end."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +25,22 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 """What a pipeline calls after each step, on the thread that runs it."""
 
 
-class Report(Protocol):
+@dataclass(slots=True)
+class Report(ABC):
     """What a run has done, or with ``dry_run`` would do."""
 
     @property
+    @abstractmethod
     def problems(self) -> tuple[str, ...]:
         """What failed, a line for each object; the run went on with the others."""
 
+    @abstractmethod
     def summary(self) -> str:
         """Return the result for people, in a few lines."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as what JSON can hold."""
+        return asdict(self)
 
 
 def ignore(_progress: Progress) -> None:

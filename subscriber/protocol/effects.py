@@ -5,7 +5,7 @@
 A command is the fact that an application calls:
 
     any thread ──Command[T]──▶ start: the operation ──Done──▶ completed ──release──▶ result: T
-                                        └──Wait──▶ PendingRequests ──poll: Done, or an error──▶ ┘
+                                        └──Wait──▶ PendingCommands ──poll: Done, or an error──▶ ┘
                                                         └──deadline──▶ NotReady: what is missing
 
 An operation is a method of the core, bound to its arguments. It runs in the engine's thread, so it
@@ -331,7 +331,7 @@ class Command(Generic[T_co]):
         return (Complete(self),)
 
 
-class PendingRequests:
+class PendingCommands:
     """The commands that wait, oldest first."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from topicast.subscriber import Subscriber
 from topicast.subscriber.datasource import renewal
 from topicast.subscriber.datasource.options import Options, read_options
 from topicast.subscriber.datasource.planning import Work, planning
-from topicast.subscriber.datasource.reading import Reader
+from topicast.subscriber.datasource.reading import TaskReader
 from topicast.subscriber.datasource.renewal import application_of
 from topicast.subscriber.datasource.views import VIEWS
 from topicast.tests.integration.daemons import Daemons, both_daemons
@@ -93,7 +93,7 @@ class Stand:
         options, columns = self.options(view), COLUMNS[view]
         with planning(options) as planner:
             works = planner.works(options, columns)
-        reader = Reader(options, columns)
+        reader = TaskReader(options, columns)
         found = [list(row) for work in works for rows in reader.batches(work) for row in rows]
         return sorted(found, key=str)
 
@@ -258,5 +258,5 @@ def work_of(stand: Stand, pair: KeyPair) -> Work:
 
 def read_at_once(stand: Stand, work: Work) -> list[object]:
     """Return what ``work`` reads; its key has to be admitted now."""
-    reader = Reader(stand.options("tables"), COLUMNS["tables"], refused_s=0)
+    reader = TaskReader(stand.options("tables"), COLUMNS["tables"], refused_s=0)
     return [row for rows in reader.batches(work) for row in rows]

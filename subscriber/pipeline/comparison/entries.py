@@ -8,6 +8,7 @@ All entries are those of one topic at one version, so a difference is an error, 
 
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
+from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from ....topics.errors import WireError
@@ -33,6 +34,7 @@ from .paths import DATABASE, PARTITION, TABLE
 from .verdict import Verdict
 
 DIGEST_BYTES: Final = 16
+PARTITIONS_MAX: Final = 1000  # that are read of a side at once
 T = TypeVar("T")
 ByKey = Mapping[bytes, Entry]
 
@@ -122,7 +124,7 @@ def _compare_table(verdict: Verdict, there: ByKey, ours: ByKey) -> None:
         if one is not None and other is not None:
             some |= one
             others |= other
-    _compare_partitions(verdict, some, others)
+    _compare_structs(verdict, some, others)
 
 
 def _says_the_same(block: Entry | None, same: Entry | None) -> bool:
@@ -132,7 +134,40 @@ def _says_the_same(block: Entry | None, same: Entry | None) -> bool:
     return block.value is None or _is_same(block, same)
 
 
-def _compare_partitions(
+def compare_partitions(
+    verdict: Verdict,
+    own: TableValue,
+    blocks: Iterable[Entry],
+    *,
+    names: Iterable[str],
+    read: Callable[[list[str]], Mapping[str, bytes]],
+) -> None:
+    """Compare the partitions in catalogd's ``blocks`` of the table ``own``.
+
+    ``names``: those of the other side; ``read`` returns its Thrift structs of some of them.
+    """
+    reader, left = PartitionReader(own.templates), set(names)
+    stored = (
+        (record.name, reader.thrift(record))
+        for block in blocks
+        for record in decode_block(value_of(block), block.version).records()
+    )
+    while some := dict(islice(stored, PARTITIONS_MAX)):
+        verdict.partitions += len(some)
+        wanted = [name for name in some if name in left]
+        there = read(wanted) if wanted else {}
+        left.difference_update(wanted)
+        for name, thrift in some.items():
+            full = f"{verdict.name}/{name}"
+            if name in there:
+                verdict.compare(full, there[name], thrift, shape=PARTITION)
+            else:
+                verdict.note_existence(full, there=False)
+    for name in sorted(left):
+        verdict.note_existence(f"{verdict.name}/{name}", there=True)
+
+
+def _compare_structs(
     verdict: Verdict, there: Mapping[str, bytes], stored: Mapping[str, bytes]
 ) -> None:
     for name in sorted(there.keys() | stored.keys()):

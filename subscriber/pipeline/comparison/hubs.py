@@ -9,7 +9,6 @@ the entries of a hub are in its memory, so that one stream of them keeps up with
 Compared are the marks of one topic, and the entries of GROUPS_MAX groups.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 from functools import cache
@@ -26,16 +25,15 @@ from ....topics.topic import FULL, NAMESPACE, STUB, VALUE, Entry
 from ....topics.wire.messages import CatchUp, Chunk, Credit, Wanted
 from ...client.conversation import Conversation, greet
 from ...datasource.moments import Moment
-from ...datasource.planning import BEHIND_BLOCKS, Planner
-from ...datasource.scanning import KeyRange
+from ...datasource.planning import BEHIND_BLOCKS, ReadPlanner
+from ...datasource.scanning import KeyRange, patiently
 from ..progress import OnProgress, Progress
 from .entries import Mark, compare_group, differing_groups, mark_of, table_or_database
 from .selection import Selection, name_of
-from .verdict import HUB, Compared, Verdict
+from .verdict import HUB, SideResult, Verdict
 
 ANSWER_S: Final = 5.0
 PATIENCE_S: Final = 20.0  # for a hub that is restarted, or behind catalogd
-PAUSE_S: Final = 0.2
 GROUPS_MAX: Final = 200  # whose entries are held at once
 ATTEMPTS_MAX: Final = 5  # at a topic of which catalogd keeps no version for so long
 
@@ -71,17 +69,17 @@ class HubReader:
             LinkError: it does not answer, or stays behind.
             AuthRefused: it does not admit the key.
         """
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+
+        def read() -> tuple[int, list[T]]:
             try:
                 return self._read(topic, moment, keep)
             except AuthRefused:
                 raise
             except (LinkError, UsageError) as error:  # a hub that was restarted does not know us
                 self.close()
-                if time.monotonic() > deadline:
-                    raise LinkError(str(error)) from error
-            time.sleep(PAUSE_S)
+                raise LinkError(str(error)) from error
+
+        return patiently(read, patience_s=PATIENCE_S)
 
     def _read(
         self, topic: int, moment: Moment, keep: Callable[[Entry], T | None]
@@ -126,18 +124,18 @@ class HubReader:
 class HubSide:
     """Compares one hub with catalogd's store, which ``planner`` reads."""
 
-    def __init__(self, address: Address, credential: Credential, *, planner: Planner) -> None:
+    def __init__(self, address: Address, credential: Credential, *, planner: ReadPlanner) -> None:
         self.name = f"{HUB} {address}"
         self._hub = HubReader(address, credential)
         self._planner = planner
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> Compared:
+    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``.
 
         Raises:
             NotReady: catalogd does not answer.
         """
-        found = Compared(side=self.name)
+        found = SideResult(side=self.name)
         moment = self._planner.moment()
         topics = wanted.topics(moment)
         with closing(self._hub):
@@ -154,13 +152,15 @@ class HubSide:
                     break
         return found
 
-    def _patiently(self, topic: int, moment: Moment, wanted: Selection, *, into: Compared) -> None:
+    def _patiently(
+        self, topic: int, moment: Moment, wanted: Selection, *, into: SideResult
+    ) -> None:
         for _ in range(ATTEMPTS_MAX - 1):
             with suppress(HistoryGone):  # of the hub's version, which is a newer one by now
                 return self._compare(topic, moment, wanted, into=into)
         return self._compare(topic, moment, wanted, into=into)
 
-    def _compare(self, topic: int, moment: Moment, wanted: Selection, *, into: Compared) -> None:
+    def _compare(self, topic: int, moment: Moment, wanted: Selection, *, into: SideResult) -> None:
         @cache
         def selects(group: bytes) -> bool:
             of = table_or_database(topic, group)

@@ -21,12 +21,12 @@ from ....topics.objects.names import TableId, table_name
 from ....topics.policy import Policy
 from ...client.subscriber import Subscriber
 from ...datasource.options import Options
-from ...datasource.planning import Piece, Planner, Work
+from ...datasource.planning import Piece, ReadPlanner, Work
 from ..progress import OnProgress, Progress
 from .paths import DATABASE
 from .selection import Selection
-from .tables import Found, MakeMetastore, Metastore, Target, found_of
-from .verdict import METASTORE, Compared, Verdict
+from .tables import MakeMetastore, Metastore, Target, compare_tables
+from .verdict import METASTORE, SideResult, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ class MetastoreSide:
         here: Metastore,
         *,
         make_metastore: MakeMetastore,
-        planner: Planner,
+        planner: ReadPlanner,
         options: Options,
         left_out: Collection[str],
         policy: Policy | None,
@@ -62,67 +62,61 @@ class MetastoreSide:
         self._left_out = frozenset(left_out)
         self._policy = policy
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> Compared:
+    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``; what differs is sure.
 
         Raises:
             LinkError: catalogd does not answer, or a task ended early.
             SourceError: the metastore does not answer here, or does not list its tables.
         """
-        databases, first = len(self._databases(wanted)), Found()
+        databases = len(self._databases(wanted))
         on_progress(Progress(step="compare databases", done=0, left=databases))
-        open_ = {one.name: one for one in self._round(wanted, first)}
-        compared = Compared(
-            side=self.name,
-            databases=databases,
-            tables=first.tables,
-            partitions=first.partitions,
-            not_loaded=first.not_loaded,
-        )
+        found = self._round(wanted)
+        found.databases = databases
+        open_, found.verdicts = {one.name: one for one in found.verdicts}, []
         for number in range(2, ROUNDS_MAX + 1):
             if not open_:
                 break
             step = f"compare again, round {number}"
-            on_progress(Progress(step=step, done=first.tables, left=len(open_)))
+            on_progress(Progress(step=step, done=found.tables, left=len(open_)))
             some = replace(wanted, only=frozenset(open_))
-            again = {one.name: one for one in self._round(some, Found())}
+            again = {one.name: one for one in self._round(some).verdicts}
             same = {name for name, one in again.items() if one.digest == open_[name].digest}
-            compared.verdicts += [again[name] for name in sorted(same)]
+            found.verdicts += [again[name] for name in sorted(same)]
             open_ = {name: one for name, one in again.items() if name not in same}
         why = "it changed in each round: compare it again"
-        compared.unread |= dict.fromkeys(sorted(open_), why)
-        return compared
+        found.unread |= dict.fromkeys(sorted(open_), why)
+        return found
 
-    def _round(self, wanted: Selection, total: Found) -> list[Verdict]:
-        """Compare what is ``wanted``; return what is not equal."""
+    def _round(self, wanted: Selection) -> SideResult:
+        """Compare what is ``wanted`` once, as of now."""
         self._catalog.sync(timeout_s=SYNC_S)
+        found = SideResult(side=self.name)
         work, targets = self._targets(wanted)
         if work is None:  # catalogd has no table of the pattern
-            verdicts = [Verdict(table_name(*one.table)) for one in targets]
-            for one in verdicts:
-                one.note_existence(one.name, there=True)
-                total.add(one)
+            for one in targets:
+                verdict = Verdict(table_name(*one.table))
+                verdict.note_existence(verdict.name, there=True)
+                found.add(verdict)
         else:
-            verdicts = self._tables(work, targets, total)
-        verdicts += filter(None, map(self._database, self._databases(wanted)))
-        return verdicts
+            self._compare_tables(work, targets, into=found)
+        found.verdicts += filter(None, map(self._database, self._databases(wanted)))
+        return found
 
-    def _tables(self, work: Work, targets: Sequence[Target], total: Found) -> list[Verdict]:
+    def _compare_tables(self, work: Work, targets: Sequence[Target], *, into: SideResult) -> None:
         count = -(-len(targets) // TABLES_OF_TASK)
         tasks = [targets[number::count] for number in range(count)]  # large ones are often together
         if not tasks:
-            return []
-        compare = partial(found_of, work=work, make_metastore=self._make_metastore)
+            return
+        compare = partial(compare_tables, work=work, make_metastore=self._make_metastore)
         rows = self._spark.sparkContext.parallelize(tasks, len(tasks)).map(compare).collect()
-        verdicts: list[Verdict] = []
         for found in rows:
-            if found.failed:
-                raise LinkError(f"the comparison has ended: {found.failed}")
-            total.tables += found.tables
-            total.partitions += found.partitions
-            total.not_loaded += found.not_loaded
-            verdicts += found.verdicts
-        return verdicts
+            if isinstance(found, str):
+                raise LinkError(f"the comparison has ended: {found}")
+            into.tables += found.tables
+            into.partitions += found.partitions
+            into.not_loaded += found.not_loaded
+            into.verdicts += found.verdicts
 
     def _targets(self, wanted: Selection) -> tuple[Work | None, list[Target]]:
         """Return the tables of either side, as of now, and what a task needs to read them."""

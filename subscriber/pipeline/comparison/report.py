@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from .verdict import HUB, METASTORE, SUBSCRIBER, Compared, Difference
+from ..progress import Report
+from .verdict import HUB, METASTORE, SUBSCRIBER, Difference, SideResult
 
 NAMED_MAX: Final = 1000  # differences, and tables of each other kind, that a report names
 SHOWN_MAX: Final = 10  # of what is mended, in the summary
 
 
 @dataclass(slots=True, kw_only=True)
-class AuditReport:
+class AuditReport(Report):
     """What a comparison has found, or with ``dry_run`` how much it would compare.
 
     ``databases``, ``tables`` and ``partitions`` count what was compared with the metastore, in the
@@ -36,7 +37,7 @@ class AuditReport:
     unread: dict[str, str] = field(default_factory=dict)  # why something was not compared
     seconds: float = 0.0
 
-    def add(self, found: Compared) -> None:
+    def add(self, found: SideResult) -> None:
         """Count what was compared of a side."""
         if found.side == METASTORE:
             self.databases, self.tables = found.databases, found.tables
@@ -45,7 +46,7 @@ class AuditReport:
             counts = {"tables": found.tables, "withheld": found.withheld}
             self.copies.append({"side": found.side, **counts})
 
-    def note(self, sides: Iterable[Compared]) -> None:
+    def note(self, sides: Iterable[SideResult]) -> None:
         """Name what differs, and what was not compared."""
         verdicts = []
         for found in sides:

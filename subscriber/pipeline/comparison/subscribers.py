@@ -9,8 +9,9 @@ methods. One topic is held at a time, so that any catalog fits a budget.
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from itertools import groupby, islice
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import Final
 
 from ....topics.errors import (
@@ -23,25 +24,22 @@ from ....topics.errors import (
     WireError,
 )
 from ....topics.objects.names import group_of, is_database, table_name, table_of
-from ....topics.objects.tables import PartitionReader
 from ....topics.objects.values import (
     LOADING,
-    decode_block,
     decode_database_value,
     decode_names,
     decode_table_value,
 )
 from ....topics.topic import FULL, LEVELS, MINIMAL, NAMESPACE, Entry, value_of
 from ...client.subscriber import Subscriber
-from ...datasource.planning import Planner
+from ...datasource.planning import ReadPlanner
 from ...datasource.scanning import KeyRange
 from ..progress import OnProgress, Progress
-from .entries import table_or_database
-from .paths import DATABASE, PARTITION, TABLE
+from .entries import compare_partitions, table_or_database
+from .paths import DATABASE, TABLE
 from .selection import Selection
-from .verdict import SUBSCRIBER, Compared, Verdict
+from .verdict import SUBSCRIBER, SideResult, Verdict
 
-PARTITIONS_MAX: Final = 1000  # that are requested of the subscriber at once
 PATIENCE_S: Final = 20.0  # for a subscriber that is behind catalogd
 PAUSE_S: Final = 0.05
 ROUNDS_MAX: Final = 5  # then a topic that has changed in each is left as it is
@@ -50,18 +48,18 @@ ROUNDS_MAX: Final = 5  # then a topic that has changed in each is left as it is
 class SubscriberSide:
     """Compares a subscriber of this process with catalogd's store, which ``planner`` reads."""
 
-    def __init__(self, catalog: Subscriber, *, planner: Planner) -> None:
+    def __init__(self, catalog: Subscriber, *, planner: ReadPlanner) -> None:
         self.name = SUBSCRIBER
         self._catalog = catalog
         self._planner = planner
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> Compared:
+    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``.
 
         Raises:
             LinkError: catalogd does not answer, or no hub.
         """
-        found = Compared(side=self.name)
+        found = SideResult(side=self.name)
         moment = self._planner.moment()
         topics = wanted.topics(moment)
         for done, topic in enumerate(topics):
@@ -102,7 +100,7 @@ class SubscriberSide:
                 raise NotReady(f"it is at version {version}, and catalogd at {at_least}")
             time.sleep(PAUSE_S)
 
-    def _settle(self, topic: int, epoch: int, wanted: Selection, *, into: Compared) -> None:
+    def _settle(self, topic: int, epoch: int, wanted: Selection, *, into: SideResult) -> None:
         """Compare ``topic`` until it is equal, or twice the same differs at one version."""
         before: dict[str, bytes] | None = None
         for _ in range(ROUNDS_MAX):
@@ -145,37 +143,17 @@ class SubscriberSide:
                 return
             table = self._catalog.table(verdict.name)
             verdict.compare(verdict.name, table.thrift(), value.thrift, shape=TABLE)
-            reader = PartitionReader(value.templates)
-            records = (
-                (record.name, reader.thrift(record))
-                for block in stored
-                for record in decode_block(value_of(block), block.version).records()
-            )
             names = self._catalog.partition_names(verdict.name) if table.partition_columns else ()
-            self._compare_partitions(verdict, set(names), records)
+            read = partial(self._partitions, verdict.name)
+            compare_partitions(verdict, value, stored, names=names, read=read)
         except NoSuchObject:
             verdict.note_existence(verdict.name, there=False)
         except (SourceError, WireError) as error:
             verdict.unreadable = str(error)
 
-    def _compare_partitions(
-        self, verdict: Verdict, names: set[str], stored: Iterator[tuple[str, bytes]]
-    ) -> None:
-        """Compare those that are ``stored``; ``names``: those of the subscriber."""
-        while some := dict(islice(stored, PARTITIONS_MAX)):
-            verdict.partitions += len(some)
-            wanted = [name for name in some if name in names]
-            found = self._catalog.partitions(verdict.name, names=wanted) if wanted else ()
-            there = {one.name: one.thrift() for one in found}
-            names.difference_update(wanted)
-            for name, thrift in some.items():
-                full = f"{verdict.name}/{name}"
-                if name in there:
-                    verdict.compare(full, there[name], thrift, shape=PARTITION)
-                else:
-                    verdict.note_existence(full, there=False)
-        for name in sorted(names):
-            verdict.note_existence(f"{verdict.name}/{name}", there=True)
+    def _partitions(self, table: str, names: Sequence[str]) -> dict[str, bytes]:
+        found = self._catalog.partitions(table, names=names)
+        return {one.name: one.thrift() for one in found}
 
     def _databases(self, stored: Iterator[Entry], wanted: Selection) -> list[Verdict]:
         """Compare the databases, and the names of their tables."""

@@ -7,23 +7,23 @@ Held is one such part, and the names of the partitions of one table.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import chain, islice, starmap
-from typing import Final, Protocol
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, starmap
+from typing import Protocol
 
 from ....topics.errors import ObjectGone, SourceRefused, TopicastError, WireError
 from ....topics.objects.names import TableId, key_before, table_key, table_name
-from ....topics.objects.tables import PartitionReader, read_table
-from ....topics.objects.values import decode_block, decode_table_value
+from ....topics.objects.tables import read_table
+from ....topics.objects.values import decode_table_value
 from ....topics.topic import value_of
 from ...client.conversation import Conversation
 from ...datasource.planning import BEHIND_BLOCKS, Work
 from ...datasource.reading import catalogd_of, is_whole
 from ...datasource.scanning import KeyRange, scan
-from .paths import PARTITION, TABLE
-from .verdict import Verdict
-
-PARTITIONS_MAX: Final = 1000  # of one request to the metastore
+from .entries import compare_partitions
+from .paths import TABLE
+from .verdict import METASTORE, SideResult, Verdict
 
 
 class Metastore(Protocol):
@@ -65,34 +65,14 @@ class Target:
     incarnation: int | None = None
 
 
-@dataclass(slots=True)
-class Found:
-    """What a task has found: the tables that are not equal, and how many were compared.
-
-    ``failed``: why it ended early; empty: it has compared all of its tables.
-    """
-
-    verdicts: list[Verdict] = field(default_factory=list)
-    tables: int = 0
-    partitions: int = 0
-    not_loaded: int = 0
-    failed: str = ""
-
-    def add(self, verdict: Verdict) -> None:
-        """Count ``verdict``, and keep it if the table is not equal."""
-        self.tables += 1
-        self.partitions += verdict.partitions
-        self.not_loaded += verdict.not_loaded
-        if verdict.differences or verdict.unreadable:
-            self.verdicts.append(verdict)
-
-
-def found_of(targets: Iterable[Target], work: Work, make_metastore: MakeMetastore) -> Found:
-    """Compare ``targets``; an error that is not about one table stands in ``failed``.
+def compare_tables(
+    targets: Iterable[Target], work: Work, make_metastore: MakeMetastore
+) -> SideResult | str:
+    """Compare ``targets``; return why that ended early if an error is not about one table.
 
     ``work``: how catalogd is reached, and of which epoch the versions of ``targets`` are.
     """
-    found = Found()
+    found = SideResult(side=METASTORE)
     by_database: dict[str, list[Target]] = {}
     for one in targets:
         by_database.setdefault(one.table[0], []).append(one)
@@ -102,7 +82,7 @@ def found_of(targets: Iterable[Target], work: Work, make_metastore: MakeMetastor
             for verdict in chain.from_iterable(starmap(sides.verdicts, by_database.items())):
                 found.add(verdict)
     except TopicastError as error:
-        found.failed = str(error)
+        return str(error)
     return found
 
 
@@ -139,40 +119,12 @@ class _Sides:
                 return
             value = decode_table_value(value_of(own))
             verdict.compare(verdict.name, thrift, value.thrift, shape=TABLE)
-            names: set[str] = set()
+            names: Iterable[str] = ()
             if read_table(thrift, own.version).partition_columns:
-                names.update(self._metastore.partition_names(*target.table))
-            reader = PartitionReader(value.templates)
-            stored = (
-                (record.name, reader.thrift(record))
-                for block in entries
-                for record in decode_block(value_of(block), block.version).records()
-            )
-            self._compare_partitions(verdict, target.table, names, stored=stored)
+                names = self._metastore.partition_names(*target.table)
+            read = partial(self._metastore.partitions, *target.table)
+            compare_partitions(verdict, value, entries, names=names, read=read)
         except ObjectGone:
             verdict.note_existence(verdict.name, there=False)  # dropped meanwhile
         except (SourceRefused, WireError) as error:
             verdict.unreadable = str(error)
-
-    def _compare_partitions(
-        self,
-        verdict: Verdict,
-        table: TableId,
-        names: set[str],
-        *,
-        stored: Iterator[tuple[str, bytes]],
-    ) -> None:
-        """Compare those that catalogd has ``stored``; ``names``: those of the metastore."""
-        while some := dict(islice(stored, PARTITIONS_MAX)):
-            verdict.partitions += len(some)
-            wanted = [name for name in some if name in names]
-            structs = self._metastore.partitions(*table, wanted) if wanted else {}
-            names.difference_update(wanted)
-            for name, held in some.items():
-                full, thrift = f"{verdict.name}/{name}", structs.get(name)
-                if thrift is None:
-                    verdict.note_existence(full, there=False)
-                else:
-                    verdict.compare(full, thrift, held, shape=PARTITION)
-        for name in sorted(names):
-            verdict.note_existence(f"{verdict.name}/{name}", there=True)

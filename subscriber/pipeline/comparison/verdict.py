@@ -78,7 +78,7 @@ class Verdict:
 
 
 @dataclass(slots=True, kw_only=True)
-class Compared:
+class SideResult:
     """What was compared of one side, and what has been found.
 
     ``not_loaded``: tables of which catalogd holds the name only. ``withheld``: those whose content
@@ -94,6 +94,14 @@ class Compared:
     withheld: int = 0
     unread: dict[str, str] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
+
+    def add(self, verdict: Verdict) -> None:
+        """Count the table of ``verdict``, and keep that if the table is not equal."""
+        self.tables += 1
+        self.partitions += verdict.partitions
+        self.not_loaded += verdict.not_loaded
+        if verdict.differences or verdict.unreadable:
+            self.verdicts.append(verdict)
 
     @property
     def differing(self) -> dict[str, Verdict]:

@@ -1,16 +1,17 @@
 """FilesReport: the results of a sweep."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from ....topics.wire.messages import FileFacts
+from ..progress import Report
 
 NAMED_MAX: Final = 1000  # objects of each kind that a report names; the rest is counted
 NAMES_SHOWN_MAX: Final = 10  # of each kind, in the summary
 
 
 @dataclass(slots=True, kw_only=True)
-class FilesReport:
+class FilesReport(Report):
     """What a sweep has found, or with ``dry_run`` how many requests it would make."""
 
     pattern: str
@@ -70,10 +71,6 @@ class FilesReport:
         if self.added:
             lines.append(f"{len(self.added)} partitions added")
         return "\n".join(lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
-        return asdict(self)
 
     def begin_sweep(self) -> None:
         """Begin to count anew what there is; what was done stays."""

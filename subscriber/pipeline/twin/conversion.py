@@ -42,7 +42,7 @@ from .plan import (
     unneeded,
     version_of,
 )
-from .report import Report
+from .report import ConvertReport
 
 if TYPE_CHECKING:
     from .warehouse import Warehouse
@@ -106,7 +106,9 @@ class Conversion:
         self._on_progress = on_progress
         self._stop = stop
         self._source, self._target = table_name(*options.source), table_name(*options.target)
-        self._report = Report(source=self._source, target=self._target, dry_run=options.dry_run)
+        self._report = ConvertReport(
+            source=self._source, target=self._target, dry_run=options.dry_run
+        )
         self._folder = f"{FOLDER}{secrets.token_hex(6)}"  # of this run; batches are counted
         self._batches = 0
         self._compared: dict[str, tuple[int, int, str]] = {}
@@ -120,14 +122,14 @@ class Conversion:
         self._begun = time.monotonic()
         self._waited_s = 0.0  # of the time since then, for changes
 
-    def run_once(self) -> Report:
+    def run_once(self) -> ConvertReport:
         """Convert until nothing differs; raises as ``convert``."""
         for _ in range(PASSES_MAX):
             if not self._pass() or self._options.dry_run or self._stop.is_set():
                 break
         return self._ended()
 
-    def run(self) -> Report:
+    def run(self) -> ConvertReport:
         """Convert what differs, and what changes from then on, until ``stop`` is set."""
         with closing(self._catalog.watch(f"{self._source}*")) as watch:
             while not self._stop.is_set():
@@ -416,7 +418,7 @@ class Conversion:
         at = Progress(step=step, done=report.converted, left=left, failing=failing, detail=detail)
         self._on_progress(at)
 
-    def _ended(self) -> Report:
+    def _ended(self) -> ConvertReport:
         self._report.seconds = round(time.monotonic() - self._begun, 3)
         return self._report
 

@@ -1,13 +1,15 @@
-"""Report: the results of a conversion."""
+"""ConvertReport: the results of a conversion."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..progress import Report
 
 SHOWN_MAX: Final = 3  # names in a summary
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class ConvertReport(Report):
     """What a run has done, or with ``dry_run`` would do. Partitions are meant by their names."""
 
     source: str
@@ -55,10 +57,6 @@ class Report:
             lines.append(f"rows that cannot be read: {self.rows_rejected}, kept as JSON in")
             lines += self.rejected_in
         return "\n".join(lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
 
 
 def _some(names: list[str]) -> str:

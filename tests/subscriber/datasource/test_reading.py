@@ -23,12 +23,12 @@ from topicast.subscriber.datasource.moments import Moment, read_moment
 from topicast.subscriber.datasource.options import read_options
 from topicast.subscriber.datasource.planning import (
     Piece,
-    Planner,
+    ReadPlanner,
     StreamPlanner,
     Work,
     planning,
 )
-from topicast.subscriber.datasource.reading import Reader, Row
+from topicast.subscriber.datasource.reading import Row, TaskReader
 from topicast.subscriber.datasource.renewal import (
     Application,
     application_of,
@@ -63,13 +63,13 @@ def planned(
     *columns: str,
     conditions: tuple[Condition, ...] = (),
     **options: str,
-) -> tuple[Reader, list[Work]]:
+) -> tuple[TaskReader, list[Work]]:
     """Return the reader of a view and its work, both as executors get them."""
     given = {"view": view, "statestores": shop.address, **options}
     checked = replace(read_options(given, tuple(VIEWS)), conditions=Conditions(conditions))
     with planning(checked) as planner:
         works = planner.works(checked, columns)
-    return Reader(checked, columns), pickle.loads(pickle.dumps(works))
+    return TaskReader(checked, columns), pickle.loads(pickle.dumps(works))
 
 
 def rows(shop: Served, view: str, *columns: str, **options: Any) -> list[Row]:
@@ -302,7 +302,9 @@ def test_restarted_catalogd_knows_no_executors_until_it_is_read_anew(shop: Serve
 def read_at_once(shop: Served, work: Work) -> list[Row]:
     """Return the tables that ``work`` reads, or fail at once where its key is not admitted."""
     options = read_options({"view": "tables", "statestores": shop.address}, tuple(VIEWS))
-    return [row for batch in Reader(options, ["table"], refused_s=0).batches(work) for row in batch]
+    return [
+        row for batch in TaskReader(options, ["table"], refused_s=0).batches(work) for row in batch
+    ]
 
 
 def renewals() -> list[psutil.Process]:
@@ -363,7 +365,7 @@ def credential_of(work: Work, pair: KeyPair) -> str:
     return credential_text(replace(found, pair=pair))
 
 
-def read_over_a_restart(shop: Served, reader: Reader, work: Work) -> list[Row]:
+def read_over_a_restart(shop: Served, reader: TaskReader, work: Work) -> list[Row]:
     """Return the rows of ``work``; catalogd is restarted behind the first batch."""
     batches = reader.batches(work)
     found = [*next(batches)]
@@ -428,7 +430,7 @@ def batch(shop: Served, after: Moment, until: Moment, **options: str) -> list[Ro
     )
     with planning(checked) as planner:
         works = planner.changes(after, until, checked)
-    reader = Reader(checked, CHANGE)
+    reader = TaskReader(checked, CHANGE)
     return sorted(
         (row for work in works for rows in reader.batches(work) for row in rows), key=repr
     )
@@ -518,10 +520,10 @@ def test_stream_is_planned_on_while_no_hub_lives_and_by_a_catalogd_that_has_move
     with served(tmp_path, port=(port := steady_port())) as shop:
         options = read_options({"view": "changes", "statestores": shop.address}, tuple(VIEWS))
         with closing(StreamPlanner(options, this_application())) as planner:
-            before = planner.plan(Planner.moment)
+            before = planner.plan(ReadPlanner.moment)
             shop.hubs.pop().stop()
             shop.shop.remark("shop.items", {"note": "no hub"})
-            until(lambda: planner.plan(Planner.moment) != before)
+            until(lambda: planner.plan(ReadPlanner.moment) != before)
             shop.hubs.append(shop.hub(port))
             moved_from = shop.catalogd.address
             shop.catalogd.stop()
