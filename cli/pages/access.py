@@ -38,12 +38,7 @@ class Access:
         self.config = config
         self._seen = self._states()  # of each file, before it was last read
         self._digests = _digests(config)
-        self._tls = _tls(config)
-
-    @property
-    def tls(self) -> ssl.SSLContext | None:
-        """What serves the pages by HTTPS; None if they are served by HTTP."""
-        return self._tls
+        self.tls = _tls(config)  # what serves the pages by HTTPS; None: they are served by HTTP
 
     @property
     def challenges(self) -> tuple[str, ...]:
@@ -71,7 +66,7 @@ class Access:
         if states == self._seen:
             return False
         self._seen = states
-        self._digests, self._tls = _digests(self.config), _tls(self.config)
+        self._digests, self.tls = _digests(self.config), _tls(self.config)
         return True
 
     def _states(self) -> tuple[tuple[int, ...], ...]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Protocol
+from typing import Final
 from zlib import crc32
 
 from ...catalog.metastore.embedded.java import cache_folder
@@ -34,13 +34,9 @@ MADE_S_MAX: Final = 120.0
 APPLICATION: Final = f"{__package__}.apps.class_archive"
 
 
-class Run(Protocol):
-    """Runs a command to its end, in a folder where it may leave files; its failure is no error."""
-
-    def __call__(
-        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], /
-    ) -> None:
-        """``environment`` is the whole one."""
+Run = Callable[[Sequence[str], Path, Mapping[str, str]], None]
+"""Runs a command to its end, in a folder where it may leave files, in an environment: the whole
+one. Its failure is no error."""
 
 
 def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:

@@ -30,7 +30,7 @@ class WriteIntent:
         Raises:
             UsageError: ``wanted`` is neither a table nor a path, or a partition's name is invalid.
         """
-        self.partitions = partition_names(partitions)
+        self.partitions = arguments.partition_names(partitions, "partitions")
         self._outbox = outbox
         self._object = object_name(wanted)
         self._number = outbox.add(self._object, self.partitions, state=INTENT)
@@ -65,7 +65,7 @@ class WriteIntent:
         return self._outbox.wait(self._number, timeout_s=arguments.timeout_s(timeout_s))
 
     def _end(self, state: WriteState) -> None:
-        partitions = partition_names(self.partitions)
+        partitions = arguments.partition_names(self.partitions, "partitions")
         self._outbox.end(
             Write(number=self._number, state=state, object=self._object, partitions=partitions)
         )
@@ -85,7 +85,9 @@ def report_write(
         UsageError: ``wanted`` is neither a table nor a path, or a partition's name is invalid.
     """
     state = _state(failed=failed, overwritten=overwritten)
-    return outbox.add(object_name(wanted), partition_names(partitions), state=state)
+    object_ = object_name(wanted)
+    names = arguments.partition_names(partitions, "partitions")
+    return outbox.add(object_, names, state=state)
 
 
 def object_name(wanted: str) -> str:
@@ -97,15 +99,6 @@ def object_name(wanted: str) -> str:
     if "/" in arguments.text(wanted, "wanted"):
         return wanted
     return table_name(*arguments.table(wanted, "wanted"))
-
-
-def partition_names(partitions: Iterable[str]) -> tuple[str, ...]:
-    """Return the partitions, or how their names begin, as reports name them.
-
-    Raises:
-        UsageError: one of them is not a partition's name.
-    """
-    return arguments.partition_names(partitions, "partitions")
 
 
 def _state(*, failed: bool, overwritten: bool) -> WriteState:

@@ -14,6 +14,7 @@ from ...topics.objects.names import (
     TableId,
     block_lead,
     group_of,
+    is_database,
     key_before,
     table_key,
     table_name,
@@ -180,7 +181,7 @@ class TaskReader:
 
     def _databases(self, entries: Iterable[Entry], origin: Origin) -> Iterator[DatabaseRow]:
         for entry in entries:
-            if entry.key.startswith(b"d\0"):
+            if is_database(entry.key):
                 found = read_database(decode_database_value(value_of(entry)), entry.version)
                 if self._options.conditions.allow_database(found.name):
                     yield DatabaseRow(found, origin)

@@ -80,7 +80,6 @@ class Step:
 
     topic: int
     level: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +176,7 @@ class Planner:
         if not paced and any(FULL in (one.level, one.target) for one in changing):
             self._moved_at = now
         reasons = {one.topic: self._reason(one, chosen, now) for one in candidates}
-        steps = (
-            Step(topic=one.topic, level=one.target, reason=reasons[one.topic]) for one in changing
-        )
+        steps = (Step(topic=one.topic, level=one.target) for one in changing)
         return Plan(steps=tuple(steps), reasons=reasons)
 
     def _judge_room(self, candidates: Sequence[_Candidate], budget_bytes: int) -> None:

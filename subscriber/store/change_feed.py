@@ -81,7 +81,7 @@ class ChangeFeed:
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
-        return _caught_up(_stubbed(chunk.entries), chunk.to_version)
+        return _changes(_stubbed(chunk.entries), chunk.to_version)
 
     def on_stubs(
         self, message: Delta | Chunk, view: View, read_floor: ReadFloor
@@ -112,7 +112,7 @@ class ChangeFeed:
                 for block in (content or NOTHING).entries():
                     found = _names_of(topic, group, block, num_topics=view.num_topics)
                     names |= dict.fromkeys(found)
-        return _caught_up(((name, DATA_CHANGED, True) for name in names), version)
+        return _changes(((name, DATA_CHANGED, True) for name in names), version)
 
     def on_level_changed(
         self, topic: int, view: View, *, old: tuple[int, int], new: tuple[int, int]
@@ -154,10 +154,10 @@ class ChangeFeed:
         pulled = self._pulled.pop(topic, {})
         renewed = self._renewed.pop(topic, None)
         if renewed is not None:  # what is missing now may be loaded later, which is not a change
-            return _caught_up(_renewed({**renewed, **pulled, **groups}), version)
+            return _changes(_renewed({**renewed, **pulled, **groups}), version)
         swaps = (Swap(group, content, groups.get(group)) for group, content in before.items())
         found = chain.from_iterable(_kinds(topic, swap) for swap in swaps)
-        return _caught_up(chain(_renewed(pulled), found), version)
+        return _changes(chain(_renewed(pulled), found), version)
 
     def on_pulled(self, db: str, table: str, view: View) -> None:
         """A pull has found a table; its name, or its content, may be received only later."""
@@ -174,7 +174,7 @@ class ChangeFeed:
         """Return the tables that pulls had found and that the caught-up namespace lacks."""
         gone = [table for table in self._unnamed if view.record(*table) is None]
         self._unnamed.clear()
-        return _caught_up(((table_name(*table), DROPPED, True) for table in gone), version)
+        return _changes(((table_name(*table), DROPPED, True) for table in gone), version)
 
     def discard(self, topic: int) -> None:
         """Discard what is held of ``topic``, which is not followed any more."""
@@ -186,15 +186,11 @@ class ChangeFeed:
 def _from_delta(delta: Delta, kinds: Iterable[_Kind]) -> tuple[Change, ...]:
     origin = ORIGINS.get(delta.source, CATCH_UP)
     overwritten = delta.source == SOURCE_OVERWRITES
-    return _made(kinds, delta.to_version, origin=origin, overwritten=overwritten)
+    return _changes(kinds, delta.to_version, origin=origin, overwritten=overwritten)
 
 
-def _caught_up(kinds: Iterable[_Kind], version: int) -> tuple[Change, ...]:
-    return _made(kinds, version, origin=CATCH_UP, overwritten=False)
-
-
-def _made(
-    kinds: Iterable[_Kind], version: int, *, origin: str, overwritten: bool
+def _changes(
+    kinds: Iterable[_Kind], version: int, *, origin: str = CATCH_UP, overwritten: bool = False
 ) -> tuple[Change, ...]:
     return tuple(
         [

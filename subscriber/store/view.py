@@ -26,6 +26,8 @@ from ...topics.objects.names import (
     TableId,
     database_key,
     group_of,
+    is_database,
+    name_of_database,
     names_group,
     names_key,
     parse_table_key,
@@ -284,7 +286,7 @@ class View:
         groups = list(namespace.groups)  # atomic in CPython
         if opening is None or namespace.opening is not opening:
             return None
-        names = (group[2:-1].decode() for group in groups if group.startswith(b"d\0"))
+        names = (name_of_database(group) for group in groups if is_database(group))
         return tuple(sorted(names))
 
     def database(self, db: str) -> Database | None:
@@ -333,8 +335,8 @@ class View:
             some = blocks[max(at - NEAR_BLOCKS_MAX // 2, 0) :][:NEAR_BLOCKS_MAX]
             known = [record.name for block in some for record in decode_names(value_of(block))]
             return tuple(table_name(db, one) for one in _alike(table, known))
-        first = islice((group for group in list(groups) if group.startswith(b"d\0")), NEAR_DBS_MAX)
-        databases = [group[2:-1].decode() for group in first]
+        first = islice(filter(is_database, list(groups)), NEAR_DBS_MAX)
+        databases = list(map(name_of_database, first))
         alike = _alike(db, databases)
         if not table:  # a table may be meant: "orders" for "shop.orders"
             tables = [table_name(one, db) for one in databases if self.record(one, db) is not None]

@@ -30,7 +30,7 @@ from ...datasource.scanning import (
     patiently,
     sweeps,
 )
-from .plan import ALL, Plan, SweptTable, note_history
+from .plan import ALL, NAMED_ONLY, Plan, Point, SweptTable, note_history
 
 LOADED, UNLOADED, CREATED = "loaded", "unloaded", "created"  # changes in catalogd's log
 UNSEEN: Final = (LOADED, "dropped")  # by files that are there
@@ -222,14 +222,11 @@ class Known:
         *,
         changed: Mapping[str, bool],
         removed: Sequence[str],
-        as_of: int = 0,
-        until: str = "",
-        last: bool = False,
-        whole: bool = False,
+        point: Point = NAMED_ONLY,
     ) -> Swept:
         """Send facts that were compared with ``revision``; return what catalogd says of them.
 
-        ``changed``: by partition, whether files may be gone. The last four: as of ``Sweep``.
+        ``changed``: by partition, whether files may be gone.
 
         Raises:
             NoSuchObject: the table was dropped.
@@ -245,10 +242,10 @@ class Known:
             changed=tuple(changed),
             overwritten=any(changed.values()),
             removed=tuple(removed),
-            as_of=as_of,
-            until=until,
-            last=last and bool(as_of),
-            whole=whole,
+            as_of=point.as_of,
+            until=point.until,
+            last=point.last and bool(point.as_of),
+            whole=point.whole,
         )
         tries = 0
 

@@ -65,9 +65,7 @@ class Folder:
 class Lister:
     """Lists folders with some threads, and no faster than allowed; ``close`` ends the threads."""
 
-    def __init__(
-        self, spark: SparkSession, *, requests_per_s: float | None = None, threads: int = THREADS
-    ) -> None:
+    def __init__(self, spark: SparkSession, *, requests_per_s: float | None = None) -> None:
         """``requests_per_s``: at most, of all threads together; None: as fast as it goes."""
         jvm, context = spark._jvm, spark.sparkContext._jsc
         assert jvm is not None
@@ -77,8 +75,7 @@ class Lister:
         self._string_of: Any = jvm.scala.runtime.ScalaRunTime.stringOf
         self._conf: Any = context.hadoopConfiguration()
         self._gateway: Any = spark.sparkContext._gateway
-        self._threads_max = threads
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="topicast-list")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="topicast-list")
         self._pause_s = 1.0 / requests_per_s if requests_per_s else 0.0
         self._batch_max = 1 if self._pause_s else BATCH_MAX
         self._lock = threading.Lock()
@@ -91,7 +88,7 @@ class Lister:
 
     def entries(self, folders: Sequence[str]) -> list[Folder]:
         """Return what is in each of ``folders``, in their order."""
-        each = -(-len(folders) // self._threads_max)
+        each = -(-len(folders) // THREADS)
         size = max(1, min(each, self._batch_max))
         batches = [folders[at : at + size] for at in range(0, len(folders), size)]
         return [one for found in self._threads.map(self._list, batches) for one in found]

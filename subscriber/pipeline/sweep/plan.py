@@ -44,6 +44,22 @@ class SweptTable:
 NEVER: Final = SweptTable()
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The line of catalogd's log as of which a Sweep knows all partitions up to ``until``.
+
+    The fields are those of the message. ``as_of`` 0: only the partitions that it names are known.
+    """
+
+    as_of: int = 0
+    until: str = ""
+    last: bool = False
+    whole: bool = False
+
+
+NAMED_ONLY: Final = Point()
+
+
 @dataclass(slots=True, kw_only=True)
 class Plan:
     """Which partitions are to be listed by a run, and as of which point it begins.

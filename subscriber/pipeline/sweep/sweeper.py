@@ -29,7 +29,7 @@ from ..twin.plan import SOURCE
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
 from .known import PAGES_AHEAD, Known, KnownInOrder
 from .listing import MISSING, Folder, Lister
-from .plan import AGAIN_MS, Plan
+from .plan import AGAIN_MS, NAMED_ONLY, Plan, Point
 from .report import FilesReport
 from .strays import as_written, folders_above, strays
 from .times import GRAIN_S
@@ -79,19 +79,6 @@ class Target:
     table: Table
     plan: Plan | None = None
     seen: SeenTimes = field(default_factory=SeenTimes)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The line of catalogd's log as of which a Sweep knows all partitions up to ``until``.
-
-    The fields are those of the message. ``as_of`` 0: only the partitions that it names are known.
-    """
-
-    as_of: int = 0
-    until: str = ""
-    last: bool = False
-    whole: bool = False
 
 
 @dataclass(slots=True)
@@ -236,9 +223,8 @@ class Sweeper:
     def _mark(self, name: str, plan: Plan, *, whole: bool) -> None:
         revision = plan.swept(name).revision
         for _ in range(TRIES_MAX):
-            swept = self._known.send(
-                name, revision, (), changed={}, removed=(), as_of=plan.as_of, whole=whole
-            )
+            point = Point(plan.as_of, whole=whole)
+            swept = self._known.send(name, revision, (), changed={}, removed=(), point=point)
             if swept.kept:
                 return
             revision = swept.revision
@@ -308,7 +294,7 @@ class Sweeper:
             batch = self._chosen(target, partitions, at, known=known)
             kept = [one for one, facts in unanswered.items() if batch.known(one) == facts]
             self._note_changed(name, kept)
-            point, last = Point(), batch.until
+            point, last = NAMED_ONLY, batch.until
             if plan is not None and (last is None or batch.due):
                 as_of = plan.as_of if last is None else plan.point_after(name, last)
                 whole = plan.is_whole(name)
@@ -436,10 +422,7 @@ class Sweeper:
             facts,
             changed=changed,
             removed=removed,
-            as_of=point.as_of,
-            until=point.until,
-            last=point.last,
-            whole=point.whole,
+            point=point,
         )
         if not swept.kept:
             sent = {one: differing[one] for one in changed} if self._known.was_repeated else {}

@@ -121,6 +121,7 @@ class Warehouse:
 
     # -- partitions
 
+    @answered("Spark")
     def write(
         self,
         source: TableId,
@@ -138,24 +139,7 @@ class Warehouse:
         Raises:
             SourceError: it failed; says why.
         """
-        with answered("Spark"):
-            return self._written(
-                self._rows_of(source, jobs, keys),
-                jobs,
-                folder,
-                columns=columns,
-                file_format=file_format,
-            )
-
-    def _written(
-        self,
-        rows: Rows,
-        jobs: Sequence[Job],
-        folder: str,
-        *,
-        columns: Sequence[Column],
-        file_format: str,
-    ) -> Written:
+        rows = self._rows_of(source, jobs, keys)
         counts = Observation(f"convert-{uuid.uuid4().hex}")
         rejected = sql.count(sql.when(rows.corrupt, sql.lit(1))).alias("rejected")
         seen = rows.frame.observe(counts, sql.count(sql.lit(1)).alias("all"), rejected)

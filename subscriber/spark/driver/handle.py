@@ -319,7 +319,7 @@ def attach(
         handle.begin(spark, arguments)
         return handle
 
-    handle = once(Handle, make)
+    handle = once(make)
     handle.add(spark)
     return handle
 

@@ -7,8 +7,9 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Final, Protocol, TypeVar
+
+from ..writes.wrappers import Call, wrap
 
 
 class Attached(Protocol):
@@ -21,16 +22,15 @@ class Attached(Protocol):
 A = TypeVar("A", bound=Attached)
 
 _lock: Final = threading.Lock()
-_current: Final[list[tuple[int, Attached]]] = []  # at most one: pid, handle
+_current: Final[list[tuple[int, Any]]] = []  # at most one: pid, handle
 
 
-def once(kind: type[A], make: Callable[[], A]) -> A:
+def once(make: Callable[[], A]) -> A:
     """Return this process's handle; ``make`` it if there is none. It is detached at exit."""
     with _lock:
         if _current and _current[0][0] == os.getpid():
-            handle = _current[0][1]
-            assert isinstance(handle, kind)
-            return handle
+            held: A = _current[0][1]
+            return held
         handle = make()
         _current[:] = [(os.getpid(), handle)]
         atexit.register(handle.detach)
@@ -47,24 +47,11 @@ def release(handle: Attached) -> None:
 def on_construction(kind: type, found: Callable[[Any], None]) -> Callable[[], None]:
     """Call ``found`` with every object of ``kind`` made from now on; return what undoes that.
 
-    The constructor is wrapped in the class that has it, so that users' subclasses count, too.
-    ``found`` must not raise. The undoing leaves a hook that others have put over ours.
+    ``found`` must not raise.
     """
-    owner = next(one for one in kind.__mro__ if "__init__" in one.__dict__)
-    original: Callable[..., None] = owner.__dict__["__init__"]
-    on = True
 
-    @wraps(original)
-    def init(self: object, *args: Any, **named: Any) -> None:
-        original(self, *args, **named)
-        if on:
-            found(self)
+    def around(call: Call) -> None:
+        call.run()
+        found(call.it)
 
-    def undo() -> None:
-        nonlocal on
-        on = False
-        if owner.__dict__["__init__"] is init:
-            setattr(owner, "__init__", original)  # noqa: B010 - mypy allows it this way only
-
-    setattr(owner, "__init__", init)  # noqa: B010 - as above
-    return undo
+    return wrap(kind, "__init__", around)

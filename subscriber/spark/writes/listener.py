@@ -21,7 +21,6 @@ from ..sessions import Sessions
 from .plans import COMMANDS, WRITES
 
 BEGAN: Final = "began"  # only of what WRITES names, and only if it takes longer than the bus
-EXECUTED: Final = "executed"
 FAILED: Final = "failed"
 INNER_EXECUTED: Final = "inner executed"  # a write inside of another command, which reports it
 INNER_FAILED: Final = "inner failed"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ....topics.objects.names import partition_name
-from ...client.write_reports import object_name, partition_names
+from ... import arguments
+from ...client.write_reports import object_name
 from ..paths import Spellings, spellings_in
 from .metastores import (
     BUILT_IN,
@@ -102,7 +103,9 @@ class Plans:
             is_path = "/" in reported or target.path
             for name in self._spellings(reported) if is_path else (reported,):
                 before = found.get(name)
-                partitions = () if before is not None else partition_names(target.partitions)
+                partitions: tuple[str, ...] = ()
+                if before is None:
+                    partitions = arguments.partition_names(target.partitions, "partitions")
                 overwrites = target.overwrites or (before is not None and before.overwrites)
                 found[object_name(name)] = Touched(partitions, overwrites)
         return found

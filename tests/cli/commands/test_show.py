@@ -13,6 +13,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
 from topicast.subscriber.engine.reachability import UNREACHED_S
 from topicast.subscriber.pipeline.sweep.known import known_at
+from topicast.subscriber.pipeline.sweep.plan import Point
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, document, shown, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
@@ -95,7 +96,7 @@ def test_tables_show_what_sweeps_have_found_of_their_files(statestores: str) -> 
         partition="", fingerprint=1, files=8, bytes=900, small=2, newest_ms=1_790_000_000_000
     )
     with known_at(statestores) as known:
-        known.send("look.plain", 0, [one], changed={}, removed=(), as_of=1, last=True)
+        known.send("look.plain", 0, [one], changed={}, removed=(), point=Point(1, last=True))
     (found,) = document(statestores, "tables", "look.plain", "--files")
     assert (found["files"], found["bytes"], found["small_percent"]) == (8, 900, 25)
     assert found["newest"] == "2026-09-21 14:13:20.000Z"

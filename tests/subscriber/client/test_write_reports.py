@@ -2,12 +2,7 @@
 
 import pytest
 
-from topicast.subscriber.client.write_reports import (
-    WriteIntent,
-    object_name,
-    partition_names,
-    report_write,
-)
+from topicast.subscriber.client.write_reports import WriteIntent, object_name, report_write
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.topics.errors import UsageError
 from topicast.topics.wire.messages import (
@@ -52,10 +47,10 @@ def test_name_of_neither_table_nor_path_is_refused(wrong: str) -> None:
 
 
 def test_partitions_are_names_or_prefixes_of_names() -> None:
-    assert partition_names(["ds=1", "ds=1/", "ds=1/hour=2"]) == ("ds=1", "ds=1/", "ds=1/hour=2")
-    assert partition_names([]) == ()
+    for names in (["ds=1", "ds=1/", "ds=1/hour=2"], []):
+        assert WriteIntent(outbox(), "sales.orders", names).partitions == tuple(names)
     with pytest.raises(UsageError):
-        partition_names(["ds"])
+        WriteIntent(outbox(), "sales.orders", ["ds"])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from topicast.subscriber.datasource.renewal import (
 )
 from topicast.subscriber.datasource.views import VIEWS
 from topicast.subscriber.pipeline.sweep.known import KnownInOrder, known_at
+from topicast.subscriber.pipeline.sweep.plan import Point
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
@@ -122,7 +123,7 @@ def test_files_are_what_sweeps_have_found_of_selected_tables(shop: Served) -> No
         known.send("shop.stock", 0, [stock], changed={}, removed=())
         swept = sum(row.as_of for row in known.swept().values())
         assert swept == 0
-        known.send("shop.stock", 1, (), changed={}, removed=(), as_of=9, last=True)
+        known.send("shop.stock", 1, (), changed={}, removed=(), point=Point(9, last=True))
         assert {name: one.as_of for name, one in known.swept().items()} == {
             "shop.sales": 0,
             "shop.stock": 9,
@@ -173,7 +174,8 @@ def test_sweep_goes_on_with_a_catalogd_that_has_moved(shop: Served) -> None:
         shop.catalogd.stop()
         shop.start_catalogd()
         assert shop.catalogd.address != moved_from
-        assert known.send("shop.stock", 0, (), changed={}, removed=(), as_of=9, last=True).kept
+        point = Point(9, last=True)
+        assert known.send("shop.stock", 0, (), changed={}, removed=(), point=point).kept
         assert (known.was_repeated, list(known.swept())) == (True, ["shop.stock"])
 
 

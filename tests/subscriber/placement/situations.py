@@ -47,7 +47,6 @@ def perform(topics: Sequence[Situation], plan: Plan, *, budget: int, now: float)
     for step in plan.steps:
         old = state[step.topic]
         assert old.level != step.level
-        assert step.reason == plan.reasons[step.topic]
         held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: old.full_bytes}[step.level]
         state[step.topic] = replace(old, level=step.level, since=now, held_bytes=held)
         if step.level == FULL and old.level == MINIMAL:

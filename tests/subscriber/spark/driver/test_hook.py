@@ -46,18 +46,18 @@ def test_undoing_leaves_a_hook_that_came_later() -> None:
 
 
 def test_process_has_one_handle_until_it_is_let_go() -> None:
-    first = once(Thing, Thing)
-    assert once(Thing, Thing) is first
+    first = once(Thing)
+    assert once(Thing) is first
     first.detach()
-    second = once(Thing, Thing)
+    second = once(Thing)
     assert second is not first
     second.detach()
 
 
 def test_forked_child_makes_its_own_handle(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = once(Thing, Thing)
+    first = once(Thing)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    second = once(Thing, Thing)
+    second = once(Thing)
     assert second is not first
     second.detach()
     first.detach()
