@@ -40,9 +40,10 @@ from ...topics.wire.messages import (
 from ..config import Settings
 from ..fetch.fetcher import LatencyEstimate, PartitionRequest, Result
 from ..placement.controller import PlacementController
+from ..placement.pins import PinRules
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
-from ..placement.priorities import PinRules, Priorities
+from ..placement.priorities import Priorities
 from ..protocol.effects import (
     DONE,
     BeginAnew,

@@ -29,7 +29,8 @@ from ..fetch.fetcher import Fetch, PartitionRequest, Result
 from ..protocol.effects import DONE, Done, Effects, PinsNotHeld, Wait
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot
-from .priorities import FILTERS_MAX, Pin, Priorities, Wants
+from .pins import Pin
+from .priorities import FILTERS_MAX, Priorities, Wants
 from .usage import HOT_PER_S
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.subscriber.placement import planner as module
-from topicast.subscriber.placement.planner import TOLERANCE, Item, Knapsack
+from topicast.subscriber.placement import knapsack as module
+from topicast.subscriber.placement.knapsack import TOLERANCE, Item, Knapsack
 
 SIZES = st.integers(0, 1000)
 WORTHS = st.sampled_from([0.0, 0.1, 1.0, 7.0]) | st.floats(0, 100, allow_subnormal=False)

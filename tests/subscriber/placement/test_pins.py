@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.placement import priorities as module
-from topicast.subscriber.placement.priorities import PinRules, Pins
+from topicast.subscriber.placement import pins as module
+from topicast.subscriber.placement.pins import PinRules, Pins
 from topicast.subscriber.store.view import View, prepare
 from topicast.topics.objects.names import names_key, parse_table_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules

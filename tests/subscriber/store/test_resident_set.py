@@ -7,7 +7,8 @@ import pytest
 
 from topicast.catalog.publish.modes import parse_mode
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.placement.priorities import PinRules, Priorities
+from topicast.subscriber.placement.pins import PinRules
+from topicast.subscriber.placement.priorities import Priorities
 from topicast.subscriber.store.resident_set import Budget, ResidentSet
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.subscriber.store.view import View, full_topic_view, prepare
