@@ -3,12 +3,16 @@
 Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ──▶ Inspected(rows)
 """
 
+import getpass
+import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar
 
+from ..subscriber import Subscriber
 from ..subscriber.client.conversation import (
     CATALOG,
     Conversation,
@@ -23,21 +27,24 @@ from ..topics.keys.credential import Credential
 from ..topics.keys.folder import OPERATOR as OPERATOR_KEY
 from ..topics.keys.folder import find_credential
 from ..topics.link import Handshake, Link
-from ..topics.settings import Address
+from ..topics.settings import Address, parse_addresses
 from ..topics.wire import header
 from ..topics.wire.messages import (
     Heartbeat,
     Inspected,
     Order,
 )
-from .output import note
+from .exit_codes import DONE
+from .output import complain, exit_code, note
 
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
 DATA: Final = Connection.DATA
+OWN_ONLY: Final = "subscribers with another key are left out"
 LOOK_S: Final = 0.1  # between two looks at a handshake
 
 T = TypeVar("T")
 Answer = Inspected | TopicastError
+Record = dict[str, Any]
 
 
 class Operator:
@@ -188,6 +195,33 @@ def at_each(
     return found, failures
 
 
+def ordered(
+    order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float
+) -> Inspected:
+    """Give catalogd an order in the name of the current user; return its answer."""
+    addresses = parse_addresses(statestores, setting="statestores")
+    with Operator(addresses, timeout_s=timeout_s) as visit:
+        return visit.order(order, arguments, sender=f"{getpass.getuser()}@{socket.gethostname()}")
+
+
+def members_of(visit: Operator) -> list[Record]:
+    """Return a record for each client of a hub."""
+    found = visit.hub("subscribers").records()
+    return [{**one, "statestored": str(visit.address)} for one in found]
+
+
+def readers_of(visit: Operator) -> list[Record]:
+    """Return a record for each reader of a hub."""
+    return [one for one in members_of(visit) if one["role"] == "reader"]
+
+
+def complain_of(failures: Sequence[LinkError]) -> int:
+    """Print which hubs did not answer; return the exit code, as others have."""
+    for error in failures:
+        complain(str(error))
+    return exit_code(failures[-1]) if failures else DONE
+
+
 def note_policy(left_out: str) -> bool:
     """Return whether the key of this user's commands has databases.
 
@@ -205,3 +239,31 @@ def note_policy(left_out: str) -> bool:
 def facts_of(table: Inspected) -> dict[str, Any]:
     """Return the facts of a table of names and values."""
     return {str(name): value for name, value in table.rows}
+
+
+@contextmanager
+def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[Subscriber]:
+    """Open the catalog as a reader.
+
+    Raises:
+        LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
+    """
+    subscriber = Subscriber(  # for one request: nothing is pinned, whatever the environment sets
+        statestores,
+        budget=budget,
+        timeout_s=timeout_s,
+        always="",
+        never="",
+        credential=find_credential(OPERATOR_KEY, environ=os.environ),
+    )
+    logging.disable(logging.WARNING)  # the error says what is logged meanwhile
+    try:
+        subscriber.open()
+    except NotReady as error:
+        raise LinkError(f"{error}: see topicast status --statestores={statestores}") from error
+    finally:
+        logging.disable(logging.NOTSET)
+    try:
+        yield subscriber
+    finally:
+        subscriber.close()

@@ -62,6 +62,15 @@ class Output:
         else:
             self._write(text)
 
+    def facts(
+        self, content: Mapping[str, Any], columns: Sequence[str], rows: Iterable[Sequence[Cell]]
+    ) -> None:
+        """Print ``content`` in JSON, else a table."""
+        if self._json:
+            self._dump(content)
+        else:
+            self.rows(columns, rows)
+
     def item(self, content: Mapping[str, Cell], *, text: str) -> None:
         """Print one item of a stream on one line, at once."""
         self._write(json.dumps(content, ensure_ascii=False) if self._json else text)

@@ -1,20 +1,15 @@
 """The commands that give catalogd an order."""
 
-import getpass
-import socket
 import time
 from typing import Any
 
 import click
 
 from ...topics.errors import UsageError
-from ...topics.settings import parse_addresses
-from ...topics.wire.messages import Inspected
 from ..exit_codes import FAILED
 from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
-from ..operator import Operator, facts_of
+from ..operator import catalog_at, facts_of, ordered
 from ..output import Output
-from .show import catalog_at
 
 
 @command()
@@ -50,7 +45,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
         name = str(facts_of(ordered("mode", (), **where))["mode"])
     arguments = [text for text in (name, overrides) if text is not None]
     facts = facts_of(ordered("mode", tuple(arguments), **where))
-    _print(facts, output)
+    Output(output).facts(facts, ("fact", "value"), facts.items())
 
 
 @command()
@@ -88,26 +83,9 @@ def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
     return _carry_out("refresh", name, output, *(("data",) if data else ()), **where)
 
 
-def ordered(
-    order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float
-) -> Inspected:
-    """Give catalogd an order in the name of the current user; return its answer."""
-    addresses = parse_addresses(statestores, setting="statestores")
-    with Operator(addresses, timeout_s=timeout_s) as visit:
-        return visit.order(order, arguments, sender=f"{getpass.getuser()}@{socket.gethostname()}")
-
-
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
     if name == "":  # an unset variable of a script must not stand for everything
         raise UsageError(f"{order} '': name an object, or leave it out for everything")
     facts = facts_of(ordered(order, () if name is None else (name, *more), **where))
-    _print(facts, output)
+    Output(output).facts(facts, ("fact", "value"), facts.items())
     return FAILED if facts["failed"] else 0
-
-
-def _print(facts: dict[str, Any], output: str) -> None:
-    printed = Output(output)
-    if output == "json":
-        printed.document(facts, text="")
-    else:
-        printed.rows(("fact", "value"), facts.items())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -11,10 +11,18 @@ from ...topics.settings import parse_addresses
 from ...topics.wire.messages import Inspected
 from ..exit_codes import DONE
 from ..flags import OUTPUT, TIMEOUT, command, option, statestores_option
-from ..operator import Operator, at_each, facts_of, note_policy
+from ..operator import (
+    OWN_ONLY,
+    Operator,
+    Record,
+    at_each,
+    complain_of,
+    facts_of,
+    note_policy,
+    ordered,
+    readers_of,
+)
 from ..output import Output
-from .admin import ordered
-from .topics import OWN_ONLY, code_of, complain_of, readers_of
 
 UNREACHABLE: Final = "unreachable"
 TABLE_COLUMNS: Final = (  # in JSON there are more
@@ -39,8 +47,6 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
 )
 JSON_COLUMNS: Final = (*TABLE_COLUMNS, "pid", "sessions", "writes_reported", "errors", "last_error")
 KNOWN: Final = ("name", "registration", "statestored", "problem")
-
-Record = dict[str, Any]
 
 
 @command()
@@ -78,12 +84,12 @@ def drivers(
         return DONE
     addresses = parse_addresses(statestores, setting="statestores")
     found, failures = at_each(addresses, _drivers)
-    complain_of(failures)
+    code = complain_of(failures)
     note_policy(OWN_ONLY)
     records = [one for one in each_once(found) if app is None or _matches(one, app)]
     columns = (*JSON_COLUMNS, *KNOWN) if output == "json" else TABLE_COLUMNS
     Output(output).rows(columns, [[one.get(name) for name in columns] for one in records])
-    return code_of(failures)
+    return code
 
 
 def _print_rules(facts: Inspected, output: str) -> None:

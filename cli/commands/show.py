@@ -1,59 +1,26 @@
 """The commands that show the daemons and the catalog, and change nothing."""
 
-import logging
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 import click
 
-from ...subscriber import Subscriber
 from ...subscriber.datasource.scanning import sweeps
-from ...topics.errors import LinkError, NotReady, UsageError
-from ...topics.keys.folder import OPERATOR, find_credential
+from ...topics.errors import LinkError, UsageError
 from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.topic import offered_names
 from ...topics.wire.messages import Inspected
-from ..exit_codes import DONE
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
-from ..operator import Operator, at_each, facts_of, note_policy
-from ..output import Output, complain, exit_code, note
+from ..operator import Operator, at_each, catalog_at, complain_of, facts_of, note_policy
+from ..output import Output, note
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES_COLUMNS: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
-
-
-@contextmanager
-def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[Subscriber]:
-    """Open the catalog as a reader.
-
-    Raises:
-        LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
-    """
-    subscriber = Subscriber(  # for one request: nothing is pinned, whatever the environment sets
-        statestores,
-        budget=budget,
-        timeout_s=timeout_s,
-        always="",
-        never="",
-        credential=find_credential(OPERATOR, environ=os.environ),
-    )
-    logging.disable(logging.WARNING)  # the error says what is logged meanwhile
-    try:
-        subscriber.open()
-    except NotReady as error:
-        raise LinkError(f"{error}: see topicast status --statestores={statestores}") from error
-    finally:
-        logging.disable(logging.NOTSET)
-    try:
-        yield subscriber
-    finally:
-        subscriber.close()
 
 
 @command()
@@ -65,18 +32,13 @@ def status(statestores: str, output: str) -> int:
     hubs = [one.hub for one in found]
     failures += [failure for one in found for failure in one.failures]
     catalogd = next((one.catalogd for one in found if one.catalogd), {})
-    for error in failures:
-        complain(str(error))
-    is_cut = note_policy("what counts other databases, too, is left out")
-    printed = Output(output)
-    if output == "json":
-        printed.document({"statestoreds": hubs, "catalogd": catalogd}, text="")
-    else:
-        rows = _process_rows(hubs, catalogd)
-        if is_cut:
-            rows = [row for row in rows if row[-1] is not None]
-        printed.rows(("process", "fact", "value"), rows)
-    return exit_code(failures[-1]) if failures else DONE
+    code = complain_of(failures)
+    rows = _process_rows(hubs, catalogd)
+    if note_policy("what counts other databases, too, is left out"):
+        rows = [row for row in rows if row[-1] is not None]
+    content = {"statestoreds": hubs, "catalogd": catalogd}
+    Output(output).facts(content, ("process", "fact", "value"), rows)
+    return code
 
 
 @command()
@@ -128,11 +90,8 @@ def describe(name: str, output: str, **where: Any) -> None:
     printed = Output(output)
     with catalog_at(**where) as catalog:
         found = catalog.table(name) if "." in name else catalog.database(name)
-    if output == "json":
-        printed.document(_document(found), text="")
-        return
-    printed.rows(("property", "value"), _properties(found))
-    if isinstance(found, Table):
+    printed.facts(_document(found), ("property", "value"), _properties(found))
+    if isinstance(found, Table) and output != "json":
         columns = [(c.name, c.type, False, c.comment) for c in found.columns]
         columns += [(c.name, c.type, True, c.comment) for c in found.partition_columns]
         printed.rows(("column", "type", "partitions by it", "comment"), columns)

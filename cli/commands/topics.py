@@ -12,15 +12,21 @@ from ...topics.topic import LEVELS, NAMESPACE
 from ...topics.wire.messages import Cell, Inspected
 from ..exit_codes import DONE
 from ..flags import OUTPUT, command, statestores_option
-from ..operator import Operator, at_each, note_policy
-from ..output import Output, complain, exit_code
+from ..operator import (
+    OWN_ONLY,
+    Operator,
+    Record,
+    at_each,
+    complain_of,
+    members_of,
+    note_policy,
+    readers_of,
+)
+from ..output import Output
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
-OWN_ONLY: Final = "subscribers with another key are left out"
 BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
 WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
-
-Record = dict[str, Any]
 
 
 @command()
@@ -45,11 +51,11 @@ def topics(why: str | None, statestores: str, output: str) -> int:
             _print_topics(visit.hub("topics"), Output(output), output)
         return DONE
     found, failures = at_each(addresses, readers_of)
-    complain_of(failures)
+    code = complain_of(failures)
     reader = meant([one for readers in found for one in readers], why)
     with Operator(parse_addresses(reader["statestored"])) as visit:
         _print_reasons(visit, reader, output)
-    return code_of(failures)
+    return code
 
 
 @command()
@@ -59,8 +65,8 @@ def topics(why: str | None, statestores: str, output: str) -> int:
 def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     """Show the subscribers of each statestored, and how far behind each one is."""
     addresses = parse_addresses(statestores, setting="statestores")
-    found, failures = at_each(addresses, _by_level if by_topic else _members)
-    complain_of(failures)
+    found, failures = at_each(addresses, _by_level if by_topic else members_of)
+    code = complain_of(failures)
     note_policy(OWN_ONLY)
     records = [one for records in found for one in records]
     apart = {"statestored"} if len(addresses) == 1 and output != "json" else set()
@@ -68,23 +74,7 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     if output != "json":
         records = [_shown(one) for one in records]
     Output(output).rows(columns, [[one[name] for name in columns] for one in records])
-    return code_of(failures)
-
-
-def readers_of(visit: Operator) -> list[Record]:
-    """Return a record for each reader of a hub."""
-    return [one for one in _members(visit) if one["role"] == "reader"]
-
-
-def complain_of(failures: list[LinkError]) -> None:
-    """Print which hubs did not answer."""
-    for error in failures:
-        complain(str(error))
-
-
-def code_of(failures: list[LinkError]) -> int:
-    """Return the exit code of a command to which the other hubs have answered."""
-    return exit_code(failures[-1]) if failures else DONE
+    return code
 
 
 def _print_topics(facts: Inspected, printed: Output, output: str) -> None:
@@ -171,11 +161,6 @@ def _levels_of(visit: Operator, reader: Record) -> list[Record]:
         for level, found in topics.items()
         if found
     ]
-
-
-def _members(visit: Operator) -> list[Record]:
-    found = visit.hub("subscribers").records()
-    return [{**one, "statestored": str(visit.address)} for one in found]
 
 
 def _shown(record: Record) -> Record:

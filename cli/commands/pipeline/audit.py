@@ -9,7 +9,7 @@ import click
 
 from ....topics.errors import NoSuchObject
 from ...flags import PathName, command, option
-from ..admin import ordered
+from ...operator import ordered
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 METASTORE: Final = "metastore"  # of the sides
