@@ -16,6 +16,7 @@ from topicast.subscriber.protocol.status import Stats, TopicInfo
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder, Way
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.shop import Shop
+from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.workers import Worker
 from topicast.topics.objects.names import parse_table_name, table_name
 from topicast.topics.objects.selector import ALL, by_sql
@@ -163,6 +164,18 @@ class Shopping:
         """Give a table these columns, and let the change arrive."""
         self.shop.reshape(name, columns)
         self.settle()
+
+    def restart_catalogd(self, store: SimStore | None = None) -> None:
+        """Let catalogd start again, perhaps with another store."""
+        self.cluster.catalogd.crash()
+        if store is not None:
+            self.cluster.catalogd.restore(store)
+        self.cluster.catalogd.revive()
+
+    def lose_store(self, num_topics: int | None = None) -> None:
+        """Let catalogd start again with an empty store, of the next epoch."""
+        epoch = self.cluster.catalogd.store.epoch + 1
+        self.restart_catalogd(SimStore.of(num_topics or self.num_topics, epoch=epoch))
 
     def settle(self) -> None:
         """Let every change of the shop arrive."""

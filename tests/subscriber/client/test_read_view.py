@@ -8,9 +8,7 @@ import pytest
 
 from topicast.subscriber import Subscriber, Version
 from topicast.subscriber.client.read_view import TABLES_MAX, claims_of, names_of
-from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.shopping import Shopping
-from topicast.tests.cluster.store import SimStore
 from topicast.topics.errors import NoSuchObject, NotReady, StaleMetadata, UsageError
 from topicast.topics.topic import epoch_of
 from topicast.topics.wire.messages import Pull, Validate
@@ -158,10 +156,7 @@ def test_claims_are_of_the_newest_epoch_and_others_are_of_version_0() -> None:
 
 def lose_the_store(shopping: Shopping) -> None:
     """Begin anew, and get further than before in the topic of shop.items, but not with that."""
-    catalogd = shopping.cluster.catalogd
-    catalogd.crash()
-    catalogd.restore(SimStore.of(shopping.num_topics, epoch=EPOCH_0 + 1))
-    catalogd.revive()
+    shopping.lose_store()
     shopping.pass_time(3)
     mate = next(
         name

@@ -73,15 +73,20 @@ def test_change_is_seen_by_push_and_after_a_sync_at_once(shopping: Shopping) -> 
 
 
 def test_dropped_topic_is_pulled_and_can_be_joined_again(shopping: Shopping) -> None:
-    topic = shopping.topic("shop.sales")
+    topic, held = shopping.topic("shop.sales"), shopping.stats().held_bytes
+    size = shopping.topics()[topic].bytes
     shopping.leave("shop.sales")
+    assert shopping.stats().held_bytes == held - size < held
     assert len(shopping.partitions("shop.sales", "ds < '010'")) == 10
     assert shopping.columns("shop.sales") == ("id",)
+    assert shopping.memory("shop.sales") is None
     assert shopping.stats().pulls == 2
     assert shopping.topics()[topic].level == "none"
-    shopping.join("shop.sales")
+    for _ in range(2):
+        shopping.join("shop.sales")
+    assert shopping.memory("shop.sales") == ("id",)
     assert shopping.columns("shop.sales") == ("id",)
-    assert shopping.stats().pulls == 2
+    assert (shopping.stats().pulls, shopping.stats().held_bytes) == (2, held)
     shopping.join("shop.sales", level="none")
     assert shopping.topics()[topic].level == "none"
     with pytest.raises(UsageError, match="none, minimal, full"):

@@ -21,13 +21,6 @@ from topicast.topics.keys.folder import DRIVER
 TIMEOUT_S = 60
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serve a shop to all tests here; they leave its tables' names as they are."""
-    with served(tmp_path_factory.mktemp("state")) as found:
-        yield found
-
-
 @pytest.fixture
 def catalog(running: Served) -> Iterator[Subscriber]:
     with Subscriber(running.address, timeout_s=TIMEOUT_S, levels="full") as found:

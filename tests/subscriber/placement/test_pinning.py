@@ -22,7 +22,6 @@ from topicast.subscriber.placement.prefetch import (
 from topicast.subscriber.store.resident_set import PINNED_SHARE
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
 from topicast.topics.objects.names import parse_table_key, table_key
@@ -300,11 +299,8 @@ def test_change_during_a_prefetch_is_pulled_again_and_the_older_reply_not_kept()
 
 def test_pins_come_back_after_a_new_epoch() -> None:
     shopping = crowded(ROOM, always=("shop.orders",))
-    catalogd = shopping.cluster.catalogd
-    catalogd.crash()
     shopping.shop.reshape("shop.orders", ("new",))
-    catalogd.restore(SimStore.of(4, epoch=catalogd.store.epoch + 1))
-    catalogd.revive()
+    shopping.lose_store()
     shopping.pass_time(6)
     assert shopping.memory("shop.orders") == ("new",)
     assert not_held(shopping) == (1, 0)

@@ -11,7 +11,6 @@ from topicast.subscriber.replication.replicas import TopicReplica
 from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
-from topicast.tests.cluster.store import SimStore
 from topicast.tests.topics.following import delta
 from topicast.topics import bulk
 from topicast.topics.follower import Follower
@@ -23,19 +22,6 @@ HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 
 def late() -> Shopping:
     return Shopping(late=True)
-
-
-def restart(shopping: Shopping, store: SimStore | None = None) -> None:
-    """Let catalogd start again, perhaps with another store."""
-    shopping.cluster.catalogd.crash()
-    if store is not None:
-        shopping.cluster.catalogd.restore(store)
-    shopping.cluster.catalogd.revive()
-
-
-def lost_store(shopping: Shopping, num_topics: int = 4) -> SimStore:
-    """Return an empty store of the next epoch."""
-    return SimStore.of(num_topics, epoch=shopping.cluster.catalogd.store.epoch + 1)
 
 
 def compared(shopping: Shopping) -> dict[int, int]:
@@ -59,7 +45,7 @@ def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
     before = shopping.cluster.catalogd.store
     epoch, start = before.epoch, before.starts[-1].start
     shopping.hold(CATALOGD, READER, Compared)
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.shop.reshape("shop.orders", ("id", "new"))
     shopping.pass_time(2)
     assert shopping.memory("shop.orders") == ("id",), "what was accepted is served meanwhile"
@@ -81,7 +67,7 @@ def test_restored_store_is_noticed_though_its_versions_are_the_same() -> None:
     shopping.cluster.catalogd.crash()
     shopping.shop.reshape("shop.orders", ("of the other store",))
     shopping.hold(CATALOGD, READER, Compared)
-    restart(shopping, copy)
+    shopping.restart_catalogd(copy)
     shopping.pass_time(2)
     assert published(shopping, topic) == seen
     assert shopping.memory("shop.orders") == ("id", "seen")
@@ -95,7 +81,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
     shopping = late()
     shopping.reshape("shop.orders", "id", "more")
     old = shopping.messages(Delta, sender=HUB)[-1]
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.pass_time(2)
     assert len(shopping.messages(Compare)) == 1
     version = published(shopping, old.topic)
@@ -112,7 +98,7 @@ def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
     shopping.hold(HUB, READER, Chunk)
     miss(shopping)
     shopping.hold(CATALOGD, READER, Compared)
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.pass_time(1)
     start = shopping.cluster.catalogd.store.starts[-1].start
     shopping.alter(Chunk, lambda chunk: replace(chunk, start=start))
@@ -130,7 +116,7 @@ def test_queued_deltas_are_part_of_what_is_compared() -> None:
     shopping.hold(HUB, READER, Chunk)
     miss(shopping)
     shopping.reshape("shop.orders", "id", "queued")
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.pass_time(1)
     topic = shopping.topic("shop.orders")
     assert compared(shopping)[topic] == published(shopping, topic)
@@ -147,7 +133,7 @@ def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared(
     shopping.shop.change("shop.sales", {f"ds={i:03}": {"n": "lost"} for i in range(100)})
     shopping.settle()
     assert len(shopping.messages(Chunk, sender=HUB)) > 2
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.pass_time(1)
     assert compared(shopping)[topic] == published(shopping, topic)
 
@@ -159,7 +145,7 @@ def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
     shopping.settle()
     shopping.cluster.catalogd.discard_tombstones(0)
     assert list(shopping.cluster.catalogd.published.topics[topic].since(0)) == []
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.pass_time(1)
     assert compared(shopping)[topic] == published(shopping, topic) > 0
 
@@ -170,7 +156,7 @@ def test_new_epoch_replaces_everything_and_answers_nothing_in_between() -> None:
         shopping.shop.drop(f"shop.{name}")
     shopping.shop.create("shop.only")
     shopping.hold(HUB, READER, Chunk)
-    restart(shopping, lost_store(shopping))
+    shopping.lose_store()
     shopping.pass_time(2)
     assert shopping.reader.member.view.databases() is None
     shopping.release()
@@ -191,7 +177,7 @@ def test_content_of_two_epochs_is_not_combined() -> None:
     shopping.cluster.orders.append(
         NetworkOrder((HUB, READER), "Delta", topic, hold=True, left=1 << 30)
     )
-    restart(shopping, lost_store(shopping))
+    shopping.lose_store()
     shopping.pass_time(3)
     assert shopping.memory("shop.people") == ("id",)
     assert shopping.memory("shop.orders") is None, "of the lost epoch, with the same incarnation"
@@ -202,7 +188,7 @@ def test_content_of_two_epochs_is_not_combined() -> None:
 
 def test_epoch_with_another_number_of_topics_begins_anew() -> None:
     shopping = late()
-    restart(shopping, lost_store(shopping, num_topics=8))
+    shopping.lose_store(num_topics=8)
     shopping.pass_time(3)
     assert set(shopping.topics()) == {*range(8), NAMESPACE}
     assert [shopping.columns(f"shop.{name}") for name in NAMES] == [("id",)] * len(NAMES)
@@ -223,7 +209,7 @@ def test_what_was_refused_of_a_start_is_requested_soon_after_it_is_accepted() ->
     shopping.hold(CATALOGD, READER, Compared)
     shopping.hold(HUB, READER, Chunk, count=1)
     miss(shopping)
-    restart(shopping)
+    shopping.restart_catalogd()
     shopping.pass_time(1)
     shopping.release()
     shopping.pass_time(0.5)  # and not after the silence of a lost stream

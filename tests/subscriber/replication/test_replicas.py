@@ -211,12 +211,10 @@ def test_table_that_is_withheld_no_more_is_held_once() -> None:
 def test_content_that_was_pulled_of_a_withheld_table_ends_with_its_epoch() -> None:
     shopping = full("orders")
     assert shopping.columns("shop.orders") == ("id",)
-    catalogd = shopping.cluster.catalogd
-    catalogd.crash()
-    store = SimStore.of(4, epoch=catalogd.store.epoch + 1)
-    store.mode_state = catalogd.store.mode_state
-    catalogd.restore(store)
-    catalogd.revive()
+    before = shopping.cluster.catalogd.store
+    store = SimStore.of(4, epoch=before.epoch + 1)
+    store.mode_state = before.mode_state
+    shopping.restart_catalogd(store)
     shopping.pass_time(3)
     assert shopping.memory("shop.items") == ("id",)
     assert shopping.memory("shop.orders") is None

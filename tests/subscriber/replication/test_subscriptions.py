@@ -90,20 +90,6 @@ def test_namespace_that_does_not_fit_fails_the_start() -> None:
     assert caught.value.needed_bytes == sizes()[NAMESPACE]
 
 
-def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
-    shopping = late()
-    topic, held = shopping.topic("shop.orders"), shopping.stats().held_bytes
-    shopping.leave("shop.orders")
-    assert shopping.stats().held_bytes == held - sizes()[topic]
-    assert shopping.columns("shop.orders") == ("id",)
-    assert shopping.memory("shop.orders") is None
-    assert shopping.stats().pulls == 1
-    for _ in range(2):
-        shopping.join("shop.orders")
-    assert shopping.memory("shop.orders") == ("id",)
-    assert shopping.stats().held_bytes == held
-
-
 def test_largest_topic_is_lowered_for_one_that_outgrows_the_budget() -> None:
     shopping = late(budget_bytes=sum(sizes().values()) + 100)
     shopping.shop.create("shop.zzz")

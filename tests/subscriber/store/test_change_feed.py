@@ -14,7 +14,6 @@ from topicast.subscriber.store.view import TopicView, View, prepare
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.tests.cluster.store import SimStore
 from topicast.tests.topics.following import delta
 from topicast.topics.objects.names import database_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
@@ -51,15 +50,6 @@ def tables_of(shopping: Shopping, name: str = "shop.sales") -> list[tuple[str, s
     mates = (f"shop.{one}" for one in NAMES)
     topic = shopping.topic(name)
     return [(one, "data", "catch-up") for one in mates if shopping.topic(one) == topic]
-
-
-def lose_store(shopping: Shopping) -> None:
-    """Let catalogd begin a new epoch with nothing."""
-    catalogd = shopping.cluster.catalogd
-    catalogd.crash()
-    catalogd.restore(SimStore.of(shopping.num_topics, epoch=catalogd.store.epoch + 1))
-    catalogd.revive()
-    shopping.pass_time(3)
 
 
 def seen_after(shopping: Shopping, act: Callable[[Shop], object]) -> list[tuple[str, str, str]]:
@@ -108,7 +98,8 @@ def test_new_epoch_reports_names_that_differ_and_every_table_as_changed() -> Non
     shopping.cluster.catalogd.crash()
     shopping.shop.drop("shop.items")
     shopping.shop.create("shop.fresh")
-    lose_store(shopping)
+    shopping.lose_store()
+    shopping.pass_time(3)
     seen = set(shopping.take_changes())
     assert {name for name, kind, _ in seen if kind == "dropped"} == {"shop.items"}
     assert {("shop.fresh", "created", "catch-up"), ("shop.orders", "data", "catch-up")} <= seen
@@ -118,7 +109,8 @@ def test_new_epoch_reports_every_table_of_a_topic_that_was_followed_and_never_re
     shopping = Shopping(late=True, automatic=True)
     shopping.join("shop.orders", level="minimal")
     shopping.watch()
-    lose_store(shopping)
+    shopping.lose_store()
+    shopping.pass_time(3)
     assert ("shop.orders", "data", "catch-up") in shopping.take_changes()
 
 

@@ -182,25 +182,32 @@ def test_relation_that_was_being_loaded_is_renewed_after_an_order_for_dataframes
     assert turn(refresher, {"s": set()}, held=(ORDERS,), now=LATE_S) == ()
 
 
-def test_refresh_for_dataframes_that_failed_is_ordered_again() -> None:
-    refresher = Refresher()
-    refresher.changed(changed(), now=0.0)
-    refresher.begin_turn(["s"], now=0.0)
-    (order,) = refresher.look("s", Looked(frozenset()), frozenset({ORDERS}))
-    refresher.failed(order)
-    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (order,)
-
-
-def test_change_of_a_catch_up_may_be_of_another_shape() -> None:
-    refresher = Refresher(refresh_existing=True)
-    refresher.changed(replace(changed(), origin="catch-up"), now=0.0)
-    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
-
-
-def test_existing_dataframes_are_refreshed_where_that_is_requested() -> None:
-    refresher = Refresher(refresh_existing=True)
-    refresher.changed(changed(), now=0.0)
-    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
+@pytest.mark.parametrize(
+    ("change", "refresh_existing", "existing"),
+    [
+        pytest.param(
+            replace(changed(), origin="catch-up"),
+            True,
+            Existing.NEVER,
+            id="of a catch-up it may be of another shape",
+        ),
+        pytest.param(changed(), True, Existing.ALWAYS, id="existing DataFrames, where requested"),
+        pytest.param(changed(files=False), False, None, id="partitions that come and go"),
+        pytest.param(
+            changed("shop", DROPPED), False, Existing.NEVER, id="dropped database, its tables alone"
+        ),
+        pytest.param(changed("shop", SCHEMA), False, None, id="properties of a database"),
+    ],
+)
+def test_change_renews_what_it_concerns_or_is_counted_as_ignored(
+    change: Change, *, refresh_existing: bool, existing: Existing | None
+) -> None:
+    refresher = Refresher(refresh_existing=refresh_existing)
+    refresher.changed(change, now=0.0)
+    assert (refresher.pause_s() is None) is (existing is None)
+    wanted = () if existing is None else (renew(existing=existing),)
+    assert turn(refresher, {"s": {ORDERS, "shop2.orders"}}) == wanted
+    assert refresher.counts.ignored == (existing is None)
 
 
 def test_cached_data_is_made_anew_only_where_that_is_requested() -> None:
@@ -212,27 +219,6 @@ def test_cached_data_is_made_anew_only_where_that_is_requested() -> None:
     assert turn(refresher, {"s": set()}) == (wanted,)
     refresher.changed(changed(kind=SCHEMA), now=0.0)
     assert turn(refresher, {"s": set()}) == (replace(wanted, existing=Existing.NEVER),)
-
-
-def test_partitions_that_come_and_go_need_nothing() -> None:
-    refresher = Refresher()
-    refresher.changed(changed(files=False), now=0.0)
-    assert refresher.pause_s() is None
-    assert turn(refresher, {"s": {ORDERS}}) == ()
-    assert refresher.counts.ignored == 1
-
-
-def test_dropped_database_takes_its_tables_and_no_others() -> None:
-    refresher = Refresher()
-    refresher.changed(changed("shop", DROPPED), now=0.0)
-    assert turn(refresher, {"s": {ORDERS, "shop2.orders"}}) == (renew(existing=Existing.NEVER),)
-
-
-def test_properties_of_a_database_need_nothing() -> None:
-    refresher = Refresher()
-    refresher.changed(changed("shop", SCHEMA), now=0.0)
-    assert turn(refresher, {"s": {ORDERS}}) == ()
-    assert refresher.counts.ignored == 1
 
 
 def test_relation_that_was_being_loaded_when_its_table_changed_is_renewed_once_it_appears() -> None:
@@ -267,14 +253,17 @@ def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
     assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(),)
 
 
-def test_refresh_that_failed_is_ordered_again() -> None:
+@pytest.mark.parametrize(("cached", "held"), [((ORDERS,), ()), ((), (ORDERS,))])
+def test_refresh_that_failed_is_ordered_again(
+    cached: tuple[str, ...], held: tuple[str, ...]
+) -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
-    (order,) = refresher.look("s", Looked(frozenset({ORDERS})))
+    (order,) = refresher.look("s", Looked(frozenset(cached)), frozenset(held))
     refresher.failed(order)
     assert refresher.pause_s() == LOOK_S
-    assert turn(refresher, {"s": {ORDERS}}) == (order,)
+    assert turn(refresher, {"s": set(cached)}, held=held) == (order,)
     assert refresher.counts.renewed == 1
 
 

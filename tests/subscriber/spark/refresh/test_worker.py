@@ -21,7 +21,7 @@ from topicast.subscriber.spark.refresh.refresher import (
 from topicast.subscriber.spark.refresh.worker import Times, Worker, health
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
 from topicast.tests.cli.processes import steady_port
-from topicast.tests.cluster.served import Served, served
+from topicast.tests.cluster.served import Served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError
@@ -86,13 +86,6 @@ class Attached:
         assert self.worker.caught_up(timeout_s=WAIT_S)
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serve a shop to all tests here; they leave its tables' names as they are."""
-    with served(tmp_path_factory.mktemp("state")) as found:
-        yield found
-
-
 @contextmanager
 def attached(running: Served, *sessions: Session, **settings: Any) -> Iterator[Attached]:
     found = Attached(running.address, *sessions, **settings)
@@ -129,8 +122,9 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served
 
 
 def test_tables_that_changed_are_loaded_anew_where_iceberg_is(running: Served) -> None:
-    """After it was off, all of them."""
-    with attached(running, Session("s")) as found:
+    """After it was off, all of them, and all relations are renewed."""
+    session = Session("s")
+    with attached(running, session) as found:
         widen(running)
         found.is_refreshed()
         assert found.spark.reloaded == [], "there is no Iceberg"
@@ -138,13 +132,15 @@ def test_tables_that_changed_are_loaded_anew_where_iceberg_is(running: Served) -
         widen(running)
         found.is_refreshed()
         assert found.spark.reloaded == [ORDERS]
+        session.tables = {ORDERS, ITEMS}
         found.control.application = OFF
         until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
         widen(running)
         found.is_refreshed()
-        assert found.spark.reloaded == [ORDERS]
+        assert (found.spark.reloaded, found.spark.renewed) == ([ORDERS], [])
         found.control.application = ON
         until(lambda: found.spark.reloaded == [ORDERS, "*"], timeout_s=WAIT_S)
+        until(lambda: len(found.spark.renewed) == 2, timeout_s=WAIT_S)
     assert found.guard.errors == 0
 
 
@@ -236,19 +232,6 @@ def test_jvm_that_does_not_answer_is_called_again(running: Served) -> None:
         until(lambda: found.guard.errors > 1, timeout_s=WAIT_S)
         found.spark.broken = False
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
-
-
-def test_off_is_obeyed_and_on_again_everything_is_renewed(running: Served) -> None:
-    session = Session("s")
-    with attached(running, session) as found:
-        session.tables = {ORDERS, ITEMS}
-        found.control.application = OFF
-        until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
-        widen(running)
-        found.is_refreshed()
-        assert found.spark.renewed == []
-        found.control.application = ON
-        until(lambda: len(found.spark.renewed) == 2, timeout_s=WAIT_S)
 
 
 def test_operators_switch_it_off_on_and_to_a_dry_run_by_name(running: Served) -> None:
