@@ -2,13 +2,13 @@ import json
 from typing import Any
 
 import pytest
-from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, topicast
+from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 
@@ -16,12 +16,11 @@ from topicast.topics.settings import parse_addresses
 def test_sync_ends_when_what_was_committed_is_visible(
     served: Served, hive: EmbeddedMetastore
 ) -> None:
-    with HMSClient(host=HOST, port=int(hive.uri.rpartition(":")[2])) as client:
+    with connect(hive.uri) as client:
         client.create_database(Database("ordered", "", f"{hive.warehouse}/ordered", {}))
         assert document(served.statestores, "sync", "--timeout_s=60")["synced"]
 
 
-@pytest.mark.real
 def ordered(served: Served, *words: str) -> dict[str, Any]:
     """Give an order, and return what its JSON says."""
     return dict(document(served.statestores, *words, "--timeout_s=60"))
@@ -56,7 +55,7 @@ def test_mode_is_shown_and_changed_everywhere(served: Served) -> None:
 
 
 def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> None:
-    with HMSClient(host=HOST, port=int(hive.uri.rpartition(":")[2])) as client:
+    with connect(hive.uri) as client:
         client.create_database(Database("obeyed", "", f"{hive.warehouse}/obeyed", {}))
     done = {"order": "refresh", "object": "obeyed", "tables": 0, "failed": 0}
     assert ordered(served, "refresh", "obeyed") == done

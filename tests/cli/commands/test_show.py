@@ -10,13 +10,14 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber.engine.reachability import UNREACHED_S
 from topicast.subscriber.pipeline.sweep.known import known_at
 from topicast.subscriber.pipeline.sweep.plan import Point
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, document, shown, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.wire.messages import FileFacts
@@ -26,7 +27,7 @@ NOWHERE = "tcp://127.0.0.1:1"
 
 @pytest.fixture(scope="module")
 def client(hive: EmbeddedMetastore) -> Iterator[HMSClient]:
-    with HMSClient(host=HOST, port=int(hive.uri.rpartition(":")[2])) as made:
+    with connect(hive.uri) as made:
         yield made
 
 

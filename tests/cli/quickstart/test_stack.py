@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from topicast.cli.quickstart.stack import Ended, Line, Stack
+from topicast.tests.cli.processes import is_gone
 from topicast.tests.waiting import until
 
 SAYS = "import sys; print('out', flush=True); print('error: no such port', file=sys.stderr)"
@@ -49,14 +50,6 @@ def end_of(stack: Stack) -> Ended:
     found = until(look, what="the end of a child")
     assert found is not None
     return found
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 def test_what_children_say_comes_by_name_and_errors_go_to_a_log(stack: Stack) -> None:
