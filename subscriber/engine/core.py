@@ -461,14 +461,14 @@ class _NamespaceWait(Wait[None]):
     """Until memory answers for the namespace, and perhaps for more, as ``is_ready`` says."""
 
     def __init__(self, subscriptions: Subscriptions, is_ready: Callable[[], bool]) -> None:
-        self.subscriptions = subscriptions
+        self._subscriptions = subscriptions
         self._is_ready = is_ready
 
     def poll(self) -> Done[None] | None:
-        error = self.subscriptions.namespace_failure()
+        error = self._subscriptions.namespace_failure()
         if error is not None:
             raise error
         return DONE if self._is_ready() else None
 
     def missing(self) -> str:
-        return self.subscriptions.missing()
+        return self._subscriptions.missing()

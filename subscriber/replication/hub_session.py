@@ -68,6 +68,13 @@ BARRIERS_MAX: Final = 8  # of one that is sent again: an older one, some 40 s la
 CHANNELS: Final = ((Connection.CONTROL, CONTROL_CHANNEL), (Connection.BULK, BULK_CHANNEL))
 
 
+class SessionState(Enum):
+    """Whether the hub knows this subscriber."""
+
+    GREETING = "GREETING"
+    WELCOMED = "WELCOMED"
+
+
 class _Fence(Enum):
     """Whether deltas of a subscription are sure to come."""
 
@@ -98,7 +105,7 @@ class HubSession:
         new_nonce: Callable[[], bytes],
     ) -> None:
         assert addresses
-        self.greeting = True  # no hub has welcomed us, or this one has gone silent
+        self.state = SessionState.GREETING
         self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
         self._addresses = addresses
         self._name = name
@@ -138,6 +145,11 @@ class HubSession:
     def address(self) -> str:
         """The hub that is followed, or tried."""
         return self._addresses[max(self._index, 0)]
+
+    @property
+    def greeting(self) -> bool:
+        """Whether no hub has welcomed us, or this one has gone silent."""
+        return self.state is SessionState.GREETING
 
     @property
     def takes_keep_alives(self) -> bool:
@@ -286,11 +298,11 @@ class HubSession:
 
     def _resume(self, now: float) -> None:
         """Go on as welcomed, for the first time or again."""
-        self.greeting = False
+        self.state = SessionState.WELCOMED
         self._active_at = now
 
     def _greet(self, now: float) -> Effects:
-        self.greeting, self._greeted_at = True, now
+        self.state, self._greeted_at = SessionState.GREETING, now
         self._hello_at = now + self._hello_pause_s * (1 + self.jitter)
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
         return tuple(
