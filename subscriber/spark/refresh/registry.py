@@ -21,7 +21,6 @@ TABLE_THREADS_MAX: Final = 4  # of them for one table: eight tables that hang de
 FOLDERS_MAX: Final = 100  # looked at for files that are gone: 3 s of one thread at 30 ms a call
 
 _NAME: Final = "TopicastSessions"
-_SOURCE: Final = java_source(__package__, _NAME)
 
 _REGISTRIES: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # by JVM
 
@@ -40,6 +39,7 @@ def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
     found = _REGISTRIES.get(jvm)
     if found is None:
         bounds = (THREADS_MAX, TABLE_THREADS_MAX, FOLDERS_MAX)
-        found = java_object(jvm, _NAME, _SOURCE, state, relations, *bounds)
+        source = java_source(__package__, _NAME)
+        found = java_object(jvm, _NAME, source, state, relations, *bounds)
         _REGISTRIES[jvm] = found
     return found

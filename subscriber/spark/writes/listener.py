@@ -37,7 +37,6 @@ ONLY_PYTHON: Final = "only from Python"
 NO_CALLBACKS: Final = f"{ONLY_PYTHON}: the JVM's callbacks do not arrive (Py4J's callback server)"
 
 NAME: Final = "TopicastListener"
-SOURCE: Final = java_source(__package__, NAME)
 
 OnExecution = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
 
@@ -58,12 +57,13 @@ class Listener:
         on_execution: OnExecution,
         *,
         found: Any,
-        source: str = SOURCE,
+        source: str | None = None,
         queue_max: int = QUEUE_MAX,
     ) -> None:
         """Listen to the context of ``session``, without creating the session's state.
 
         ``found``: a Consumer of Java's, which gets the session of each execution, in the JVM.
+        ``source``: of the class, another one than TopicastListener.java.
 
         Raises:
             NoListener: this Spark has no such compiler, or its events are others.
@@ -76,9 +76,9 @@ class Listener:
             for names, of_java in zip((COMMANDS, WRITES), lists, strict=True):
                 for name in sorted(names):
                     of_java.add(name)
-            self._listener = java_object(
-                session._jvm, NAME, source, _Consumer(on_execution), found, *lists, queue_max
-            )
+            source = source or java_source(__package__, NAME)
+            given = (_Consumer(on_execution), found, *lists, queue_max)
+            self._listener = java_object(session._jvm, NAME, source, *given)
             self._context.addSparkListener(self._listener)
         except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
             reason = str(exc).strip()[:REASON_MAX]
