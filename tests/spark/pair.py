@@ -11,6 +11,9 @@ from topicast.tests.waiting import until_equal
 WAIT_S: Final = 60
 DAYS: Final = "USING parquet PARTITIONED BY (ds)"
 BEFORE: Final = [[1, "a"]]
+SLOW_ROWS: Final = """
+SELECT length(reflect('java.lang.Thread', 'sleep', bigint(100))) FROM range(0, 2000, 1, 2000)
+"""  # takes two cores 100 s, and no processor
 
 
 def listeners(driver: Application) -> Any:

@@ -183,6 +183,7 @@ def test_stream_has_each_change_once_and_resumes_from_its_checkpoint(
 
 
 @needs_sources
+@pytest.mark.nightly  # its statements are those of the other tests
 def test_examples_of_the_documentation_run(
     drivers: Drivers, reader: Application, hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:

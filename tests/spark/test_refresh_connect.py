@@ -17,7 +17,7 @@ from topicast.tests.spark import applications
 from topicast.tests.spark.applications import SPARK, Application
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
-from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
+from topicast.tests.spark.pair import BEFORE, SLOW_ROWS, WAIT_S, Pair
 from topicast.tests.waiting import until
 
 if SPARK < (4, 0):
@@ -257,8 +257,7 @@ def test_what_a_client_begins_to_write_is_known_until_it_ends(attached: Place) -
     """So a server that is killed midway leaves a write that counts as a change."""
     place = attached
     place.writer.sql("CREATE DATABASE begun", "CREATE TABLE begun.t (id INT) USING parquet")
-    slow = "length(reflect('java.lang.Thread', 'sleep', bigint(100)))"  # 100 s for two cores
-    write = f"INSERT INTO begun.t SELECT {slow} FROM range(0, 2000, 1, 2000)"
+    write = f"INSERT INTO begun.t {SLOW_ROWS}"
     place.client.do(f"writing = threads.submit(lambda: spark.sql({write!r}).collect())")
     until(lambda: place.intents() == 1, timeout_s=WAIT_S, what="its intent")
     # Interrupted before its job has begun, it would run on, and be interrupted no more.

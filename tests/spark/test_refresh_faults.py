@@ -12,7 +12,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
-from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
+from topicast.tests.spark.pair import BEFORE, SLOW_ROWS, WAIT_S, Pair
 from topicast.tests.waiting import until
 
 INSERTED: Final = [[1, "a"], [2, "a"]]
@@ -87,10 +87,12 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
     scene.settled("killed", "midway", "java", "unsaid")
     folders = [Path(scene.location("killed"), one) for one in ("midway", "java")]
     midway, unsaid = scene.victims
-    forever = "PARTITION (ds = 'a') SELECT id % 9 FROM range(1000000000000)"
-    inside = f'spark._jsparkSession.newSession().sql, "INSERT OVERWRITE killed.java {forever}"'
-    midway.do(f"_ = threads.submit({inside})")
-    midway.send(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
+    java, python = (
+        f"INSERT OVERWRITE killed.{one} PARTITION (ds = 'a') {SLOW_ROWS}"
+        for one in ("java", "midway")
+    )
+    midway.do(f"_ = threads.submit(spark._jsparkSession.newSession().sql, {java!r})")
+    midway.send(f"spark.sql({python!r})")
     for folder in folders:
         until(lambda of=folder: not [*of.glob("ds=a/part-*")], timeout_s=WAIT_S, what=str(folder))  # type: ignore[misc]  # of this turn
     until(lambda: scene.intents() == len(folders), timeout_s=WAIT_S, what="their intents")
