@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RULES: Final = Path(__file__).with_name("rules.toml")
 PRELOADED: Final = (hypothesis, msgpack, zmq)  # by the parent, once for all its forks
 TIMEOUT_S: Final = 120.0  # of the tests of one mutant
+TIMEOUT_S_MIN: Final = 15.0  # however fast they are: a loop without an end is noticed soon
+SLOWER: Final = 6.0  # than without a mutant, and tests count as failed
 # Of all operators, those whose mutants stand for a rule that is left out or turned round.
 OPERATORS: Final = re.compile(
     r"core/(AddNot|Replace(True|False|And|Or)With\w+|ZeroIterationForLoop|Replace(Break|Continue)\w+"
@@ -131,11 +134,13 @@ def _try_place(job: tuple[str, list[str], dict[str, str]]) -> Tried:
     place, rules, excused = job
     (tree,) = OWN_TREE
     citing = sorted({test for rule in rules for test in _tests_that_cite(tree, rule)})
+    begun = time.monotonic()
     assert not _first_failure(tree, citing), f"{citing} fail without a mutant"
+    limit_s = min(max(SLOWER * (time.monotonic() - begun), TIMEOUT_S_MIN), TIMEOUT_S)
     mutants = [one for one in _mutants(tree, place) if not _is_excused(one, place, excused)]
     survivors, notes = 0, []
     for mutant in mutants:
-        if _first_failure(tree, citing, mutant):
+        if _first_failure(tree, citing, mutant, limit_s=limit_s):
             continue
         other = _first_failure(tree, ["--unit", _folder_of(mutant.path)], mutant)
         survivors += not other
@@ -235,24 +240,26 @@ def _diff(name: str, before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-def _first_failure(tree: Path, tests: list[str], mutant: Mutant | None = None) -> str:
+def _first_failure(
+    tree: Path, tests: list[str], mutant: Mutant | None = None, *, limit_s: float = TIMEOUT_S
+) -> str:
     """Return the first of ``tests`` that fails, or why there is none; empty: all pass."""
     if mutant is None:
-        return _fails(tree, tests)
+        return _fails(tree, tests, limit_s)
     file = tree / mutant.path
     before = file.read_text(encoding="utf-8")
     file.write_text(mutant.code, encoding="utf-8")
-    failure = _fails(tree, tests)
+    failure = _fails(tree, tests, limit_s)
     file.write_text(before, encoding="utf-8")
     return failure
 
 
-def _fails(tree: Path, tests: list[str]) -> str:
+def _fails(tree: Path, tests: list[str], limit_s: float) -> str:
     receiving, sending = get_context("fork").Pipe(duplex=False)
     process = get_context("fork").Process(target=_test, args=(tree, tests, sending))
     process.start()
     sending.close()
-    process.join(TIMEOUT_S)
+    process.join(limit_s)
     if process.exitcode is None:
         process.kill()
         process.join()
