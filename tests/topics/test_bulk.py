@@ -327,7 +327,8 @@ def test_two_halves_of_a_chunk_fill_it_and_a_byte_more_is_too_much(
 ) -> None:
     """P-LIM-3."""
     half = CHUNK_BYTES_MAX // 2 - row_bytes(value(1, b"1", 0))
-    topic = topic_of([value(n, b"%d" % n, half + more) for n in range(1, 6)], version=5)
+    sizes = [half, half + more] * 2 + [half]
+    topic = topic_of([value(n, b"%d" % n, size) for n, size in enumerate(sizes, 1)], version=5)
     assert [len(part.entries) for part in answered(topic, want(0))] == entries
 
 

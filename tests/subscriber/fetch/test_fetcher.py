@@ -210,9 +210,10 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     assert snapshot(machine.part(service.pulled(pull), now=1.0)).entry(key) is not None
 
 
-def next_page(machine: Fetcher, service: Published, pull: Pull) -> Pull:
-    """Answer ``pull`` with a page of a block; return the pull of the next page."""
-    result, effects = machine.part(service.pulled(replace(pull, bytes_max=1)), now=0.0)
+def next_page(machine: Fetcher, service: Published, pull: Pull, *, sequence: int = 0) -> Pull:
+    """Answer ``pull`` with a page of a block, its last part; return the pull of the next page."""
+    last = replace(service.pulled(replace(pull, bytes_max=1)), sequence=sequence)
+    result, effects = machine.part(last, now=0.0)
     machine.check()
     assert result is None
     (more,) = sent(effects)
@@ -238,7 +239,10 @@ def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: Publi
 def test_page_that_is_not_the_first_may_come_in_parts(service: Published) -> None:
     """P-PULL-11."""
     machine, first = begun(sales())
-    page = service.pulled(next_page(machine, service, first))
+    empty = replace(service.pulled(first), entries=(), last=False)
+    for sequence in range(2):
+        machine.part(replace(empty, sequence=sequence), now=0.0)
+    page = service.pulled(next_page(machine, service, first, sequence=2))
     parts = (
         replace(page, entries=page.entries[:1], last=False),
         replace(page, entries=page.entries[1:], sequence=1),
