@@ -102,7 +102,6 @@ class Leases:
         if now < first.until:
             raise Full(f"{LEASES_MAX} leases are held, and catalogd keeps no more")
         del self._by_table[first.row.table]
-        self._changed = True
 
 
 def _held(lease: _Lease, now: float) -> str:

@@ -180,8 +180,6 @@ class EventWaits(PendingRequests[int, ValueT]):
         awaited = (number for number in self.awaited() if number <= polled[0])
         self._last_seq = {number: self._last_seq.get(number, polled[1]) for number in awaited}
         ended = [poll for poll, seq in self._last_seq.items() if seq < unresolved]
-        for poll in ended:
-            del self._last_seq[poll]
         return tuple(one for poll in ended for one in self.take(poll))
 
 

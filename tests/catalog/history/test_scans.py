@@ -160,6 +160,8 @@ def test_what_is_gone_is_refused(scanning: Scanning) -> None:
         ({"version": 2}, "it is at 1"),
         ({"topic": 9}, "there are 4"),
         ({"after": b"rubbish"}, "has no group"),
+        ({"after": b"rub\0bish"}, "has no group"),
+        ({"topic": 1, "version": 1}, "it is at 0"),
         ({"offset": 3}, "no value of 3 bytes follows"),
         ({"after": GROUP + b"\x02", "offset": 3}, "no value of 3 bytes follows"),
     ],

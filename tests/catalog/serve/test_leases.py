@@ -63,10 +63,13 @@ def test_only_its_holder_ends_a_lease() -> None:
     """P-LEASE-4."""
     leases = Leases()
     take(leases, ANN, 1.0)
+    assert leases.changed(1.0) == (row(ANN),)
     leases.end(TABLE, BEN, now=2.0)
+    assert leases.changed(2.0) is None
     with pytest.raises(LeaseHeld):
         take(leases, BEN, 3.0)
     leases.end(TABLE, ANN, now=4.0)
+    assert leases.changed(4.0) == ()
     assert take(leases, BEN, 5.0) == 30
 
 
@@ -94,7 +97,9 @@ def test_leases_that_are_held_are_bounded_and_those_that_are_over_make_room() ->
         leases.take(row(number=number), renew=False, now=1.0)
     with pytest.raises(Full, match=str(LEASES_MAX)):
         take(leases, BEN, 2.0)
+    leases.changed(2.0)
     assert take(leases, BEN, 31.0) == 30
+    assert len(leases.changed(31.0) or ()) == LEASES_MAX
     leases.check()
 
 

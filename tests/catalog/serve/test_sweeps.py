@@ -8,7 +8,14 @@ from topicast.catalog.model.versions import SweepRow
 from topicast.catalog.storage.history import HistoryReader
 from topicast.tests.catalog.stores import opened
 from topicast.tests.cluster.alone import Alone
-from topicast.topics.wire.messages import FileFacts, Refused, Sweep, Swept
+from topicast.topics.wire.messages import (
+    SOURCE_OVERWRITES,
+    SOURCE_REPORTS,
+    FileFacts,
+    Refused,
+    Sweep,
+    Swept,
+)
 
 TABLE = ("d", "t")
 
@@ -46,6 +53,25 @@ def test_sweep_is_kept_if_it_was_compared_with_the_present_revision_and_changes_
     assert core.answer_to(sweep(2, ""), Swept).version == changed.version + 1
 
 
+def test_change_is_of_the_partitions_that_are_named_and_says_whether_files_are_gone(
+    core: Alone,
+) -> None:
+    """P-SWEEP-2, P-SWEEP-3: an empty name is the table's own."""
+    core.answer_to(sweep(0), Swept)
+    for revision, (name, gone) in enumerate([("ds=1", False), ("", True), ("ds=1", True)], 1):
+        core.answer_to(sweep(revision, name, overwritten=gone), Swept)
+        change = core.committed[-1]
+        assert change.source == (SOURCE_OVERWRITES if gone else SOURCE_REPORTS)
+        assert [one.object for one in change.changes] == [f"d.t/{name}" if name else "d.t"]
+    rows = [row for commit in core.commits for row in commit.sweeps]
+    assert [(row.revision, row.anew) for row in rows] == [
+        (1, True),
+        (2, False),
+        (3, False),
+        (4, False),
+    ]
+
+
 def test_revision_survives_a_restart_of_catalogd(core: Alone) -> None:
     """P-SWEEP-3."""
     core.answer_to(sweep(0), Swept)
@@ -67,8 +93,9 @@ def test_table_made_again_has_no_revision_and_one_that_is_gone_is_refused(core: 
 
 
 def test_number_that_no_store_takes_is_refused(core: Alone) -> None:
+    """P-SWEEP-1."""
     assert core.answer_to(sweep(0, fingerprint=1 << 63), Refused).code == "CLAIM"
-    assert core.answer_to(sweep(0), Swept).kept
+    assert core.answer_to(sweep(0, fingerprint=(1 << 63) - 1), Swept).kept
 
 
 def test_store_has_the_facts_of_the_incarnation_by_pages(tmp_path: Path) -> None:

@@ -80,6 +80,12 @@ def test_what_cannot_be_confirmed_is_stale(found: Holding) -> None:
     assert topic.changed_at(table_key("d", "never")) == 0
 
 
+def test_nothing_is_confirmed_of_a_table_that_is_withdrawn(found: Holding) -> None:
+    """P-VALID-1."""
+    found.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert judged(found, claim(found, whole=True), claim(found, whole=False)) == (0, 1)
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_version_that_is_named_is_the_lowest_that_would_be_true(
     found: Holding, whole: bool

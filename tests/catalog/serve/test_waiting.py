@@ -219,6 +219,14 @@ def test_queue_has_the_last_item_of_each_request_that_was_not_removed() -> None:
     assert taken(machine) == [(b"a", "new")]
 
 
+def test_queue_is_bounded_for_each_peer_and_for_all() -> None:
+    """P-PULL-15."""
+    machine = queue(items_max=3, per_peer_max=2)
+    assert [machine.put(b"a", request, "1") for request in (1, 2, 3)] == [True, True, False]
+    assert [machine.put(peer, 1, "1") for peer in (b"b", b"c")] == [True, False]
+    assert machine.put(b"a", 2, "2"), "it takes the place of the other"
+
+
 A, B = (b"a", 1), (b"b", 1)
 
 

@@ -69,10 +69,10 @@ def test_confirmed_table_is_as_new_as_the_reply_and_never_older_than_before() ->
 
 def test_claim_confirms_nothing_that_was_replaced_since() -> None:
     """P-PULL-17: content that is older than the claim, or that has partitions by now."""
-    held = pulled(a=5)
+    held = pulled(a=5, c=5)
     hold(held, "b", at=7, selections={by_filter("ds = 1"): 7})
-    confirm(held, [claim("a", 6), claim("b", 7)], at=18, reached=5)
-    assert ats(held) == [5, 7]
+    confirm(held, [claim("a", 6), claim("b", 7), claim("c", 5)], at=18, reached=5)
+    assert ats(held) == [5, 18, 7]
 
 
 def test_claim_that_catalogd_calls_stale_is_not_confirmed() -> None:
