@@ -376,13 +376,17 @@ def test_background_leaves_room_for_events_and_reads_many_tables_at_once() -> No
 
 
 def test_urgent_load_is_read_at_once_and_alone(world: World) -> None:
+    """P-PULL-14."""
     world.loader.load(T)
     for table in (T, T, U):
         world.loader.load(table, urgent=True)
-    assert [wanted(read) for read in world.reads()] == [[WHOLE_T], [("u", True, True, ())]]
+    of_t, of_u = world.reads()
+    assert [wanted(read) for read in (of_t, of_u)] == [[WHOLE_T], [("u", True, True, ())]]
     assert world.loader.tables_left == 0
     world.loader.load(T)
     assert world.reads() == ()
+    results = (*world.done(of_t), *world.poll())
+    assert [one.needs[T].load for one in results if isinstance(one, PublishTables)] == [True]
 
 
 def test_event_takes_a_table_out_of_the_background(world: World) -> None:
@@ -575,9 +579,27 @@ def test_what_was_read_before_a_resync_is_not_published(of_t: World) -> None:
 def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     world = World(*TABLES, reads_max=3)
     world.loader.resync(TABLES, seq=5)
-    world.read()
+    """P-PULL-14: and as one of which events are missing."""
+    first = world.read()
     world.loader.load(TABLES[-1], urgent=True)
-    assert names(world.read()) == [TABLES[-1][1]]
+    read = world.read()
+    assert names(read) == [TABLES[-1][1]]
+    world.done(first)
+    world.done(read)
+    needs = {
+        t: n for one in world.poll() if isinstance(one, PublishTables) for t, n in one.needs.items()
+    }
+    assert needs[TABLES[-1]].resync
+
+
+def test_table_that_is_being_read_when_events_go_missing_is_pulled_at_once(of_t: World) -> None:
+    """P-PULL-14."""
+    of_t.event(changed(T))
+    of_t.read()
+    of_t.loader.resync([T], seq=9)
+    assert of_t.loader.tables_left == 1
+    of_t.loader.load(T, urgent=True)
+    assert of_t.loader.tables_left == 0
 
 
 # -- what changes without a pause

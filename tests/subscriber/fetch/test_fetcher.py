@@ -50,6 +50,7 @@ from topicast.topics.wire.messages import (
     IN_PIECES,
     SELECT_TABLE,
     Cancel,
+    Claimed,
     Pull,
     Pulled,
     Refused,
@@ -234,6 +235,21 @@ def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: Publi
     assert len(found) == len(service.rows("shop.sales"))
     late = service.pulled(replace(first, bytes_max=1))
     assert machine.part(late, now=0.0) == (None, ()), "a page that comes twice"
+
+
+@pytest.mark.parametrize("behind", [0, 1], ids=["same epoch", "older epoch"])
+def test_claims_are_repeated_with_each_page_of_their_epoch(service: Published, behind: int) -> None:
+    """P-PULL-11, P-PULL-17."""
+    claims = (Claimed(db="shop", table="log", version=3, whole=False),)
+    machine, first = begun(sales(), lambda _db, _table: (service.epoch - behind, None, claims))
+    assert first.claims == claims
+    assert next_page(machine, service, first).claims == (() if behind else claims)
+
+
+def test_pull_of_the_table_alone_selects_no_partition() -> None:
+    """P-PULL-11."""
+    _, pull = begun(fetch())
+    assert pull.selector == SELECT_TABLE
 
 
 def test_page_that_is_not_the_first_may_come_in_parts(service: Published) -> None:
