@@ -388,8 +388,6 @@ class Loader:
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
         """Load ``table`` in the background, or ``urgent``: now."""
-        if urgent and self._backlog.needs_resync(table):
-            self._need(table, self._backlog.take_one(table))
         if self.pending(table):
             return
         if urgent:

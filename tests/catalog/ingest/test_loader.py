@@ -592,16 +592,6 @@ def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     assert needs[TABLES[-1]].resync
 
 
-def test_table_that_is_being_read_when_events_go_missing_is_pulled_at_once(of_t: World) -> None:
-    """P-PULL-14."""
-    of_t.event(changed(T))
-    of_t.read()
-    of_t.loader.resync([T], seq=9)
-    assert of_t.loader.tables_left == 1
-    of_t.loader.load(T, urgent=True)
-    assert of_t.loader.tables_left == 0
-
-
 # -- what changes without a pause
 
 
