@@ -3,9 +3,10 @@
     dirty ──read──▶ in flight ──done──▶ unconfirmed ──a later poll ends──▶ published
                         └──────── an event overtakes the read ────────▶ dirty again
 
-Invariants: no two reads of one table run at once, apart from the chunks of a table that is
-LOADING, from which no request is answered; what is published equals the metastore at one moment,
-because a poll that began after the read brought no event that touches it: it confirms the read.
+Invariants: no two reads of one table run at once, apart from the chunks of a table that is LOADING
+(``has_settled`` says what is answered from these); what is published equals the metastore at one
+moment, because a poll that began after the read brought no event that touches it: it confirms the
+read.
 Partitions that are written without a pause would wait for ever: after TOGETHER_TRIES_MAX reads
 that only events of partitions overtook, what was read is published, each partition as of its read.
 Where events are not polled, nothing waits for a confirmation.

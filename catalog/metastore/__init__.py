@@ -1,1 +1,1 @@
-"""The metastore behind a port; only here are hmsclient, Thrift's library and Java used."""
+"""The metastore behind an interface; only here are hmsclient and Thrift's library used."""

@@ -36,7 +36,8 @@ from .names import check_partition_name
 from .templates import RAW, TEMPLATES_MAX, SlotValues, Templates
 
 ABSENT: Final = 0  # the partitions of a table: none are here
-LOADING: Final = 1  # some are here; never answered from
+# Some are here: only what is selected of them is answered, if all of it is published.
+LOADING: Final = 1
 COMPLETE: Final = 2  # all are here
 
 # Partitions of a block: 8 cost twice the memory, 128 three times the rewrite.
