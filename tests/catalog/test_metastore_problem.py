@@ -280,7 +280,7 @@ def test_missed_changes_are_forgotten_once_events_come_and_everything_was_read(
 
 
 def test_sync_compares_names_where_nothing_says_that_events_come() -> None:
-    """P-SYNC-4. Given more databases than one listing holds; until an event has come."""
+    """P-SYNC-3, P-SYNC-4. Given more databases than one listing holds; until an event has come."""
     core = loaded()
     for number in range(LISTED_DATABASES_MAX + 2):
         core.create_database(f"e{number:03d}")

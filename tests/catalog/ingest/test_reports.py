@@ -7,6 +7,7 @@ import pytest
 
 from topicast.catalog.ingest import reports as module
 from topicast.catalog.ingest.reports import LEASE_S, Reports
+from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
 from topicast.catalog.model.versions import ChangeKind, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
@@ -102,8 +103,9 @@ def test_table_of_which_nothing_is_held_becomes_a_stub(world: World) -> None:
     (verdict,) = world.report(write(1, WRITTEN, "D.U"))
     (transaction,) = world.written()
     (entry,) = transaction.entries
-    assert (entry.key, entry.kind) == (table_key("d", "u"), STUB)
+    assert (entry.key, entry.kind, entry.size) == (table_key("d", "u"), STUB, 0)
     assert entry.data_version == verdict.version
+    assert [row.before for row in transaction.changes] == [0]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,16 @@ def test_history_names_the_partitions_also_of_a_path(
     (transaction,) = world.written()
     assert transaction.to_version == verdict.version
     assert [row.object for row in transaction.changes] == objects
+
+
+@pytest.mark.parametrize(("more", "last"), [(0, "d.t/p099"), (1, "d.t")], ids=str)
+def test_history_names_a_hundred_partitions_of_a_write(world: World, more: int, last: str) -> None:
+    """P-REPORT-1: and that there are others."""
+    names = [f"p{number:03d}" for number in range(PARTITIONS_NAMED_MAX + more)]
+    world.report(write(1, WRITTEN, "d.t", *names))
+    (transaction,) = world.written()
+    found = [row.object for row in transaction.changes]
+    assert (len(found), found[-1]) == (PARTITIONS_NAMED_MAX + more, last)
 
 
 @pytest.mark.parametrize("of", ["d.none", "/w/elsewhere"])
@@ -175,6 +187,7 @@ def test_write_that_comes_late_has_no_second_effect_once_it_is_settled(world: Wo
     world.written()
     late = world.report(write(1), write(2, INTENT))
     assert late == tuple(Verdict(number=n, topic=0, version=0) for n in (1, 2))
+    assert world.reports.counts()["reported_writes_repeated"] == 2
     assert world.written() == ()
     assert world.reports.intents == 0
 
@@ -285,6 +298,9 @@ def test_report_is_known_when_each_of_its_objects_is(world: World) -> None:
     assert knows(replace(write(9), object="d.none")), "it is done already"
     assert knows(write(1, WRITTEN, "/w/d/t"))
     assert not knows(write(1, WRITTEN, "/w/x"))
+    world.report(write(9), settled=3)
+    assert knows(write(2, WRITTEN, "d.none")), "it is settled"
+    assert not knows(write(3, WRITTEN, "d.none"))
 
 
 def test_reported_writes_are_kept_by_driver_and_number_until_they_are_settled(

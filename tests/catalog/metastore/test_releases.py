@@ -62,7 +62,7 @@ def in_other(value: object, number: int) -> bytes:
     return thrift_bytes(value)[:-1] + text(number, OTHER)
 
 
-def test_refused_events_are_told_with_the_setting_that_refuses_them(tmp_path: Path) -> None:
+def test_refused_events_are_reported_with_the_setting_that_refuses_them(tmp_path: Path) -> None:
     """P-SYNC-3."""
     release = home()
     assert release is not None

@@ -5,6 +5,7 @@ import pytest
 from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.model.versions import ChangeKind
 from topicast.catalog.publish.modes import Mode, parse_mode
 from topicast.catalog.serve import admin
 from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
@@ -216,7 +217,8 @@ def test_order_for_what_there_is_not_is_refused(words: str, events: bool) -> Non
 # what goes wrong
 
 
-def test_metastore_that_is_away_is_told_in_time(still: Alone) -> None:
+def test_metastore_that_is_away_is_reported_in_time(still: Alone) -> None:
+    """P-ORDER-2."""
     still.catalogd.hold(Read)
     still.ask(REFRESH)
     still.turn(2)
@@ -224,6 +226,7 @@ def test_metastore_that_is_away_is_told_in_time(still: Alone) -> None:
     still.turn(2)
     answer = still.reply(Refused)
     assert answer.code == "SOURCE"
+    assert answer.message == "the metastore does not answer: it is slow"
     assert answer.retry_ms > 0
     assert still.catalog.dispatcher.waiting == 0
 
@@ -409,6 +412,17 @@ def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn(
     assert tables_done(core, "refresh", "d", "data") == 7
     changed = [row.object for one in core.committed[before:] for row in one.changes]
     assert sorted(changed) == sorted(f"d.t{number or ''}" for number in range(7))
+
+
+def test_table_that_is_dropped_meanwhile_ends_no_order_for_the_others() -> None:
+    """P-ORDER-3."""
+    core = quiet(3)
+    core.metastore.drop_table("d", "t1", delete_data=False)
+    core.ask(Order(request=9, sender="ann@host", order="refresh", arguments=("d", "data")))
+    before = len(core.committed)
+    core.turn(8)
+    changes = [row for one in core.committed[before:] for row in one.changes]
+    assert {"d.t", "d.t2"} <= {row.object for row in changes if row.kind == ChangeKind.DATA}
 
 
 def test_changed_data_of_what_is_not_known_yet_is_looked_for_first(still: Alone) -> None:

@@ -97,9 +97,12 @@ def test_path_is_found_and_names_do_not_wait_however_much_changes_meanwhile(core
     assert answered == [2, 1]
 
 
-def test_report_that_is_repeated_while_it_waits_is_answered_once(core: Alone) -> None:
-    core.ask(report("d.none"))
-    core.answer_to(report("d.none"), Reported, turns=20)
+@pytest.mark.parametrize("table", ["d.none", "d.t"], ids=["waits for a poll", "is ready"])
+def test_report_that_is_repeated_while_it_waits_is_answered_once(core: Alone, table: str) -> None:
+    """P-REPORT-2."""
+    core.ask(report(table))
+    core.answer_to(report(table), Reported, turns=20)
+    assert core.catalog.reports.counts()["reported_writes_repeated"] == 0
 
 
 def test_report_is_applied_though_the_driver_leaves(core: Alone) -> None:
@@ -128,6 +131,7 @@ def test_report_of_another_metastore_is_refused(theirs: str) -> None:
     answer = core.answer_to(report("d.t", metastore=theirs), Refused)
     assert answer.code == "METASTORE"
     assert "thrift://hms:9083" in answer.message
+    assert (theirs or "(none)") in answer.message
     assert core.catalog.version_log.versions() == before
 
 

@@ -175,6 +175,15 @@ def test_second_end_changes_nothing(reports: Reports) -> None:
     assert states(reports.one()) == [(number, WRITTEN)]
 
 
+def test_report_without_writes_names_the_next_number_as_settled() -> None:
+    """P-REPORT-8: a probe, which asks only whether the metastore is the one that is followed."""
+    outbox = Outbox(driver=DRIVER, metastore="thrift://hms:9083", probe=True)
+    outbox.attach(lambda: None)
+    probe = outbox.next_report(now=0.0)
+    assert probe is not None
+    assert (probe.request, probe.settled, probe.writes) == (0, 1, ())
+
+
 def test_settled_number_is_below_every_write_that_may_be_reported_again(reports: Reports) -> None:
     first = reports.begin("d.t")
     reports.wrote("d.u")

@@ -77,6 +77,7 @@ def test_rules_are_bounded():
     with pytest.raises(UsageError, match="64 rules hold already"):
         with_rule(held, Rule("b", OFF))
     assert len(with_rule(held, Rule("a0", DRY_RUN))) == RULES_MAX
+    assert decode_rules(encode_rules(held)) == held
     most = [Rule("\U0001f600" * PATTERN_CHARS_MAX, OFF)] * RULES_MAX
     assert len(encode_rules(most)) < 65536, "one delta"
 

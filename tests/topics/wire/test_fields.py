@@ -139,6 +139,12 @@ def test_wrong_field_is_refused_by_name(cls: type, name: str, value: Any, reason
         decode(_frame(cls, fields))
 
 
+def test_longest_text_is_read() -> None:
+    """P-LIM-6."""
+    bye = m.Bye(reason="n" * TEXT_MAX)
+    assert decode(encode(bye)) == bye
+
+
 def test_list_over_the_limit_is_refused() -> None:
     """P-LIM-6."""
     assert decode(_frame(m.Drop, [1, [0] * LIST_MAX]))
