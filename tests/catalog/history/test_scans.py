@@ -64,6 +64,10 @@ def scanning(tmp_path: Path) -> Iterator[Scanning]:
         yield Scanning(store, answer)
 
 
+def replace_value(entry: Entry, content: bytes) -> Entry:
+    return entry._replace(value=content, size=len(content))
+
+
 def blocks(version: int, count: int, size: int) -> list[Entry]:
     return [value(GROUP + b"\x01%04d" % n, version, bytes([n % 256]) * size) for n in range(count)]
 
@@ -130,6 +134,30 @@ def test_large_value_comes_in_pieces(scanning: Scanning) -> None:
     assert max(len(piece.value) for piece in pieces) <= PIECE_BYTES_MAX
     assert b"".join(piece.value for piece in pieces) == content
     assert [pages[0].entries, pages[-1].entries] == [(first,), (last,)]
+
+
+def test_large_value_that_was_replaced_comes_in_pieces_and_then_what_is_behind_it(
+    scanning: Scanning,
+) -> None:
+    """P-SCAN-4."""
+    first, last = blocks(1, 2, 5)
+    large = replace_value(first, bytes(VALUE_BYTES_MAX + 1))
+    scanning.write(1, large, last)
+    scanning.write(2, *blocks(2, 1, 5))
+    pages = list(scanning.pages(scanning.scan(1)))
+    assert b"".join(page.entries[0].value or b"" for page in pages[:-1]) == large.value
+    assert pages[-1].entries == (last,)
+    beyond = scanning.page(scanning.scan(1, offset=large.size))
+    assert isinstance(beyond, Refused)
+    assert f"no value of {large.size} bytes follows" in beyond.message
+
+
+def test_large_value_at_the_end_is_followed_by_no_page(scanning: Scanning) -> None:
+    """P-SCAN-4."""
+    (only,) = blocks(1, 1, 5)
+    scanning.write(1, replace_value(only, bytes(VALUE_BYTES_MAX + 1)))
+    pages = list(scanning.pages(scanning.scan(1)))
+    assert [len(page.entries) for page in pages] == [1] * len(pages)
 
 
 def test_versions_name_what_can_be_scanned(scanning: Scanning) -> None:

@@ -99,7 +99,7 @@ def test_source_of_an_overwrite_says_that_files_are_gone(world: World) -> None:
 
 
 def test_table_of_which_nothing_is_held_becomes_a_stub(world: World) -> None:
-    """Given a follower of its topic, it is notified of the change all the same."""
+    """P-REPORT-1. Given a follower of its topic, it is notified of the change all the same."""
     (verdict,) = world.report(write(1, WRITTEN, "D.U"))
     (transaction,) = world.written()
     (entry,) = transaction.entries
