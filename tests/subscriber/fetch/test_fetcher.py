@@ -32,7 +32,7 @@ from topicast.subscriber.protocol.effects import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import LinkError, NotReady, OverBudget
+from topicast.topics.errors import LinkError, NotReady, NotVisible, OverBudget
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
     ALL,
@@ -340,6 +340,30 @@ def test_refused_pulls_are_repeated_after_the_given_time_and_not_all_at_once() -
         assert sent(machine.due(3.99)) == []
         assert len(sent(machine.due(6.0))) == 1
     assert len(times) == 4
+
+
+def test_refusal_of_what_the_key_does_not_see_is_an_error_of_its_own() -> None:
+    """P-PULL-12."""
+    one = sales()
+    machine = fetcher()
+    (pull,) = sent(machine.begin(one, now=0.0))
+    why = "shop.sales is not visible to this key"
+    refused = Refused(request=pull.request, code="NOT_VISIBLE", message=why, retry_ms=0)
+    assert sent(machine.on_refused(refused, now=0.0)) == []
+    assert isinstance(one.outcome, NotVisible)
+    assert why in str(one.outcome)
+
+
+def test_pull_names_no_more_of_what_is_held_than_a_message_takes(
+    service: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-PULL-2."""
+    held = snapshot_of(service.rows("shop.sales"), selections=NO_SELECTIONS)
+    base = (service.epoch, held, ())
+    _, pull = begun(sales(), lambda _db, _table: base)
+    monkeypatch.setattr(pulls, "HELD_BYTES_MAX", 100)
+    _, shorter = begun(sales(), lambda _db, _table: base)
+    assert 0 < len(shorter.held) < len(pull.held)
 
 
 def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -> None:
