@@ -9,8 +9,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     InsertEventRequestData,
 )
 
-from topicast.catalog.ingest.poller import POLL_EVENTS_MAX, Poll
-from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.ingest.poller import CHECK_S, POLL_EVENTS_MAX, Poll
+from topicast.catalog.metastore.port import ListNames, Read, ReadNames
+from topicast.catalog.serve import dispatcher, pending
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client
@@ -22,6 +23,7 @@ from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_TABLE,
+    WRITTEN,
     Bye,
     Cancel,
     Claimed,
@@ -42,6 +44,7 @@ from topicast.topics.wire.messages import (
     Synced,
     Validate,
     Validated,
+    Write,
 )
 
 REFRESH = Order(request=4, sender="ann", order="refresh")
@@ -249,3 +252,28 @@ def test_what_the_role_of_a_key_does_not_allow_is_refused_and_not_carried_out(
     assert problem in refused.message
     counts = core.catalog.dispatcher.counts
     assert (counts["refused"], counts["orders"], counts["reports"], counts["pulls"]) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["sync", "early sync", "report"])
+def test_requests_that_wait_for_events_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for module in (pending, dispatcher):
+        monkeypatch.setattr(module, "WAITING_MAX", 2)
+    core = loaded()
+    if kind == "early sync":  # it waits for names, as nothing says that events come
+        core.metastore.records = None
+        core.metastore.connections += 1
+        core.wait(CHECK_S + 2)
+    core.catalogd.hold(Poll)
+    core.catalogd.hold(ListNames)
+    for number in range(1, 4):
+        write = Write(number=number, state=WRITTEN, object="d.none", partitions=())
+        core.ask(
+            replace(REPORT, request=number, writes=(write,))
+            if kind == "report"
+            else Sync(request=number)
+        )
+    core.turn()
+    found = core.replies()
+    assert [(one.request, one.code) for one in found if isinstance(one, Refused)] == [(3, "BUSY")]

@@ -198,6 +198,8 @@ def test_driver_is_wanted_as_the_newest_rule_for_one_of_its_names_says() -> None
     assert wanted("etl", "app-8") == OFF
     order("on")
     assert wanted("etl", "app-8") == ON
+    with pytest.raises(UsageError, match="of type int, not a text"):
+        wanted(7)  # type: ignore[arg-type]
 
 
 def test_sync_that_catalogd_can_never_answer_fails_at_once_and_says_why() -> None:
