@@ -27,7 +27,7 @@ class Admit:
     """Pairs of the granter's public key and the granted client."""
 
     def of(self, listed: Clients) -> dict[str, Client]:
-        """Return the granted clients, by public key, whose granter is in the list ``listed``.
+        """Return the granted clients, by public key, if ``listed`` still has who granted them.
 
         Each has the present policy of its granter.
         """

@@ -1,4 +1,4 @@
-"""Knapsack: the topics that are worth most at full, beside a cache of pulled tables. Pure."""
+"""Knapsack: the topics that are worth most at full; the room left caches pulled tables. Pure."""
 
 from collections.abc import Iterable
 from math import inf

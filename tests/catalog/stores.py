@@ -20,7 +20,7 @@ TOPICS = topic_ids(4)
 
 
 def entry(kind: str, group: bytes, rest: bytes, version: int) -> Entry:
-    """Return an entry of ``version`` whose value names it."""
+    """Return an entry of this kind at ``version``; a value is the text of that number."""
     if kind == "prefix":
         return prefix_tombstone(group, version)
     if kind == "tombstone":

@@ -67,6 +67,7 @@ OPERATORS: Final = re.compile(
 
 NOT_STRICT: Final = re.compile(r"([<>])=")
 INSTANT: Final = re.compile(r"\bnow\b|\b_now\b|\blate_s\b")
+CLAUSE: Final = re.compile(r"\b(?:and|or|if)\b")
 NUMBER: Final = re.compile(r"\b\d[\d_]*\b")
 
 OWN_TREE: Final[list[Path]] = []  # of this process of the pool
@@ -180,7 +181,8 @@ def _is_excused(mutant: Mutant, place: str, excused: dict[str, str]) -> bool:
 def _differs_least(before: str, after: str) -> bool:
     """Tell whether a line is another by an instant, or by one in a number of hundreds."""
     if NOT_STRICT.sub(r"\1", before) == NOT_STRICT.sub(r"\1", after):
-        return INSTANT.search(before) is not None
+        clauses = zip(CLAUSE.split(before), CLAUSE.split(after), strict=True)
+        return all(INSTANT.search(one) for one, other in clauses if one != other)
     pairs = zip(_numbers(before), _numbers(after), strict=False)
     apart = {(one, other) for one, other in pairs if one != other}
     return len(apart) == 1 and all(one >= 100 and abs(one - other) == 1 for one, other in apart)

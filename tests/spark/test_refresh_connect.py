@@ -75,7 +75,7 @@ class Client(Application):
 
 @dataclass
 class Place(Pair):
-    """A pair whose reader is a client of the server in ``host``, an attached driver."""
+    """A pair: ``writer`` is a driver, ``reader`` a Connect client of the server in ``host``."""
 
     host: Application
     address: str

@@ -1,4 +1,4 @@
-"""The explorer: a driver whose memory budget holds only some of the tables that it reads.
+"""The explorer: a Spark driver that reads more tables than its memory budget can hold.
 
     python -m topicast.cli.quickstart.apps.explorer FOLDER STATESTORES
     in:  metastore URI, then a phase a line, at last "stay"     out: one JSON object a line

@@ -206,7 +206,7 @@ class Catalyst:
         return bool(self.registry.settle(int(timeout_s * 1000)))
 
     def unfinished(self) -> tuple[str, ...]:
-        """Return the names of the tables whose files Spark still lists; ``*``: of any table."""
+        """Return the names of tables whose files Spark is listing; ``*`` stands for every table."""
         return tuple(str(self.registry.unfinished()).split())
 
     def failures(self) -> list[tuple[Order, str]]:
