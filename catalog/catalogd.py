@@ -2,19 +2,23 @@
 
 A turn: receive from hubs (they see only what is committed), from read threads and from clients,
 let the core decide, commit, then send to hubs and clients.
+
+While the disk of the store is full, it tries the commit again once a second, and does nothing else:
+hubs and drivers serve what they have, and say how long catalogd has been silent.
 """
 
 import gc
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..topics.backports import assert_never
 from ..topics.bulk import Send
-from ..topics.errors import ConfigError, WireError
+from ..topics.errors import ConfigError, StoreFull, WireError
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
@@ -53,6 +57,7 @@ SERVICE: Final = "service"
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
 STATUS_S: Final = 0.5  # between two statuses
 CLIENTS_S: Final = 0.5  # between two looks at the list of clients
+FULL_S: Final = 1.0  # between two tries of a commit while the disk is full
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 
 log = logging.getLogger(__name__)
@@ -120,6 +125,8 @@ class Catalogd:
             store.path, deliver=lambda answer: self._histories.put(answer, timeout_s=60.0)
         )
         self._stopping = False
+        self._effects: deque[Effect] = deque()  # to be performed; not empty after a turn: full
+        self._full_at = 0.0  # since when the disk is full, if it is
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
         self._status_at = 0.0  # when the next status is begun
@@ -147,6 +154,9 @@ class Catalogd:
 
     def run_once(self) -> None:
         """Take one turn."""
+        if self._effects:
+            self._store_again()
+            return
         received = self._link.poll(self._timeout_s())
         now, now_us = self._clock(), self._wall_us()
         self.turned_at = now
@@ -156,7 +166,10 @@ class Catalogd:
         for fact in (*requests, *self._inbox.take(), *self._histories.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
         effects = self._catalog.flush(now=now, now_us=now_us)
-        self._perform(effects, now=now, now_us=now_us)
+        self._effects.extend(effects)
+        self._perform_all(now=now, now_us=now_us)
+        if self._effects:
+            return
         self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
             self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
@@ -226,37 +239,59 @@ class Catalogd:
         lost = publisher.Lost(f"no message of ours: {exc}", publisher.SLOW_S)
         self._drive(hub, lost, now=now, now_us=now_us)
 
+    def _store_again(self) -> None:
+        """Try again what the store had no room for; the effects after it wait for it."""
+        time.sleep(FULL_S)
+        now, now_us = self._clock(), self._wall_us()
+        self.turned_at = now
+        self._perform_all(now=now, now_us=now_us)
+        if not self._effects:
+            log.info("serving: the store is written again, after %.0f s", now - self._full_at)
+            self._status_at = now  # what it said of the store is over
+
+    def _perform_all(self, *, now: float, now_us: int) -> None:
+        """Perform the effects in their order; keep those that the store has no room for."""
+        while self._effects:
+            try:
+                self._perform(self._effects[0], now=now, now_us=now_us)
+            except StoreFull as full:
+                if not self.status.problem.startswith(str(full.path)):
+                    self._full_at = now
+                    log.warning("serving: problem=%s", full)
+                    self.status = replace(self.status, problem=str(full))
+                return
+            self._effects.popleft()
+
     def _perform(  # noqa: C901 - dispatch
-        self, effects: Iterable[Effect], *, now: float, now_us: int
+        self, effect: Effect, *, now: float, now_us: int
     ) -> None:
-        for effect in effects:
-            match effect:
-                case Poll() | Identify() | Read() | ReadNames() | ListNames():
-                    self._read_threads.order(effect)
-                case ReadStore():
-                    refused = self._history_thread.order(effect)
-                    if refused is not None:
-                        self._catalog.handle(refused, now=now, now_us=now_us)
-                        self._link.wake()  # the refusal leaves in the next turn
-                case Commit():
-                    self._commit(effect)
-                case Publish(transactions=transactions):
-                    self._publish(transactions, now=now, now_us=now_us)
-                case Admit():
-                    self._grants = effect
-                    self._admit()
-                    log.info("keys granted: count=%d", len(self._granted))
-                case MintEpoch(at_least=at_least):
-                    self._mint(at_least, now=now, now_us=now_us)
-                case Noted(text=text, trouble=trouble):
-                    log.log(logging.WARNING if trouble else logging.INFO, "metastore: %s", text)
-                case BeginAnew():
-                    self._begin_anew(effect, now=now, now_us=now_us)
-                case Send(peer=peer, message=message):
-                    if not self._link.send(SERVICE, encode(message), peer):
-                        self._catalog.counts.unreachable += 1
-                case _:
-                    assert_never(effect)
+        match effect:
+            case Poll() | Identify() | Read() | ReadNames() | ListNames():
+                self._read_threads.order(effect)
+            case ReadStore():
+                refused = self._history_thread.order(effect)
+                if refused is not None:
+                    self._catalog.handle(refused, now=now, now_us=now_us)
+                    self._link.wake()  # the refusal leaves in the next turn
+            case Commit():
+                self._commit(effect)
+            case Publish(transactions=transactions):
+                self._publish(transactions, now=now, now_us=now_us)
+            case Admit():
+                self._grants = effect
+                self._admit()
+                log.info("keys granted: count=%d", len(self._granted))
+            case MintEpoch(at_least=at_least):
+                self._mint(at_least, now=now, now_us=now_us)
+            case Noted(text=text, trouble=trouble):
+                log.log(logging.WARNING if trouble else logging.INFO, "metastore: %s", text)
+            case BeginAnew():
+                self._begin_anew(effect, now=now, now_us=now_us)
+            case Send(peer=peer, message=message):
+                if not self._link.send(SERVICE, encode(message), peer):
+                    self._catalog.counts.unreachable += 1
+            case _:
+                assert_never(effect)
 
     def _commit(self, commit: Commit) -> None:
         window, mode_state = commit.window, commit.mode_state
@@ -424,7 +459,10 @@ class Catalogd:
         """Delete some tombstones of ``topic``; as long as there were any, it has another turn."""
         floor = self._store.floor_due(topic, now_us)
         if floor:
-            self._store.delete_tombstones({topic: floor})
+            try:
+                self._store.delete_tombstones({topic: floor})
+            except StoreFull:
+                return  # in the next round: what is to be committed says it
             self._catalog.handle(Floors(floors={topic: floor}), now=now, now_us=now_us)
             self._floors_of.append(topic)
 

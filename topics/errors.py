@@ -14,6 +14,7 @@ TopicastError
 │   ├── NotReady        first contact, or an answer, not made in time
 │   └── AuthRefused     not retriable
 ├── StoreError          the state folder: locked, unreadable, of another shape
+│   └── StoreFull       its disk has no room: retriable
 ├── HistoryGone         the change history begins later than the requested version
 └── SourceError         the metastore failed: retriable
     ├── SourceRefused   it answered with an exception: the same request may fail again
@@ -157,6 +158,12 @@ class StoreError(TopicastError):
         self.path = path
         self.problem = problem
         self.remedy = remedy
+
+
+class StoreFull(StoreError):
+    """The disk of the state folder has no room; nothing of the commit was stored."""
+
+    retriable = True
 
 
 class HistoryGone(TopicastError):

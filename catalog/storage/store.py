@@ -16,6 +16,7 @@ sweeps, files   what sweeps have found of the files of tables, see storage/file_
 images   what entries were before, see storage/history
 """
 
+import os
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
-from ...topics.errors import StoreError
+from ...topics.errors import StoreError, StoreFull
 from ...topics.objects.names import rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
@@ -45,6 +46,7 @@ Measured with 100,000 tables and 10 M partitions: 1.7 s to read, against 3.1 s b
 
 WAL_BYTES_MAX: Final = 64 << 20  # the log is truncated to this after a burst
 CHECKPOINT_PAGES: Final = 100  # of the log; then a commit moves them into the file: 0.5 ms
+FREE_BYTES_MIN: Final = 64 << 10  # SQLite's index of its log grows by 32 KB
 BUSY_S: Final = 5.0  # so long an operator's sqlite3 shell may hold a lock
 
 WRITES_TABLE: Final = """CREATE TABLE writes (
@@ -177,10 +179,11 @@ _BROKEN = (
     "is damaged",
     "put back a copy, or move the file away: all is read again from the metastore, as a new epoch",
 )
+_FULL = ("cannot grow", "free space on its disk")
 _PROBLEMS = {  # by a part of SQLite's message: Python 3.10 gives no code
     "not a database": _BROKEN,
     "malformed": _BROKEN,
-    "is full": ("cannot grow", "free space on its disk, then start again"),
+    "is full": _FULL,
     "readonly": ("cannot be written", "check its owner and mode"),
     "unable to open": ("cannot be opened", "check its owner and mode"),
     "permission denied": ("cannot be opened", "check its owner and mode"),
@@ -198,7 +201,19 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as exc:
         found = (known for part, known in _PROBLEMS.items() if part in str(exc))
         problem, remedy = next(found, _UNKNOWN)
-        raise StoreError(str(path), f"{problem} ({exc})", remedy) from exc
+        if _is_full(path.parent):  # SQLite calls it an I/O error where its index cannot grow
+            problem, remedy = _FULL
+        kind = StoreFull if (problem, remedy) == _FULL else StoreError
+        raise kind(str(path), f"{problem} ({exc})", remedy) from exc
+
+
+def _is_full(folder: Path) -> bool:
+    """Return whether the disk of ``folder`` has no room for another page of a log."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < FREE_BYTES_MIN
 
 
 def connect(path: Path, *, num_topics: int, epoch: int) -> sqlite3.Connection:

@@ -121,12 +121,19 @@ def catalogd(
 
 @contextmanager
 def running(
-    log: Path, module: str, *arguments: object, environment: dict[str, str] | None = None
+    log: Path,
+    module: str,
+    *arguments: object,
+    environment: dict[str, str] | None = None,
+    under: Sequence[str] = (),
 ) -> Iterator[Running]:
-    """Start a daemon and wait for its line; at the end it is gone. ``environment``: else ours."""
+    """Start a daemon, by ``under``, and wait for its line; at the end it is gone.
+
+    ``environment``: else ours.
+    """
     with log.open("a") as errors:
         process = subprocess.Popen(
-            command(module, *arguments),
+            [*under, *command(module, *arguments)],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -37,8 +37,8 @@ class Daemons:
         """Every hub, separated by commas."""
         return ",".join(self._hubs.values())
 
-    def start(self, name: str, *options: str) -> None:
-        """Start ``name``, at the port that it had before, with more ``options``."""
+    def start(self, name: str, *options: str, under: Sequence[str] = ()) -> None:
+        """Start ``name``, by ``under``, at the port that it had before, with more ``options``."""
         stack = self._stacks[name] = ExitStack()
         command = "catalogd" if name == "catalogd" else "statestored"
         if command == "statestored":
@@ -53,7 +53,8 @@ class Daemons:
                 f"--state_dir={self._folder / 'state'}",
             ]
         log = self._folder / f"{name}.log"
-        daemon = running(log, self._module, command, "--webserver_port=0", *flags, *options)
+        words = (command, "--webserver_port=0", *flags, *options)
+        daemon = running(log, self._module, *words, under=under)
         self._running[name] = stack.enter_context(daemon)
         address = self._running[name].ready["address"]
         if command == "statestored":

@@ -25,7 +25,8 @@ OURS: Final = ("unshare", "--user", "--map-root-user", "--net", "--mount")
 TRIED: Final = (
     "ip link add name tried type veth peer name other && ip link add name tried2 type bridge"
 )
-HOLD: Final = "mount --make-rprivate / && {more} ip link set lo up && echo $$ && exec cat"
+HOLD: Final = "mount --make-rprivate / && {more} && echo $$ && exec cat"
+LOOPBACK: Final = "ip link set lo up"
 START_S: Final = 120.0
 
 
@@ -41,7 +42,7 @@ def missing() -> str:
 class Held:
     """Namespaces that one process of ours holds."""
 
-    def __init__(self, command: list[str], more: str = "") -> None:
+    def __init__(self, command: list[str], more: str) -> None:
         self._holder = subprocess.Popen(
             [*command, "sh", "-c", HOLD.format(more=more)],
             stdin=subprocess.PIPE,
@@ -83,7 +84,7 @@ class Host(Held):
         self.know({})
         self._running = ExitStack()
         enter = ("nsenter", "--target", str(switch.pid), "--user", "--preserve-credentials")
-        more = f"mount --bind '{self._names}' /etc/hosts &&"
+        more = f"mount --bind '{self._names}' /etc/hosts && {LOOPBACK}"
         super().__init__([*enter, "--net", "--mount", "unshare", "--net", "--mount"], more)
 
     def know(self, addresses: Mapping[str, str]) -> None:
@@ -172,7 +173,7 @@ class Network:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._hosts = ExitStack()
-        self._switch = Held(list(OURS))
+        self._switch = Held(list(OURS), LOOPBACK)
         self._switch.ip(f"link add name {BRIDGE} type bridge")
         self._switch.ip(f"link set dev {BRIDGE} up")
 

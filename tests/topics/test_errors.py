@@ -20,13 +20,17 @@ from topicast.topics.errors import (
     SourceRefused,
     StaleMetadata,
     StoreError,
+    StoreFull,
     TopicastError,
     UsageError,
     VersionMismatch,
     WireError,
 )
 
-RETRIABLE = {LinkError, NotReady, SourceError, SourceRefused, ObjectGone, StaleMetadata}
+RETRIABLE = {
+    *(LinkError, NotReady, SourceError, SourceRefused, ObjectGone, StaleMetadata),
+    StoreFull,
+}
 
 
 def _classes() -> list[type[TopicastError]]:
@@ -75,6 +79,11 @@ FACTS: tuple[tuple[TopicastError, dict[str, object], str], ...] = (
         StoreError("/var/lib/t", "locked by another catalogd", "stop it first"),
         {"path": "/var/lib/t", "problem": "locked by another catalogd"},
         "/var/lib/t: locked by another catalogd; stop it first",
+    ),
+    (
+        StoreFull("/var/lib/t", "cannot grow", "free space on its disk"),
+        {"path": "/var/lib/t", "problem": "cannot grow"},
+        "/var/lib/t: cannot grow; free space on its disk",
     ),
 )
 WITH_FACTS = {type(error) for error, _facts, _text in FACTS}
