@@ -33,6 +33,8 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "spark",
     "release",
     "state",
+    "reason",
+    "control",
     "full_topics",
     "minimal_topics",
     "budget_bytes",
@@ -46,7 +48,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "writes",
 )
 JSON_COLUMNS: Final = (*TABLE_COLUMNS, "pid", "sessions", "writes_reported", "errors", "last_error")
-KNOWN: Final = ("name", "registration", "statestored", "problem")
+KNOWN: Final = ("name", "registration", "statestored")
 
 
 @command()
@@ -75,7 +77,8 @@ def drivers(
     off is plain Spark; dry_run only counts what would be refreshed. A rule takes effect within a
     second, also in drivers that attach later, and is kept until another rule replaces it. The
     newest rule that matches an application holds; 'on' without --app ends all rules. A subscriber
-    that does not answer is shown, because it may be a driver.
+    that does not answer is shown, because it may be a driver. The state is what the driver is, with
+    the reason if it is not live, or does without something; control is what it is set to.
     """
     if state is not None or rules:
         given = () if state is None else (state, EVERY if app is None else app)
@@ -123,7 +126,7 @@ def unreachable(reader: Record) -> Record:
         "application_id": application_id or reader["name"],
         "host": where.rpartition(":")[0] if application_id else None,
         "state": UNREACHABLE,
-        "problem": f"{why}; {reader['lag_s']} s",
+        "reason": f"{why}; {reader['lag_s']} s",
     }
 
 

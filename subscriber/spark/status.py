@@ -4,8 +4,9 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import Final
 
-CONNECTING: Final = "connecting"  # plain Spark until the first contact
+CONNECTING: Final = "connecting"  # plain Spark: there is no contact yet, or no more
 LIVE: Final = "live"
+PLAIN: Final = "plain"  # plain Spark: there is contact, and changes cannot be followed
 UNSUPPORTED: Final = "unsupported"  # plain Spark: `reason` says why
 DETACHED: Final = "detached"
 
@@ -14,7 +15,8 @@ DETACHED: Final = "detached"
 class Status:
     """The state of an attached driver; counters since it was attached.
 
-    ``state``: connecting, live, unsupported or detached; ``reason`` says why it is not live.
+    ``state``: connecting, live, plain, unsupported or detached; ``reason`` says why it is not live,
+    or what a live one does without.
     ``control``: the less of what the application and the operators want: on, dry-run or off.
     ``staleness_s``: since the last heartbeat from catalogd, infinite before the first one.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.

@@ -504,7 +504,8 @@ def test_operators_see_the_driver(attached: Scene) -> None:
             timeout_s=20,
             what="what it reports of itself",
         )
-    assert (shown["state"], shown["application_id"]) == ("on", name)
+    assert (shown["state"], shown["reason"], shown["control"]) == ("live", "", "on")
+    assert shown["application_id"] == name
     for field in ("application", "user", "host", "pid", "spark"):
         assert shown[field]
     assert (shown["budget_bytes"], shown["writes"]) == (64 << 20, "reported")

@@ -102,13 +102,13 @@ class Handle:
 
     def status(self) -> Status:
         """Return the state and the counters; in a notebook a table."""
-        parts, counts = self._parts, self._refresher.counts
+        parts, counts, (state, reason) = self._parts, self._refresher.counts, self._condition()
         here = self._pid == os.getpid()
         subscriber = parts.worker.subscriber if parts and here else None
         silent_s, metastore_problem, connection_problem = health(subscriber)
         return Status(
-            state=self._state(),
-            reason=self._reason if here else "this process was forked: attach in its parent",
+            state=state,
+            reason=reason,
             control=self._refresher.control,
             spark=self._spark,
             primitives=self._primitives,
@@ -150,10 +150,13 @@ class Handle:
         timeout_s = checked_timeout_s(timeout_s)
         parts, deadline = self._parts, time.monotonic() + timeout_s
         if parts is None or self._pid != os.getpid():
-            raise NotReady(f"the driver is {self._state()}: {self._reason}")
+            state, reason = self._condition()
+            raise NotReady(f"the driver is {state}: {reason}")
         worker = parts.worker
         if not worker.connected.wait(timeout_s) or worker.subscriber is None:
-            raise NotReady(f"no contact with {parts.settings.statestores} within {timeout_s} s")
+            why = self._condition()[1]
+            text = f"no contact with {parts.settings.statestores} within {timeout_s} s"
+            raise NotReady(f"{text}: {why}" if why else text)
         worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
         if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
@@ -263,16 +266,21 @@ class Handle:
         return facts_of(
             application,
             self._refresher,
+            condition=self._condition(),
             writes=self._parts.reporter.status() if self._parts is not None else "",
             writes_reported=outbox.ended,
             errors=self._guard.errors,
             last_error=self._guard.last_error,
         )
 
-    def _state(self) -> str:
+    def _condition(self) -> tuple[str, str]:
+        """Return the state of the driver, and the reason for it."""
         if self._pid != os.getpid():
-            return DETACHED
-        return UNSUPPORTED if self._parts is None else self._parts.worker.state
+            return DETACHED, "this process was forked: attach in its parent"
+        if self._parts is None:
+            return UNSUPPORTED, self._reason
+        state, reason = self._parts.worker.condition
+        return state, "; ".join(filter(None, (reason, self._reason)))
 
 
 def attach(

@@ -48,13 +48,24 @@ class Application:
         return self.application, self.application_id
 
 
-def facts_of(application: Application, refresher: Refresher, **others: Cell) -> Mapping[str, Cell]:
-    """Return what operators see of a driver; any thread may call it."""
+def facts_of(
+    application: Application,
+    refresher: Refresher,
+    *,
+    condition: tuple[str, str],
+    **others: Cell,
+) -> Mapping[str, Cell]:
+    """Return what operators see of a driver; any thread may call it.
+
+    ``condition``: its state, and the reason for that.
+    """
     counts = refresher.counts
     return {
         **asdict(application),
         "release": __version__,
-        "state": refresher.control,
+        "state": condition[0],
+        "reason": condition[1],
+        "control": refresher.control,
         "sessions": refresher.sessions,
         "refreshes": counts.renewed,
         "stale_reads_avoided": counts.reread,

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
-from ....topics.errors import NotReady, SourceError, StaleMetadata, TopicastError
+from ....topics.errors import LinkError, NotReady, SourceError, StaleMetadata, TopicastError
 from ....topics.objects.rules import ON
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ...protocol.effects import Change
 from ..guard import Guard
-from ..status import CONNECTING, DETACHED, LIVE
+from ..status import CONNECTING, DETACHED, LIVE, PLAIN
 from .catalyst import Catalyst
 from .control import Control
 from .path_relations import PathRelations
@@ -41,6 +41,8 @@ RETRY_S: Final = 1.0  # doubled up to
 RETRY_S_MAX: Final = 30.0
 STOP_S: Final = 5.0
 STOP_TURN_S: Final = 0.2
+REASON_MAX: Final = 500  # characters of one that is shown
+ENDED: Final = "the subscriber has ended, and is made anew"
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +98,8 @@ class Worker:
             names: By which operators know the application.
             times: How long it waits.
         """
-        self.state = CONNECTING  # connecting, live or detached
+        self._condition = CONNECTING, ""  # the state, and the reason for it: swapped together
+        self._was_live = False  # since the subscriber of now was made
         self.connected = threading.Event()  # set at the first contact
         self.subscriber: Subscriber | None = None  # the one of now, which may have ended
         self._refresher = refresher
@@ -113,6 +116,19 @@ class Worker:
         self._reloads: set[str] = set()  # names for Iceberg's catalogs, at the next turn
         self._turned_at = self._started_at = 0.0
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
+
+    @property
+    def condition(self) -> tuple[str, str]:
+        """The state of the driver: connecting, live, plain or detached; and the reason for it.
+
+        The reason is empty if there is nothing to explain. Any thread may call it.
+        """
+        return (DETACHED, "") if self._stopping.is_set() else self._condition
+
+    @property
+    def state(self) -> str:
+        """The first part of ``condition``."""
+        return self.condition[0]
 
     def start(self) -> None:
         """Start the thread; return once there is contact, or after ``connect_s``."""
@@ -148,22 +164,39 @@ class Worker:
         retry_s = self._times.retry_s
         while not self._stopping.is_set():
             with self._guard("follow changes", unless=self._stopping.is_set):
-                subscriber = self.subscriber = self._connect()
-                with subscriber:
-                    watch = subscriber.watch("*")
-                    self._await_topics(subscriber)  # from here on every change is received
-                    retry_s = self._times.retry_s
-                    self._serve(watch, subscriber)
+                self._follow()
             with self._guard("let sessions be", unless=self._stopping.is_set):
                 self._caches.renew_late(renew=False)
             self._clients.release()
-            if self.state == LIVE and not self._stopping.is_set():
-                log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
-            self.state = CONNECTING
+            if self._was_live:
+                self._was_live, retry_s = False, self._times.retry_s
+                if not self._stopping.is_set():
+                    log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
             self._stopping.wait(retry_s)
             retry_s = min(retry_s * 2, RETRY_S_MAX)
         self._caches.discard()
-        self.state = DETACHED
+
+    def _follow(self) -> None:
+        """Follow changes until the subscriber ends; it says why before it leaves its hub."""
+        subscriber = self.subscriber = self._connect()
+        try:
+            subscriber.open()
+            watch = subscriber.watch("*")
+            self._await_topics(subscriber)  # from here on every change is received
+            self._serve(watch, subscriber)
+            self._become(CONNECTING, ENDED)
+        except Exception as error:
+            state = CONNECTING if isinstance(error, LinkError) else PLAIN
+            self._become(state, str(error)[:REASON_MAX])
+            raise
+        finally:
+            subscriber.close()
+
+    def _become(self, state: str, reason: str = "") -> None:
+        if (state, reason) != self._condition:
+            self._condition = state, reason
+            self._was_live = self._was_live or state == LIVE
+            log.debug("driver's state changed: state=%s reason=%s", state, reason)
 
     def _await_topics(self, subscriber: Subscriber) -> None:
         """Wait until each topic is followed and current; a level may be denied meanwhile.
@@ -193,7 +226,7 @@ class Worker:
         self._refresher.renew_all(now=now, late=late)
         self._renew_others(None, subscriber)
         self._turn()
-        self.state = LIVE
+        self._become(LIVE)
         self.connected.set()
         log.info("driver attached: sessions=%s", self._refresher.sessions)
         while not self._stopping.is_set() and not watch.closed:

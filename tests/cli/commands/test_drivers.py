@@ -21,7 +21,9 @@ ETL = {
     "host": "node1",
     "spark": "4.3.0",
     "release": "0.1.0",
-    "state": "on",
+    "state": "live",
+    "reason": "",
+    "control": "on",
     "refreshes": 3,
     "stale_reads_avoided": 2,
     "writes": "not reported: its metastore is embedded",
@@ -35,7 +37,7 @@ def etl(served: Served) -> Iterator[Subscriber]:
         served.statestores,
         name="app-1@node1:7",
         timeout_s=30,
-        driver_facts=lambda: {**ETL, "state": made.driver.wanted("etl-7", "app-1")},
+        driver_facts=lambda: {**ETL, "control": made.driver.wanted("etl-7", "app-1")},
     )
     with made:
         made.drop(range(16))  # it stays with the names, however long that takes
@@ -65,9 +67,10 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     assert row["staleness_s"] < 60
     assert row["statestored"] == served.statestores
     head, line = (text.split() for text in printed(served).splitlines())
-    assert line[:7] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "0.1.0", "on"]
+    assert line[:7] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "0.1.0", "live"]
     more_words = len(str(ETL["writes"]).split()) - 1
-    assert (head[6], len(head), len(line)) == ("state", 18, 18 + more_words)
+    assert head[6:9] == ["state", "reason", "control"]
+    assert (len(head), len(line)) == (20, 20 + more_words)
     assert f"  {ETL['writes']}" in printed(served), "why writes are not reported"
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
     assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
@@ -85,7 +88,7 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
     try:
         assert printed(served, "off").split() == ["applications", "state", "*", "off"]
         until(obeyed("off"), timeout_s=20, what="the order")
-        assert listed(served)["app-1@node1:7"]["state"] == "off"
+        assert listed(served)["app-1@node1:7"]["control"] == "off"
         shown = json.loads(printed(served, "dry-run", "--app=etl-*", "--output=json"))
         assert shown[0] == {"applications": "*", "state": "off"}
         assert shown[1] == {"applications": "etl-*", "state": "dry-run"}
@@ -129,13 +132,13 @@ def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
     reader = {"name": "app-1@node1:7", "state": "LIVE", "lag_s": 3.0}
     silent = unreachable(reader) | {"registration": "0a"}
     assert (silent["application_id"], silent["host"]) == ("app-1", "node1")
-    assert (silent["state"], silent["problem"]) == (
+    assert (silent["state"], silent["reason"]) == (
         "unreachable",
         "it is stopped, or too busy; 3.0 s",
     )
     lost = unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
     assert (lost["application_id"], lost["host"]) == ("node1:7", None)
-    assert "receives nothing" in lost["problem"]
+    assert "receives nothing" in lost["reason"]
     received = {"registration": "0a", "state": "on"}
     other = {"registration": "0b", "state": "off"}
     assert each_once([[silent, other], [received]]) == [received, other]

@@ -36,11 +36,13 @@ def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
     refresher.changed(change, now=0.0)
     refresher.begin_turn(["s"], now=0.0)
     refresher.look("s", Looked(frozenset({"d.t"})))
-    facts = facts_of(application, refresher, errors=2)
+    facts = facts_of(application, refresher, condition=("plain", "no room"), errors=2)
     assert application.names == ("nightly", "app-1")
     assert facts == asdict(application) | {
         "release": __version__,
-        "state": DRY_RUN,
+        "state": "plain",
+        "reason": "no room",
+        "control": DRY_RUN,
         "sessions": 1,
         "refreshes": 0,
         "stale_reads_avoided": 0,

@@ -19,7 +19,7 @@ from topicast.subscriber.spark.refresh.refresher import (
     Refresher,
 )
 from topicast.subscriber.spark.refresh.worker import Times, Worker, health
-from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
+from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE, PLAIN
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
@@ -60,6 +60,8 @@ class Attached:
         refresh_cached: bool = False,
         uncached_s: float = UNCACHED_S,
         times: Times = Times(),  # noqa: B008 - it is frozen
+        budget: str | int = "1MB",
+        timeout_s: float = WAIT_S,
     ) -> None:
         self.refresher = Refresher(refresh_cached=refresh_cached, uncached_s=uncached_s)
         self.control = Control()
@@ -73,7 +75,7 @@ class Attached:
             clients=self.clients,
             guard=self.guard,
             control=self.control,
-            connect=lambda: kind(address, budget="1MB", timeout_s=WAIT_S),
+            connect=lambda: kind(address, budget=budget, timeout_s=timeout_s),
             names=("nightly", "app-1"),
             times=times,
         )
@@ -296,6 +298,36 @@ def test_without_a_hub_nothing_waits() -> None:
     found.worker.stop()
     assert found.worker.state == DETACHED
     assert (found.spark.renewed, found.guard.errors) == ([], 0)
+
+
+def test_driver_that_reaches_no_hub_says_what_is_missing() -> None:
+    times = Times(connect_s=0.01, retry_s=0.01)
+    found = Attached(f"tcp://127.0.0.1:{steady_port()}", times=times, timeout_s=0.1)
+    found.worker.start()
+    try:
+        until(lambda: found.worker.condition[1], timeout_s=WAIT_S)
+        state, reason = found.worker.condition
+        assert state == CONNECTING
+        assert "no statestored has registered this subscriber" in reason
+    finally:
+        found.worker.stop()
+    assert found.worker.condition == (DETACHED, "")
+
+
+def test_driver_without_room_for_the_names_is_plain_and_says_how_much_is_needed(
+    running: Served,
+) -> None:
+    """Before, it was connecting for ever, and the status gave no reason."""
+    times = Times(connect_s=0.01, retry_s=0.01)
+    found = Attached(running.address, Session("s", ORDERS), times=times, budget=100)
+    found.worker.start()
+    try:
+        until(lambda: found.worker.state == PLAIN, timeout_s=WAIT_S)
+        assert "the namespace" in found.worker.condition[1]
+        assert "100" in found.worker.condition[1], "what there is"
+        assert found.spark.renewed == []
+    finally:
+        found.worker.stop()
 
 
 def test_worker_that_is_stopped_while_it_makes_a_subscriber_ends() -> None:
