@@ -222,6 +222,54 @@ def test_table_that_is_made_anew_or_renamed_is_read_as_it_is_now(attached: Scene
     assert scene.read("anew", ["parquet"]) == {"parquet": "TABLE_OR_VIEW_NOT_FOUND"}
 
 
+TYPED: Final = {"parquet": "Spelled.Parquet", "parquet_by_day": "SPELLED.Parquet_By_Day"}
+SENSITIVE: Final = """
+typed = spark.newSession()
+typed.conf.set("spark.sql.caseSensitive", True)
+"""
+
+
+def test_names_typed_with_capitals_are_fresh_where_spark_distinguishes_them(
+    attached: Scene,
+) -> None:
+    """A session then has a relation, and cached data, for each spelling that was typed."""
+    scene, reader = attached, attached.reader
+    kinds = {kind: EVERY_KIND[kind] for kind in (*TYPED, "orc")}
+    read = {f"{kind} {name}": f"typed.table({name!r})" for kind, name in TYPED.items()}
+    read |= {kind: f"typed.table('spelled.{kind}')" for kind in TYPED}
+    reader.do("handle.detach()")
+    reader.do(SENSITIVE)
+    scene.create("spelled", kinds)
+    assert reader.read(**read) == dict.fromkeys(read, BEFORE)
+    scene.insert("spelled", TYPED, "(2, 'a')")
+    assert reader.read(**read) == dict.fromkeys(read, BEFORE), "plain Spark"
+    scene.attach_anew(refresh_cached=True)
+    rows = [*BEFORE, [2, "a"]]
+    for _turn in range(2):  # what is read soon after a change is renewed once
+        assert reader.read(**read) == dict.fromkeys(read, rows)
+        scene.refreshed()
+    reader.do("_ = typed.sql('CACHE TABLE Spelled.Orc')")
+    reader.do("held = typed.table('Spelled.Parquet')")
+    for number in (3, 4):
+        scene.insert("spelled", TYPED, f"({number}, 'a')")
+        scene.insert("spelled", ["orc"], f"({number - 1}, 'a')")
+        rows = [*rows, [number, "a"]]
+        scene.refreshed()
+        assert reader.read(**read) == dict.fromkeys(read, rows)
+        assert reader.read(orc="typed.table('Spelled.Orc')") == {"orc": rows[: number - 1]}
+    scene.insert("spelled", TYPED, "(30, 'a'), (40, 'a'), (50, 'a')", how="OVERWRITE")
+    scene.refreshed()
+    read["held"] = "held.select('*')"
+    assert reader.read(**read) == dict.fromkeys(read, OVERWRITTEN)
+    scene.alter("spelled", ["parquet"], "ADD COLUMNS (note STRING)")
+    scene.refreshed()
+    noted = {"it": [[number, None] for number, _ in OVERWRITTEN]}
+    assert reader.read(it="typed.sql('SELECT id, note FROM Spelled.Parquet')") == noted
+    assert scene.status("errors") == 0
+    reader.do("typed.sql('UNCACHE TABLE Spelled.Orc'); typed = held = None")
+    scene.attach_anew()
+
+
 EXISTING = {
     "dataframe": "frame.select('id')",
     "view_of_dataframe": "spark.sql('SELECT id FROM frame_view')",

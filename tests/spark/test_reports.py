@@ -42,6 +42,7 @@ EVERY_WRITE = {  # table -> how it is written, and the rows that there are then
     ),
     "current": ("spark.sql('USE reported') and two.write.insertInto('current')", INSERTED),
     "session": ("spark.newSession().sql(\"INSERT INTO {t} VALUES (2, 'a')\")", INSERTED),
+    "typed": ("typed().sql(\"INSERT INTO Reported.Typed VALUES (2, 'a')\")", INSERTED),
     "named": (
         "spark.sql('INSERT INTO IDENTIFIER(:t) TABLE view_of_two', {{'t': '{t}'}})",
         INSERTED,
@@ -146,6 +147,11 @@ def stream(name):
     rows = spark.readStream.schema("id INT, ds STRING").json(where + "/json")
     stream = rows.writeStream.trigger(availableNow=True)
     return stream.option("checkpointLocation", where + "/checkpoint/" + name)
+
+def typed():
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", True)
+    return session
 
 def batches(table):
     return stream("batches").foreachBatch(lambda batch, _: batch.write.insertInto(table))

@@ -8,6 +8,8 @@ change may be older than it: the first look that finds it has it renewed once mo
 Partitions that come and go need nothing where Spark requests them in every query; a session that
 lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed.
 A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
+With spark.sql.caseSensitive=true a session has one relation for each spelling of a table's name:
+each is renewed by itself. Changes carry names in lower case, as the metastore has them.
 Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
 """
 
@@ -52,7 +54,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was seen of a session: the ``tables`` that it has relations of.
+    """What was seen of a session: the ``tables`` that it has relations of, as they were typed.
 
     ``lists_partitions``: these list partitions themselves, instead of requesting them each time.
     """
@@ -95,13 +97,17 @@ class _Session:
     unread: set[str] = field(default_factory=set)  # tables renewed and not read again yet
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
+    capitals: set[str] = field(default_factory=set)  # in lower case: those that it has typed so
     held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated ones
     lists_partitions: bool = False  # likewise
     looked: int = 0  # number of the newest change when it was looked at last
 
 
 class Refresher:
-    """Decides what is refreshed. Sessions are named by their id, tables ``db.table``."""
+    """Decides what is refreshed. Sessions are named by their id, tables ``db.table``.
+
+    A table's name is in lower case in a change, and as it was typed in what a session has.
+    """
 
     def __init__(
         self,
@@ -158,7 +164,7 @@ class Refresher:
         if "." not in name:
             return True  # a database, or everything
         return any(
-            name in one.cached or name in one.recached or name in one.held
+            name in one.cached or name in one.recached or name in one.held or name in one.capitals
             for one in self._sessions.values()
         )
 
@@ -233,6 +239,8 @@ class Refresher:
             return ()
         cached = looked.tables
         seen = self._sessions.setdefault(session, _Session())
+        if cached is not seen.cached:
+            seen.capitals |= {low for one in cached if (low := one.lower()) != one}
         seen.cached, seen.held, seen.lists_partitions = cached, held, looked.lists_partitions
         if self._refresh_cached:
             seen.recached |= cached
@@ -327,9 +335,10 @@ class Refresher:
         return everything is not None and recent.reshaped == everything.reshaped <= seen.looked
 
     def _newest(self, table: str, seen: _Session) -> _Recent | None:
-        names = [table, table.partition(".")[0], _EVERYTHING]
+        name = table.lower()
+        names = [name, name.partition(".")[0], _EVERYTHING]
         if seen.lists_partitions:
-            names.append(table + _PARTITIONS)
+            names.append(name + _PARTITIONS)
         found = [recent for name in names if (recent := self._recent.get(name)) is not None]
         if not found:
             return None

@@ -121,6 +121,27 @@ def test_changes_of_uncached_tables_may_gather_and_of_cached_ones_may_not() -> N
     assert not refresher.can_wait
 
 
+def test_relation_under_each_spelling_of_a_table_is_renewed_by_itself() -> None:
+    """Spark may be told to distinguish capitals; changes carry the names of the metastore."""
+    typed, name = "Shop.Orders", "Shop.orders"
+    refresher = Refresher(refresh_cached=True)
+    assert turn(refresher, {"s": {typed, ORDERS}}) == ()
+    refresher.changed(changed(), now=1.0)
+    assert refresher.pause_s() == 0.0
+    orders = turn(refresher, {"s": {typed, ORDERS}}, now=1.0)
+    assert [one.table for one in orders] == [typed, ORDERS]
+    assert all(one.recache for one in orders), "by the name that its cached data was made of"
+    orders = turn(refresher, {"s": {ORDERS, name}}, now=1.5)
+    assert [one.table for one in orders] == [name], "it was being loaded meanwhile"
+    turn(refresher, {"s": set()}, now=200.0)
+    refresher.changed(changed("shop"), now=200.0)
+    assert len(turn(refresher, {"s": set()}, now=200.0)) == 0, "properties of a database"
+    refresher.changed(changed("shop", DROPPED), now=200.0)
+    orders = turn(refresher, {"s": set()}, held=(typed,), now=200.0)
+    assert [one.table for one in orders] == [typed, name, ORDERS]
+    assert {one.existing for one in orders} == {Existing.NEVER}
+
+
 def test_session_gets_one_order_for_a_change() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
