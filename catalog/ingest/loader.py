@@ -23,7 +23,7 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.objects.names import TableId
 from ...topics.objects.selector import Selector
-from ...topics.objects.tables import Column
+from ...topics.objects.tables import VIEW, Column
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 from ..metastore.port import (
     Dirty,
@@ -49,7 +49,6 @@ REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
 RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
-VIEW: Final = "VIRTUAL_VIEW"  # the type of a table without files
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
 
 

@@ -70,7 +70,7 @@ from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS
 from .versions import ChangeKind, ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
-SPARK_SCHEMA: Final = "spark.sql.sources."  # for csv and json, HMS has only one column, col
+SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one, col
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 DATABASE_PARAMETERS: Final = 4  # their field in that of a database
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
@@ -614,7 +614,8 @@ def _database_value(thrift: bytes) -> bytes:
 def _schema_of(thrift: bytes) -> tuple[object, ...]:
     table = read_struct(thrift)
     of_spark = {key: v for key, v in table.parameters.items() if key.startswith(SPARK_SCHEMA)}
-    shape = table.columns, table.partition_columns, table.location, table.storage
+    columns = table.metastore_columns, table.metastore_partition_columns
+    shape = *columns, table.location, table.storage
     return *shape, table.view_text, of_spark
 
 

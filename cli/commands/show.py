@@ -209,7 +209,17 @@ def _properties(found: Table | Database) -> list[tuple[str, str | int]]:
     """Return the properties that fit a line; parameters come last, sorted."""
     facts = {name: value for name, value in _document(found).items() if type(value) in {str, int}}
     parameters = [(f"parameter {k}", found.parameters[k]) for k in sorted(found.parameters)]
-    return [*facts.items(), *parameters]
+    return [*facts.items(), *_other_columns(found), *parameters]
+
+
+def _other_columns(found: Table | Database) -> list[tuple[str, str]]:
+    """Return the metastore's columns as a property, where Spark has columns of its own."""
+    if isinstance(found, Database):
+        return []
+    columns = (*found.metastore_columns, *found.metastore_partition_columns)
+    if columns == (*found.columns, *found.partition_columns):
+        return []
+    return [("metastore columns", ", ".join(f"{one.name} {one.type}" for one in columns))]
 
 
 def _document(found: Table | Database) -> dict[str, Any]:
@@ -220,6 +230,8 @@ def _document(found: Table | Database) -> dict[str, Any]:
     return {n: getattr(found, n) for n in table} | {
         "columns": _columns(found.columns),
         "partition_columns": _columns(found.partition_columns),
+        "metastore_columns": _columns(found.metastore_columns),
+        "metastore_partition_columns": _columns(found.metastore_partition_columns),
         "parameters": dict(found.parameters),
     }
 

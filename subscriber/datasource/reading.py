@@ -237,9 +237,12 @@ class TaskReader:
         if self._view is TABLES:
             yield TableRow(found, origin)
         else:
-            columns = (*found.columns, *found.partition_columns)
+            columns, count = (*found.columns, *found.partition_columns), len(found.columns)
+            hive = (*found.metastore_columns, *found.metastore_partition_columns)
+            types = {column.name: column.type for column in hive}
             for position, column in enumerate(columns):
-                yield ColumnRow(found, column, position, position >= len(found.columns), origin)
+                there = types.get(column.name.lower())
+                yield ColumnRow(found, column, there, position, position >= count, origin)
 
     def _of_blocks(
         self, table: TableId, own: Entry, blocks: Sequence[Entry], *, origin: Origin

@@ -33,6 +33,7 @@ class ColumnRow(NamedTuple):
 
     table: Table
     column: Column
+    metastore_type: str | None  # of its column of the same name; None: it has none
     position: int  # from 0, partition columns after the others
     is_partition: bool
     origin: Origin
@@ -176,7 +177,10 @@ TABLES: Final = View(
         "serde": ("string", lambda row: row.table.storage.serde),
         "input_format": ("string", lambda row: row.table.storage.input_format),
         "columns": ("int", lambda row: len(row.table.columns)),
-        "partition_columns": ("array<string>", lambda row: list(row.table.partition_keys)),
+        "partition_columns": (
+            "array<string>",
+            lambda row: [column.name for column in row.table.partition_columns],
+        ),
         "parameters": ("map<string,string>", lambda row: list(row.table.parameters.items())),
         "view_text": ("string", lambda row: row.table.view_text),
         "version": ("bigint", lambda row: row.table.version),
@@ -193,6 +197,7 @@ COLUMNS: Final = View(
         "comment": ("string", lambda row: row.column.comment),
         "position": ("int", lambda row: row.position),
         "is_partition": ("boolean", lambda row: row.is_partition),
+        "metastore_type": ("string", lambda row: row.metastore_type),
         **_ORIGIN,
     },
 )

@@ -187,7 +187,9 @@ class TableSnapshot:
         if self._head is None:
             return 0
         own, head = self._head
-        columns_bytes = HEAD_BYTES + COLUMN_BYTES * len(head.table.columns)
+        table = head.table
+        both = {table.columns, table.metastore_columns}  # one, unless Spark has columns of its own
+        columns_bytes = HEAD_BYTES + COLUMN_BYTES * sum(map(len, both))
         return max(columns_bytes, 2 * document_bytes(value_of(own)))  # the struct, and its texts
 
     def entries(self) -> Iterator[Entry]:

@@ -9,9 +9,18 @@ TEXT_CHARS_MAX: Final = 500  # of what was there before, and after
 
 
 def table_properties(table: Table | None) -> dict[str, str]:
-    """Return the properties of ``table`` by name; none if there is no table."""
+    """Return the properties of ``table`` by name; none if there is no table.
+
+    The metastore's columns are among them where Spark does not have the same ones.
+    """
     if table is None:
         return {}
+    sparks = {(one.name.lower(), one.type) for one in (*table.columns, *table.partition_columns)}
+    others = {
+        f"metastore column {one.name}": one.type
+        for one in (*table.metastore_columns, *table.metastore_partition_columns)
+        if (one.name, one.type) not in sparks
+    }
     columns = {f"column {one.name}": one.type for one in table.columns}
     keys = {f"partition column {one.name}": one.type for one in table.partition_columns}
     order = {"columns": ", ".join(one.name for one in table.columns)}
@@ -22,7 +31,7 @@ def table_properties(table: Table | None) -> dict[str, str]:
         "serde": table.storage.serde,
         "view": table.view_text,
     }
-    return columns | keys | order | facts | _parameters(table.parameters)
+    return columns | keys | order | others | facts | _parameters(table.parameters)
 
 
 def partition_properties(partition: Partition | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from ..errors import WireError
 from .names import partition_keys, partition_name, table_name
+from .spark_schema import RESPECTED, columns_of_spark, is_same_schema
 from .templates import RAW, SlotValues, Template, Templates, slot_text, template_of
 from .thrift import (
     STRUCT,
@@ -32,6 +33,7 @@ _T = TypeVar("_T")
 
 PROVIDER: Final = "spark.sql.sources.provider"  # a parameter of tables of Spark's sources
 PATH: Final = "path"  # an option of these
+VIEW: Final = "VIRTUAL_VIEW"  # the type of a view
 
 _NONE: Final[Parameters] = MappingProxyType({})
 
@@ -85,7 +87,13 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table or a view; ``type`` is HMS's, as MANAGED_TABLE or VIRTUAL_VIEW."""
+    """A table or a view; ``type`` is HMS's, as MANAGED_TABLE or VIRTUAL_VIEW.
+
+    ``columns`` and ``partition_columns`` are those that Spark sees: Spark's own schema in the
+    properties of the table, if there is one that Spark goes by, else the metastore's columns. The
+    metastore's are also in ``metastore_columns`` and ``metastore_partition_columns``. A column by
+    which the table is partitioned for Spark, and not in the metastore, is in ``columns``.
+    """
 
     db: str
     name: str
@@ -94,6 +102,8 @@ class Table:
     location: str = ""
     columns: tuple[Column, ...] = ()
     partition_columns: tuple[Column, ...] = ()
+    metastore_columns: tuple[Column, ...] = ()
+    metastore_partition_columns: tuple[Column, ...] = ()
     parameters: Parameters = field(default_factory=_none)
     view_text: str = ""
     storage: Storage = Storage()
@@ -118,8 +128,8 @@ class Table:
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The names of the partition columns."""
-        return tuple([column.name for column in self.partition_columns])
+        """The names of the partition columns, as the names of partitions have them."""
+        return tuple([column.name for column in self.metastore_partition_columns])
 
     def thrift(self) -> bytes:
         """Return the whole Thrift struct, as HMS sent it."""
@@ -225,16 +235,20 @@ def read_table(thrift: bytes, version: int) -> Table:
     """
     check_struct(thrift)
     found = _Fields(thrift)
-    descriptor = found.descriptor(7)
+    descriptor, keys = found.descriptor(7), found.columns(8)
+    kind, parameters = found.text(12), found.parameters(9)
+    columns, partition_columns = _as_spark_sees(kind, parameters, descriptor, keys=keys)
     return Table(
         db=found.name(2),
         name=found.name(1),
-        type=found.text(12),
+        type=kind,
         owner=found.text(3),
         location=descriptor.location,
-        columns=descriptor.columns,
-        partition_columns=found.columns(8),
-        parameters=found.parameters(9),
+        columns=columns,
+        partition_columns=partition_columns,
+        metastore_columns=descriptor.columns,
+        metastore_partition_columns=keys,
+        parameters=parameters,
         view_text=found.text(11) or found.text(10),
         storage=descriptor.storage,
         version=version,
@@ -333,6 +347,29 @@ class _Fields:
     def _read(self, at: int, read: Callable[[bytes, Field], _T], default: _T) -> _T:
         found = self._found.get(at)
         return default if found is None else read(self._data, found)
+
+
+def _as_spark_sees(
+    kind: str, parameters: Parameters, descriptor: _Descriptor, *, keys: tuple[Column, ...]
+) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Return the columns and the partition columns by the rules of Spark's HiveExternalCatalog."""
+    hive = (*descriptor.columns, *keys)
+    found = columns_of_spark(parameters)
+    split = len(found) - len(keys)
+    stands = PROVIDER in parameters or kind == VIEW or _is_respected(descriptor)
+    if not found or not (stands or is_same_schema(found, [(c.name, c.type) for c in hive])):
+        return descriptor.columns, keys
+    if [one.name.lower() for one in found[split:]] != [key.name.lower() for key in keys]:
+        return descriptor.columns, keys  # the properties contradict the partitions
+    columns = tuple([Column(*one) for one in found])
+    if columns == hive:
+        return descriptor.columns, keys  # held once
+    return columns[:split], columns[split:]
+
+
+def _is_respected(descriptor: _Descriptor) -> bool:
+    options = descriptor.storage.serde_parameters.items()
+    return any(name.lower() == RESPECTED and text.lower() == "true" for name, text in options)
 
 
 def _partition_descriptor(template: Template) -> _Descriptor:

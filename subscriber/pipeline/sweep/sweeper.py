@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from ....topics.errors import NoSuchObject, SourceError, StaleMetadata
 from ....topics.objects.names import partition_keys, partition_values
-from ....topics.objects.tables import Table
+from ....topics.objects.tables import VIEW, Table
 from ....topics.wire.messages import FileFacts
 from ...client.subscriber import Subscriber
 from ..progress import OnProgress, Progress, ignore
@@ -38,7 +38,6 @@ BATCH_MAX: Final = 500  # partitions that are listed and compared together
 RANGE_MAX: Final = 10_000  # partitions that a batch is chosen from: facts of them take 5 MB
 TRIES_MAX: Final = 3  # of a batch, while another sweep changes its table at the same time
 STEP: Final = "list files"
-VIEW: Final = "VIRTUAL_VIEW"
 
 NOTHING: Final[Mapping[str, FileFacts]] = MappingProxyType({})
 

@@ -108,8 +108,18 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "schema_version"),
-    [({"owner_of": "x"}, 1), ({"spark.sql.sources.schema": '{"type":"struct"}'}, 2)],
-    ids=["parameters are no schema", "but for the columns that Spark keeps there"],
+    [
+        ({"owner_of": "x"}, 1),
+        ({"spark.sql.sources.schema": '{"type":"struct"}'}, 2),
+        ({"spark.sql.sources.schema.part.3": "{}"}, 2),
+        ({"spark.sql.sources.schema.partCol.0": "ds"}, 2),
+    ],
+    ids=[
+        "parameters are no schema",
+        "but for the columns that Spark keeps there",
+        "a part of them",
+        "and which of them partition the table",
+    ],
 )
 def test_struct_is_replaced_and_partitions_stay(
     holding: Holding, parameters: dict[str, str], schema_version: int
