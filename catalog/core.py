@@ -25,7 +25,7 @@ from ..topics.keys.clients import Client
 from ..topics.objects.names import TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
-from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
+from ..topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Inspected, Message
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import dirty_objects
@@ -46,6 +46,7 @@ from .ingest.poller import (
 from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
 from .metastore.port import (
+    Dirty,
     DirtyDatabase,
     DirtyPartitions,
     ListingFailed,
@@ -553,6 +554,7 @@ class Catalog:
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
+            self._raise_unheld(dirty, now_us)
             if self.name_check.suspects:
                 self.name_check.on_event(dirty)
         if batch.whole:
@@ -560,6 +562,20 @@ class Catalog:
                 self.name_check.on_events(connection=fact.connection, now=now)
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
+
+    def _raise_unheld(self, dirty: Iterable[Dirty], now_us: int) -> None:
+        """Raise the data version of tables whose partitions were written and are not all held.
+
+        Nothing is read then, or a load reads it, which readers do not take for a change.
+        """
+        for one in dirty:
+            if not (isinstance(one, DirtyPartitions) and one.data):
+                continue
+            table = one.db, one.table
+            if self.namespace.find(table) is not None and not self.tables.loaded(table):
+                self.tables.raise_data(
+                    table, partitions=one.names, source=SOURCE_EVENTS, at_us=now_us
+                )
 
     def _on_gap(self, gap: Gap, seq: int, now: float) -> None:
         """Note what is missing, and read everything again."""

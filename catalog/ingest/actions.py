@@ -9,8 +9,11 @@ JSON with Thrift's own JSON inside, objects as ``{"field id": {"type": value}}``
 | CREATE, DROP, ALTER DATABASE | the database |
 | CREATE, DROP TABLE, RELOAD | the table as a whole; DROP ends its incarnation |
 | ALTER TABLE | its object; as a whole if name, columns, storage or partition keys changed |
-| ADD, DROP, ALTER PARTITION | the partitions named, data if dropped; after a rename, old and new |
+| ADD, DROP, ALTER PARTITION | the partitions named; after a rename, old and new |
 | INSERT | data of the table or of the partition |
+
+An altered table or partition counts as written, unless the event proves that it was described:
+for a write without statistics Hive sends the same object again, or one with another time.
 """
 
 import base64
@@ -37,7 +40,8 @@ class Event:
 
 
 # Fields of the Thrift structs Table and Partition.
-_TABLE, _TABLE_DB, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "7", "8", "9"
+_TABLE, _TABLE_DB, _TABLE_OWNER, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS = tuple("123789")
+_TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the first is not kept: only clients send it
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
@@ -45,16 +49,11 @@ MESSAGE_BYTES_MAX: Final = 1 << 30  # as much as one reply of the metastore may 
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
 GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")
 
-# They change with files that leave no event of their own: Spark keeps them with
-# spark.sql.statistics.size.autoUpdate.enabled, Hive with hive.stats.autogather.
-_STATISTICS: Final = (
-    "numFiles",
-    "numRows",
-    "rawDataSize",
-    "totalSize",
-    "spark.sql.statistics.numRows",
-    "spark.sql.statistics.totalSize",
-)
+# What no writer of files changes. Any other parameter may tell of a write: statistics do, and what
+# a table format, or a job that synchronises it, keeps of its last commit.
+_DESCRIBES: Final = frozenset({"comment"})
+_DESCRIBES_TABLE: Final = frozenset({_TABLE_OWNER, _TABLE_OWNER_TYPE, _TABLE_TEMPORARY})
+_TIMES: Final = frozenset({"transient_lastDdlTime", "last_modified_time", "last_modified_by"})
 
 
 def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
@@ -109,8 +108,10 @@ def _alter_table(event: Event) -> tuple[Dirty, ...]:
         )
     truncated = _flag(event, "isTruncateOp")
     reshaped = any(before.get(part) != after.get(part) for part in (_TABLE_SD, _TABLE_KEYS))
-    rewritten = truncated or _statistics_differ(before, after, _TABLE_PARAMETERS)
-    return (DirtyTable(db=new[0], table=new[1], whole=truncated or reshaped, data=rewritten),)
+    written = truncated or not _only_described(
+        before, after, parameters=_TABLE_PARAMETERS, describing=_DESCRIBES_TABLE
+    )
+    return (DirtyTable(db=new[0], table=new[1], whole=truncated or reshaped, data=written),)
 
 
 def _listed_partitions(event: Event, *, data: bool) -> tuple[Dirty, ...]:
@@ -128,9 +129,10 @@ def _alter_partition(event: Event) -> tuple[Dirty, ...]:
     after = _object(event, "partitionObjAfterJson")
     old = _name_of_values(keys, event.body.get("keyValues"))
     new = partition_name(keys, _strings(after, _VALUES))
-    rewritten = _flag(event, "isTruncateOp")
-    rewritten = rewritten or _statistics_differ(before, after, _PARTITION_PARAMETERS)
-    return _partitions(event, old, new, data=rewritten)
+    written = _flag(event, "isTruncateOp") or not _only_described(
+        before, after, parameters=_PARTITION_PARAMETERS
+    )
+    return _partitions(event, old, new, data=written)
 
 
 def _insert(event: Event) -> tuple[Dirty, ...]:
@@ -236,11 +238,25 @@ def _strings(struct: Mapping[str, object], field: str) -> list[str]:
     return texts
 
 
-def _statistics_differ(
-    before: Mapping[str, object], after: Mapping[str, object], field: str
+def _only_described(
+    before: Mapping[str, object],
+    after: Mapping[str, object],
+    *,
+    parameters: str,
+    describing: frozenset[str] = frozenset(),
 ) -> bool:
-    old, new = _parameters(before, field), _parameters(after, field)
-    return any(old.get(name) != new.get(name) for name in _STATISTICS)
+    """Return whether the objects differ, and only in what no writer of files changes.
+
+    ``parameters``: the field that holds them; ``describing``: fields that describe the object.
+    """
+    fields = _differing(before, after) - {parameters}
+    described = fields - {_TABLE_TEMPORARY}
+    named = _differing(_parameters(before, parameters), _parameters(after, parameters)) - _TIMES
+    return bool(described or named) and fields <= describing and named <= _DESCRIBES
+
+
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
 def _parameters(struct: Mapping[str, object], field: str) -> Mapping[str, object]:

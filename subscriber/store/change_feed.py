@@ -77,7 +77,7 @@ class ChangeFeed:
         """Return what ``delta`` says has changed, where nothing is held to compare with."""
         if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
-        return _from_delta(delta, _stubbed(delta.entries))
+        return _from_delta(delta, _stubbed(delta.entries, since=delta.from_version))
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
@@ -214,8 +214,12 @@ def _kinds(topic: int, swap: Swap) -> Iterable[_Kind]:
     return [(name, kind, True) for name, kind in _namespace_kinds(swap)]
 
 
-def _stubbed(entries: Iterable[Entry]) -> Iterable[_Kind]:
-    """Return a change of each table of ``entries``; of its own entry the kind, if it is there."""
+def _stubbed(entries: Iterable[Entry], *, since: int = 0) -> Iterable[_Kind]:
+    """Return a change of each table of ``entries``; of its own entry the kind, if it is there.
+
+    ``since``: the version after which files may differ; of a catch-up, whose chunk names only the
+    newest entry of a table, every one.
+    """
     kinds: dict[bytes, tuple[ChangeKind, bool]] = {}
     for entry in entries:
         if entry.kind == PREFIX:
@@ -224,7 +228,7 @@ def _stubbed(entries: Iterable[Entry]) -> Iterable[_Kind]:
         kind, files = kinds.get(group, (DATA_CHANGED, False))
         if entry.key == group:
             kind = SCHEMA if entry.schema_version == entry.version else kind
-            files = True
+            files = kind == SCHEMA or entry.data_version > since
         kinds[group] = kind, files
     return [(name_of(group), kind, files) for group, (kind, files) in kinds.items()]
 
@@ -262,11 +266,10 @@ def _table_kinds(swap: Swap) -> Iterable[_Kind]:
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
     if before is None or after is None:
         return []  # nothing was known: this is a load
-    kind = SCHEMA if after.schema_version > before.schema_version else DATA_CHANGED
-    files = (
-        after.version > before.version
-    )  # the table's entry counts for the files of its partitions, too
-    return [(name_of(swap.group), kind, files)]
+    if after.schema_version > before.schema_version:
+        return [(name_of(swap.group), SCHEMA, True)]
+    # the table's entry counts for the files of its partitions, too
+    return [(name_of(swap.group), DATA_CHANGED, after.data_version > before.data_version)]
 
 
 def _renewed(groups: Iterable[bytes]) -> Iterable[_Kind]:

@@ -10,11 +10,11 @@ from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.publish.modes import parse_mode
-from topicast.tests.cluster.alone import Alone, loaded, part
+from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
 from topicast.topics.errors import SourceError, SourceRefused
-from topicast.topics.objects.names import table_key
+from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync, Synced
@@ -71,6 +71,38 @@ def test_partition_is_added_by_one_small_transaction_and_dropped(core: Alone) ->
     core.metastore.drop_partition("d", "t", ["1"], False)
     core.turn(6)
     assert core.partitions() == ["ds=2", "ds=3"]
+
+
+def raised(core: Alone, since: int, table: TableId = ("d", "t")) -> list[bool]:
+    """Return of each transaction with a table's own entry whether its data version was raised."""
+    own = (e for one in core.committed[since:] for e in one.entries if e.key == table_key(*table))
+    return [entry.data_version == entry.version for entry in own]
+
+
+def test_event_without_a_difference_raises_the_data_version_and_a_description_does_not(
+    core: Alone,
+) -> None:
+    table, before = core.metastore.get_table("d", "t"), len(core.committed)
+    core.metastore.alter_table("d", "t", table)
+    core.turn(6)
+    assert raised(core, before) == [True]
+    core.metastore.alter_partitions("d", "t", [core.metastore.get_partition("d", "t", ["1"])])
+    core.turn(6)
+    assert raised(core, before) == [True, True]
+    table.parameters["comment"] = "orders"
+    core.metastore.alter_table("d", "t", table)
+    core.turn(6)
+    assert raised(core, before) == [True, True, False]
+
+
+def test_written_partition_of_a_table_that_is_not_held_raises_its_data_version() -> None:
+    core = cold()
+    assert core.catalog.tables.value(("d", "t")) is None
+    before = len(core.committed)
+    core.metastore.alter_partitions("d", "t", [core.metastore.get_partition("d", "t", ["1"])])
+    core.turn(6)
+    assert raised(core, before) == [True]
+    assert core.committed[-1].source == SOURCE_EVENTS
 
 
 def test_event_that_overtakes_a_read_makes_it_be_read_again(core: Alone) -> None:
@@ -154,6 +186,20 @@ def test_partition_that_changes_while_its_table_loads_is_read_again(large: Alone
     assert held(large).partitions == COMPLETE
     names = large.partitions()
     assert (len(names), "ds=x" in names, "ds=01" in names) == (25, True, False)
+
+
+def test_partition_that_is_written_while_its_table_loads_raises_its_data_version(
+    large: Alone,
+) -> None:
+    before = len(large.committed)
+    written = large.metastore.get_partition("d", "t", ["01"])
+    large.metastore.alter_partitions("d", "t", [written])
+    large.turn(6)
+    assert [one.source for one in large.committed[before:]] == [SOURCE_EVENTS]
+    assert raised(large, before) == [True]
+    large.catalogd.resume()
+    large.turn(20)
+    assert held(large).partitions == COMPLETE
 
 
 def test_table_whose_partitions_are_written_without_a_pause_is_named_until_it_is_complete(

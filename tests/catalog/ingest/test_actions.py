@@ -15,6 +15,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     FireEventRequest,
     FireEventRequestData,
     InsertEventRequestData,
+    Partition,
     Table,
 )
 from hypothesis import given
@@ -98,18 +99,35 @@ def test_created_and_dropped_table_is_dirty_as_a_whole_in_lower_case(
 
 COLUMN = FieldSchema("c", "int", "")
 STATISTICS = "spark.sql.statistics.totalSize"
+MOVED = {"whole": True, "data": True}
+WRITTEN = {"data": True}
 
 
 @pytest.mark.parametrize("cascade", [False, True])
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda table: table.sd.cols.append(COLUMN), {"whole": True}),
-        (lambda table: setattr(table.sd, "location", table.sd.location + "_2"), {"whole": True}),
+        (lambda table: table.sd.cols.append(COLUMN), MOVED),
+        (lambda table: setattr(table.sd, "location", table.sd.location + "_2"), MOVED),
         (lambda table: table.parameters.update(comment="new"), {}),
-        (lambda table: table.parameters.update({STATISTICS: "1"}), {"data": True}),
+        (lambda table: setattr(table, "owner", "new"), {}),
+        (lambda table: table.parameters.update({STATISTICS: "1"}), WRITTEN),
+        (lambda table: table.parameters.update({STATISTICS: "1", "comment": "new"}), WRITTEN),
+        (lambda table: table.parameters.update(last_commit_time_sync="2"), WRITTEN),
+        (lambda table: table.parameters.update(transient_lastDdlTime="1"), WRITTEN),
+        (lambda table: None, WRITTEN),
     ],
-    ids=["columns", "location", "parameters", "statistics"],
+    ids=[
+        "columns",
+        "location",
+        "comment",
+        "owner",
+        "statistics",
+        "statistics and comment",
+        "commit of a table format",
+        "time",
+        "nothing",
+    ],
 )
 def test_altered_table_is_dirty_as_far_as_it_changed(
     place: Place, change: Callable[[Table], object], expected: dict[str, bool], cascade: bool
@@ -164,6 +182,29 @@ def test_altered_renamed_and_dropped_partitions_are_named_and_the_last_has_no_da
     first, second, third = "zone=x/day=1", "zone=x/day=2", "zone=Y z/day=2"
     assert [dirt.names for dirt in found] == [(first,), (second,), (first, third), (second,)]
     assert found[-1].data
+
+
+@pytest.mark.parametrize(
+    ("change", "data"),
+    [
+        (lambda partition: None, True),
+        (lambda partition: partition.parameters.update(transient_lastDdlTime="1"), True),
+        (lambda partition: partition.parameters.update(numFiles="1"), True),
+        (lambda partition: partition.parameters.update(comment="new"), False),
+        (lambda partition: setattr(partition.sd, "location", f"{partition.sd.location}_2"), True),
+    ],
+    ids=["nothing", "time", "statistics", "comment", "location"],
+)
+def test_altered_partition_is_written_unless_its_event_shows_that_it_was_described(
+    place: Place, change: Callable[[Partition], object], data: bool
+) -> None:
+    table, db = place.table("t", "ds"), place.db
+    place.writes.add_partitions([make_partition(table, ["1"])])
+    place.writes.alter_partitions(db, "t", [place.writes.get_partition(db, "t", ["1"])])
+    altered = place.writes.get_partition(db, "t", ["1"])  # with the statistics of now
+    change(altered)
+    found = dirt_after(place, lambda: place.writes.alter_partitions(db, "t", [altered]))
+    assert found == [DirtyPartitions(db=db, table="t", names=("ds=1",), data=data)]
 
 
 def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> None:
@@ -233,10 +274,13 @@ ONE = {"db": "db", "table": "t", "names": ("ds=1",)}
             raw("ALTER_PARTITION", PARTITIONS_ALIKE | {"isTruncateOp": "true"}),
             DirtyPartitions(**ONE, data=True),
         ),
-        (raw(*_altered(thrift_json(RETYPED))), DirtyTable(db="db", table="t", whole=True)),
+        (
+            raw(*_altered(thrift_json(RETYPED))),
+            DirtyTable(db="db", table="t", whole=True, data=True),
+        ),
         (
             raw("ALTER_TABLE", {"tableObjBeforeJson": BARE, "tableObjAfterJson": BARE}),
-            DirtyTable(db="db", table="t"),
+            DirtyTable(db="db", table="t", data=True),
         ),
         (raw("ALTER_DATABASE", {}, db="@hive#Db"), DirtyDatabase(db="db")),
         (raw("RELOAD", {}), DirtyTable(db="db", table="t", whole=True, data=True)),

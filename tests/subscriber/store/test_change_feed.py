@@ -176,6 +176,7 @@ def test_watcher_is_notified_whether_files_may_differ_and_whether_they_are_gone(
     found: list[Change] = []
     for act in (
         lambda: shopping.shop.add("shop.sales", {"ds=999": {"n": "new"}}),
+        lambda: described(shopping.shop),
         lambda: shopping.shop.reshape("shop.stock", ("x",)),
         lambda: shopping.call(lambda catalog: catalog.report_write("shop.stock")),
         lambda: shopping.call(lambda catalog: catalog.report_write("shop.stock", overwritten=True)),
@@ -186,10 +187,18 @@ def test_watcher_is_notified_whether_files_may_differ_and_whether_they_are_gone(
         found += shopping.changes
     assert [(one.kind, one.origin, one.files, one.overwritten) for one in found] == [
         ("data", "events", False, False),
+        ("data", "events", False, False),
         ("schema", "events", True, False),
         ("data", "reports", True, False),
         ("data", "reports", True, True),
     ]
+
+
+def described(shop: Shop) -> None:
+    """Give a table a comment."""
+    table = shop.get_table("shop", "stock")
+    table.parameters["comment"] = "what there is"
+    shop.alter_table("shop", "stock", table)
 
 
 # The feed itself, over what a catalogd published

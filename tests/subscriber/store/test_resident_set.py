@@ -376,7 +376,7 @@ def test_filter_is_pulled_again_when_what_it_selects_changes(
 def test_change_of_a_block_that_no_filter_needs_costs_a_pull_without_entries(how: str) -> None:
     shopping = pulling(how)
     shopping.partitions("shop.sales", "ds = '001'")
-    partition(shopping, "ds=090")
+    partition(shopping, "ds=100")
     assert shopping.memory_of_partitions("shop.sales", "ds = '001'") is None
     shopping.partitions("shop.sales", "ds = '001'")
     assert len(replies(shopping)[-1].entries) == 0
