@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs have it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SETTINGS: Final = "TOPICAST_"  # how variables of the environment with our settings begin
+OF_TESTS: Final = "TOPICAST_TEST_"  # which targets of the Makefile set
+for name in [one for one in os.environ if one.startswith(SETTINGS)]:
+    if not name.startswith(OF_TESTS):
+        del os.environ[name]  # a setting of the caller's: tests and their processes set their own
+
 WATCHDOG: Final = pytest.StashKey[Watchdog]()
 ROOT = Path(__file__).resolve().parent.parent
 SPARK = "tests/spark/"
