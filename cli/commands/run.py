@@ -13,16 +13,23 @@ import click
 
 from ...topics.errors import UsageError
 from ..exit_codes import NOT_FOUND
-from ..flags import option, settings
+from ..flags import STATESTORES_DEFAULT, option, settings
 from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_of_the_jvm
 from ..signals import Handler, handled, wait_until_ended
 
+STATESTORES: Final = "TOPICAST_STATESTORES"
 LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
 _WHY: Final = "python -E or -I, an environment that was reset, or a driver on another machine"
 
 
 @click.command(context_settings=settings(allow_interspersed_args=False))
-@option("statestores", default=None, metavar="ADDRESSES", help="Addresses of statestoreds.")
+@option(
+    "statestores",
+    default=None,
+    metavar="ADDRESSES",
+    help="Addresses of statestoreds.",
+    show_default=f"spark.topicast.statestores, else {STATESTORES_DEFAULT}",
+)
 @option("control", default=None, help="on; dry-run: only count; off: plain Spark.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], statestores: str | None, control: str | None) -> None:
@@ -58,8 +65,9 @@ def _prepared(given: dict[str, str]) -> Iterator[str]:
 
 def _run(command: tuple[str, ...], folder: str) -> int:
     path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+    default = {STATESTORES: STATESTORES_DEFAULT}  # comes last, behind the configuration of Spark
     try:
-        child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+        child = subprocess.Popen(command, env={**default, **os.environ, "PYTHONPATH": path})
     except OSError as exc:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from topicast.cli.commands.run import STATESTORES
 from topicast.cli.commands.run import run as run_command
+from topicast.cli.flags import STATESTORES_DEFAULT
 from topicast.tests.cli.processes import command, completed, topicast
 from topicast.tests.waiting import until
 
@@ -25,6 +27,18 @@ def test_output_and_exit_code_are_the_commands_own() -> None:
     )
     assert (done.returncode, done.stdout) == (7, "hello -x\n")
     assert done.stderr == "topicast: not attached: no Spark session was made\n"
+
+
+def test_the_address_is_that_of_every_command_unless_another_is_given() -> None:
+    """It is the last that a driver looks for: its own configuration comes before."""
+    shown = f"import os; print(os.environ.get({STATESTORES!r}))"
+    words = "--", sys.executable, "-c", shown
+    without = {name: value for name, value in os.environ.items() if name != STATESTORES}
+    done = subprocess.run(
+        command("main", "run", *words), env=without, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{STATESTORES_DEFAULT}\n"
+    assert topicast("run", *words, TOPICAST_STATESTORES="tcp://h:1").stdout == "tcp://h:1\n"
 
 
 @pytest.mark.parametrize(
