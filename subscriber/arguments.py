@@ -135,6 +135,13 @@ def timeout_s(value: object, argument: str = "timeout_s") -> float:
     return float(value)
 
 
+def times(value: object, *, times_max: int) -> int:
+    """Return how often something was done."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= times_max:
+        raise _wrong("times", value, f"a number from 1 to {times_max}")
+    return value
+
+
 def flag(value: object, argument: str) -> bool:
     """Return True or False."""
     if not isinstance(value, bool):

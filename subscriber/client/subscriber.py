@@ -46,11 +46,13 @@ from ..protocol.effects import EngineRestarted, Operation
 from ..protocol.status import Stats, TopicInfo
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
+from .contents import Contents
 from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_view
 from .write_reports import WriteIntent, report_write
 
 FLUSH_S: Final = 2.0  # for catalogd to acknowledge the writes of a subscriber that is closed
 CLAIMS_BYTES_MAX: Final = 768 << 10  # of claims in one message, which ends below 1 MiB
+TIMES_MAX: Final = 1000  # reads of a table that are counted at once
 CLAIM_BYTES: Final = 24  # of a claim, besides its names
 
 
@@ -145,15 +147,19 @@ class Reader:
         named = (one if isinstance(one, int) else self.topic_of(one) for one in topics)
         return tuple(dict.fromkeys(named))
 
+    def note_read(self, db: str, table: str, *, whole: bool) -> None:
+        """Count a read of a table; ``whole``: of its partitions, too."""
+        self.core.note_read(db, table, whole=whole)
+
     def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""
-        self.core.note_read(db, table, whole=False)
+        self.note_read(db, table, whole=False)
         content = self.view().table(db, table)
         return self._pull(db, table, TABLE_ONLY) if content is None else content
 
     def select(self, request: PartitionRequest) -> Result:
         """Get partitions from memory or from catalogd, which may send listings of names instead."""
-        self.core.note_read(request.db, request.table, whole=True)
+        self.note_read(request.db, request.table, whole=True)
         held = self.view().partitions(request.db, request.table, request.selector)
         return held if held is not None else self.call(partial(self.core.read, request))
 
@@ -553,6 +559,25 @@ class Subscriber:
             validate=self._reader.validate,
             deadline=time.monotonic() + self._limit_s(timeout_s),
         )
+
+    def contents(self, *, may_wait: bool = True) -> Contents:
+        """Return the reads for parts of ours that hand on the bytes of objects.
+
+        ``may_wait=False``: from memory alone, without waiting for anybody.
+        """
+        return Contents(self._reader, may_wait=may_wait)
+
+    def note_reads(self, name: str, *, times: int = 1, whole: bool = False) -> None:
+        """Count reads of the table ``name`` that a cache in front of this one has answered.
+
+        They choose levels as reads do. ``whole``: of its partitions, too.
+
+        Raises:
+            UsageError: it is not a table's name, or ``times`` is not a number from 1 to 1000.
+        """
+        db, table = arguments.table(name)
+        for _ in range(arguments.times(times, times_max=TIMES_MAX)):
+            self._reader.note_read(db, table, whole=whole)
 
     def topic_of(self, name: str) -> int:
         """Return the number of the topic that the table ``name`` is in, or would be in.

@@ -27,12 +27,14 @@ from ...topics.errors import NotReady
 from ...topics.objects.names import block_lead, group_of, table_key
 from ...topics.objects.selector import ALL, KeyRange, Selector
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
+from ...topics.objects.templates import Templates
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
     decode_block,
     decode_table_value,
     document_bytes,
+    names_in_block,
 )
 from ...topics.topic import (
     PREFIX,
@@ -277,8 +279,40 @@ class TableSnapshot:
     def partition_names(self, db: str, table: str, selector: Selector = ALL) -> tuple[str, ...]:
         """Return the names of the selected partitions, sorted; errors as ``partitions``."""
         head, blocks = self._selected(db, table, selector)
-        names = [name for one in blocks for name in decode_block(value_of(one), one.version).names]
+        names = [name for one in blocks for name in names_in_block(value_of(one))]
         return tuple(filter(selector.matches(head.table.partition_columns), names))
+
+    def structs(
+        self, db: str, table: str, selector: Selector = ALL, *, first: int | None = None
+    ) -> tuple[int, Iterator[bytes]]:
+        """Return how many partitions are selected, and the bytes of their Thrift structs.
+
+        They are sorted by name, and come by block, spliced when they are asked for; ``first``: no
+        more than so many. Errors as ``partitions``.
+
+        Cost: O(blocks) before it returns, to tell which match, by their names.
+        """
+        head, blocks = self._selected(db, table, selector)
+        matches = selector.matches(head.table.partition_columns)
+        wanted: list[tuple[Entry, list[bool] | None]] = []
+        count = 0
+        for entry in blocks:
+            names = names_in_block(value_of(entry))
+            chosen = None if matches is None else list(map(matches, names))
+            found = len(names) if chosen is None else sum(chosen)
+            if first is not None and count + found > first:
+                chosen = _first(first - count, chosen or [True] * len(names))
+                found = first - count
+            if found:
+                wanted.append((entry, chosen))
+            count += found
+            if count == first:
+                break
+        templates = Templates(head.templates, "")
+        return count, (
+            decode_block(value_of(entry), entry.version).structs(templates, chosen)
+            for entry, chosen in wanted
+        )
 
     def _selected(self, db: str, table: str, selector: Selector) -> tuple[Head, Iterator[Entry]]:
         head = self.head_of(db, table)
@@ -301,6 +335,15 @@ class TableSnapshot:
         """Release the memory of what was decoded."""
         self.names_block = None
         self._head = None
+
+
+def _first(count: int, chosen: Sequence[bool]) -> list[bool]:
+    """Return ``chosen`` with only the first ``count`` of them."""
+    kept = []
+    for one in chosen:
+        kept.append(one and count > 0)
+        count -= one
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

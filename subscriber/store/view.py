@@ -307,6 +307,11 @@ class View:
 
     def tables(self, db: str) -> tuple[str, ...] | None:
         """Return the sorted names of the tables of ``db``; None and errors as ``database``."""
+        records = self.records(db)
+        return None if records is None else tuple([record.name for record in records])
+
+    def records(self, db: str) -> tuple[NameRecord, ...] | None:
+        """Return the records of the tables of ``db``, by name; None and errors as ``database``."""
         namespace = self.topics[NAMESPACE]
         opening = namespace.opening
         known = database_key(db) in namespace.groups
@@ -316,7 +321,7 @@ class View:
         if not known:
             raise self.missing(db)
         blocks = content.entries()
-        return tuple([record.name for block in blocks for record in decode_names(value_of(block))])
+        return tuple([record for block in blocks for record in decode_names(value_of(block))])
 
     def missing(self, db: str, table: str = "") -> NoSuchObject:
         """Return the error that there is no such database or table, which names near ones."""

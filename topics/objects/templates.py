@@ -11,8 +11,10 @@ A template is kept as its skeleton: one byte of flags, then a Partition struct w
 (or the base for a location). Its slots are found by walking it as any other struct.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import repeat
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError, WireError
@@ -45,6 +47,12 @@ decimal of up to 18 digits is kept as its integer: most parameters are counts, s
 
 SlotValues: TypeAlias = tuple[SlotValue, ...]
 
+Pieces: TypeAlias = tuple[bytes, ...]
+"""A struct's bytes, one behind the other."""
+
+Column: TypeAlias = SlotValue | list[SlotValue]
+"""What fills one slot of several partitions: one value for each, or the one of all of them."""
+
 _VALUES_ID: Final = 1  # of Partition
 _STORAGE_ID: Final = 6
 _PARAMETERS_ID: Final = 7
@@ -59,6 +67,8 @@ _EMPTY: Final = {
     LIST: b"\x0b" + bytes(4),
     _LOCATION: bytes(4),
 }
+
+_LENGTHS: Final = tuple([size.to_bytes(4, "big") for size in range(2048)])  # of usual strings
 
 _DECIMAL_DIGITS_MAX: Final = 18  # fits 64 bits
 _ZERO: Final = 0x30
@@ -175,6 +185,45 @@ class Template:
         parts.append(self._tail)
         return b"".join(parts)
 
+    def fill_all(self, names: Sequence[str], columns: Sequence[Column]) -> Iterator[Pieces]:
+        """Return the structs of the partitions ``names``, in pieces: ``columns`` fill their slots.
+
+        A value on which all agree is joined with the segments around it once, and no loop of ours
+        runs over the partitions: as many calls of ``fill`` take five times as long.
+
+        Raises:
+            WireError: ``columns`` do not fit this template.
+        """
+        count = len(names)
+        filling = iter(columns)
+        raws = "\0".join(names).encode().split(b"\0")  # no name holds a NUL
+        parts: list[Iterable[bytes]] = []
+        same = b""
+        for segment, _, kind in self._steps:
+            same += segment
+            filled: Sequence[Iterable[bytes]]
+            if kind == _IMPLIED_VALUES:
+                lead, filled = _value_columns(names, raws)
+                same += lead
+            elif kind == _IMPLIED_LOCATION:
+                below = self._base + b"/"
+                sizes = [len(below) + size for size in map(len, raws)]
+                filled = (_lengths(sizes), repeat(below, count), raws)
+            else:
+                column = next(filling, None)
+                if not isinstance(column, list):
+                    same += _filled(column, kind)
+                    continue
+                if len(column) != count:
+                    raise WireError(f"a column has {len(column)} items for {count} partitions")
+                filled = _filled_column(column, kind)
+            parts += (repeat(same, count), *filled)
+            same = b""
+        if next(filling, None) is not None:
+            raise WireError("a block holds more columns than its template has slots for")
+        parts.append(repeat(same + self._tail, count))
+        return zip(*parts, strict=True)
+
     def values(self, slots: SlotValues, name: str) -> tuple[str, ...]:
         """Return the values of the partition ``name``; () if its struct has none."""
         if self.skeleton[0] & _FLAG_VALUES:
@@ -273,6 +322,23 @@ class Templates:
         if len(slots) != 1 or type(slots[0]) is not bytes:
             raise WireError(f"partition {name!r} is not kept whole, nor has it a template")
         return slots[0]
+
+    def join_all(
+        self, number: int, names: Sequence[str], columns: Sequence[Column]
+    ) -> Iterator[Pieces]:
+        """Return the structs of the partitions ``names``, all of template ``number``, in pieces.
+
+        Raises:
+            WireError: as ``join``.
+        """
+        if number != RAW:
+            return self.template(number).fill_all(names, columns)
+        if len(columns) != 1:
+            raise WireError("partitions that are kept whole have one column")
+        one = columns[0]
+        whole = one if isinstance(one, list) else [one] * len(names)
+        rows = zip(whole, names, strict=True)
+        return iter([(self.join(RAW, (struct,), name),) for struct, name in rows])
 
     def location(self, number: int, slots: SlotValues, name: str) -> str:
         """Return the location of the partition ``name``; empty if its struct has none.
@@ -403,6 +469,46 @@ def _filled(slot: SlotValue | None, kind: int) -> bytes:
         except OverflowError as exc:
             raise WireError(f"integer {slot} is too large for its slot") from exc
     raise WireError(f"a slot of type {kind} is filled with {type(slot).__name__}")
+
+
+def _filled_column(column: list[SlotValue], kind: int) -> Sequence[Iterable[bytes]]:
+    """Return what, one behind the other, are the bytes of a slot of ``kind`` in each partition."""
+    kinds = set(map(type, column))
+    if kind == STRING and kinds == {int}:
+        raws = "\0".join(map(str, column)).encode().split(b"\0")
+        return _lengths(list(map(len, raws))), raws
+    return ([_filled(one, kind) for one in column],)
+
+
+def _value_columns(
+    names: Sequence[str], raws: Sequence[bytes]
+) -> tuple[bytes, Sequence[Iterable[bytes]]]:
+    """Return how the lists of values of ``names`` begin, and the columns that follow.
+
+    Names of which none holds a character that is escaped are taken apart together.
+    """
+    keys = raws[0].count(b"/") + 1
+    joined = b"\0".join(raws)
+    parts = joined.replace(b"/", b"\0").split(b"\0")
+    regular = {raw.count(b"/") for raw in raws} == {keys - 1}
+    if not regular or b"%" in joined or joined.count(b"=") != len(parts):
+        return b"", (list(map(_packed_values, names)),)
+    columns: list[Iterable[bytes]] = []
+    for at in range(keys):
+        lead = b"\0" + parts[at].partition(b"=")[0] + b"="
+        values = (b"\0" + b"\0".join(parts[at::keys])).split(lead)[1:]
+        if len(lead) == 2 or len(values) != len(raws):  # without a key, or with several
+            return b"", (list(map(_packed_values, names)),)
+        columns += (_lengths(list(map(len, values))), values)
+    return b"\x0b" + keys.to_bytes(4, "big"), columns
+
+
+def _lengths(sizes: list[int]) -> Iterable[bytes]:
+    """Return ``sizes`` as Thrift bytes."""
+    try:
+        return itemgetter(*sizes)(_LENGTHS) if len(sizes) > 1 else (_LENGTHS[sizes[0]],)
+    except IndexError:
+        return [size.to_bytes(4, "big") for size in sizes]
 
 
 def _shortest(raw: bytes) -> int | bytes:

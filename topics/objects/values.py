@@ -24,7 +24,7 @@ proportion to DOCUMENT_BYTES_MAX at most.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import chain, compress, repeat
 from typing import Final, NamedTuple
 
 import msgpack
@@ -33,7 +33,7 @@ import zstandard
 from ..errors import UsageError, WireError
 from .edits import Edited, Leaves, edit
 from .names import check_partition_name
-from .templates import RAW, TEMPLATES_MAX, SlotValues, Templates
+from .templates import RAW, TEMPLATES_MAX, Column, Pieces, SlotValue, SlotValues, Templates
 
 ABSENT: Final = 0  # the partitions of a table: none are here
 # Some are here: only what is selected of them is answered, if all of it is published.
@@ -55,6 +55,12 @@ _ZSTD: Final = b"\x01"
 _LEVEL: Final = 1  # at 1 KB, level 3 costs the same time and saves nothing
 _COMPRESSED_FROM_BYTES: Final = 100  # a frame's own overhead is 10 to 20 bytes
 _FRAME_HEADER_BYTES_MAX: Final = 19  # the packing's byte, and what zstandard writes first
+
+# msgpack, where a value is not read whole: an array of four, and how a text begins
+_BLOCK_LEAD: Final = b"\x94"
+_SHORT_TEXT: Final = 0xA0  # with its length in the other five bits
+_SHORT_TEXT_MASK: Final = 0xE0
+_TEXT_SIZES: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}  # bytes of the length that follows
 
 # Idle contexts. One may not be used by two threads at once, and a new one costs 20 µs against
 # 5 µs of work; they carry nothing from one call to the next, so this is not state.
@@ -80,12 +86,7 @@ def unpack(value: bytes) -> object:
     Raises:
         WireError: ``value`` holds none, or one that is too large.
     """
-    kind = value[:1]
-    if kind not in (_PLAIN, _ZSTD):
-        raise WireError(f"value begins with {kind!r}, not with a packing that is known here")
-    raw = value[1:] if kind == _PLAIN else _decompress(value[1:])
-    if len(raw) > DOCUMENT_BYTES_MAX:
-        raise WireError(f"value of {len(raw)} bytes, {DOCUMENT_BYTES_MAX} allowed")
+    raw = _unpacked(value)
     try:
         document: object = msgpack.unpackb(
             raw, max_array_len=ITEMS_MAX, max_map_len=0, max_ext_len=0
@@ -120,6 +121,17 @@ def decode_problem(value: bytes) -> str:
         case [str(problem)] if len(problem) <= PROBLEM_CHARS_MAX:
             return problem
     raise WireError("value is not that of a problem")
+
+
+def _unpacked(value: bytes) -> bytes:
+    """Return the document in ``value`` as it was packed."""
+    kind = value[:1]
+    if kind not in (_PLAIN, _ZSTD):
+        raise WireError(f"value begins with {kind!r}, not with a packing that is known here")
+    raw = value[1:] if kind == _PLAIN else _decompress(value[1:])
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise WireError(f"value of {len(raw)} bytes, {DOCUMENT_BYTES_MAX} allowed")
+    return raw
 
 
 def _packed(raw: bytes) -> bytes:
@@ -177,6 +189,14 @@ def _read_column(found: object, count: int) -> Iterable[int | bytes | tuple[byte
     return [_read_item(item) for item in found]
 
 
+def _column_of(found: object, count: int) -> Column:
+    """Return a column of ``count`` integers, strings and lists of strings, or their one value."""
+    if type(found) is not list:
+        return _read_item(found)
+    column: list[SlotValue] = list(_read_column(found, count))
+    return column
+
+
 def _read_ints(found: object, count: int, *, least: int = 0) -> tuple[int, ...]:
     """Return the ``count`` integers of a column, none below ``least``."""
     ints = tuple(found) if type(found) is list else (found,)
@@ -196,7 +216,7 @@ def _read_names(found: object, *, records_max: int) -> tuple[str, ...]:
     names = tuple(found.split("\0")) if found else ()
     if len(names) > records_max:
         raise WireError(f"a block has {len(names)} records, {records_max} allowed")
-    if (names and not names[0]) or not all(a < b for a, b in pairwise(names)):
+    if (names and not names[0]) or sorted(set(names)) != list(names):
         raise WireError("the names of a block are not sorted")
     return names
 
@@ -386,6 +406,30 @@ class PartitionBlock:
         """The numbers of its records' templates, RAW among them."""
         return frozenset(self._numbers)
 
+    def structs(self, templates: Templates, chosen: Sequence[bool] | None = None) -> bytes:
+        """Return the Thrift structs of its partitions, or of those ``chosen``, sorted by name.
+
+        Raises:
+            WireError: as ``records``, or the records do not fit ``templates``.
+        """
+        pieces: dict[int, Iterator[Pieces]] = {}
+        for number, columns in self._groups:
+            mine = [at for at, one in enumerate(self._numbers) if one == number]
+            names = [self.names[at] for at in mine if chosen is None or chosen[at]]
+            read = [_column_of(one, len(mine)) for one in columns]
+            if not names:
+                continue
+            if len(names) < len(mine):
+                kept = [chosen is not None and chosen[at] for at in mine]
+                read = [list(compress(one, kept)) if type(one) is list else one for one in read]
+            pieces[number] = templates.join_all(number, names, read)
+        if len(pieces) == 1:
+            (rows,) = pieces.values()
+        else:
+            numbers = self._numbers if chosen is None else compress(self._numbers, chosen)
+            rows = (next(pieces[number]) for number in numbers)
+        return b"".join(chain.from_iterable(rows))
+
     def records(self) -> list[PartitionRecord]:
         """Return the block's records, sorted by name.
 
@@ -450,6 +494,29 @@ def decode_block(value: bytes, version: int) -> PartitionBlock:
     if type(groups) is not list or [type(group) for group in groups] != [list] * len(present):
         raise WireError("a block of partitions has one group of columns for each template")
     return PartitionBlock(names, version, ages, numbers, tuple(zip(present, groups, strict=True)))
+
+
+def names_in_block(value: bytes) -> tuple[str, ...]:
+    """Return the names of a block's partitions, as ``decode_block`` does, and read no further.
+
+    Raises:
+        WireError: ``value`` does not begin as a block of partitions does.
+    """
+    raw = _unpacked(value)
+    kind = raw[1] if len(raw) > 1 else 0
+    size_bytes = _TEXT_SIZES.get(kind, 0)
+    start = 2 + size_bytes
+    is_short = kind & _SHORT_TEXT_MASK == _SHORT_TEXT
+    if raw[:1] != _BLOCK_LEAD or not (is_short or size_bytes):
+        raise WireError("a block of partitions has four parts, and begins with its names")
+    length = int.from_bytes(raw[2:start], "big") if size_bytes else kind & ~_SHORT_TEXT_MASK
+    found = raw[start : start + length]
+    if len(found) != length:
+        raise WireError("the names of a block are cut")
+    try:
+        return _read_names(found.decode(), records_max=RECORDS_MAX)
+    except UnicodeDecodeError as exc:
+        raise WireError("the names of a block are not UTF-8") from exc
 
 
 def restamp_block(value: bytes, old: int, new: int) -> bytes:

@@ -19,7 +19,7 @@ from topicast.subscriber.store.table_snapshot import (
 from topicast.tests.cluster.published import Published
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.selector import by_filter, by_names
+from topicast.topics.objects.selector import ALL, Selector, by_filter, by_names
 from topicast.topics.objects.values import ABSENT, decode_table_value, encode_table_value
 from topicast.topics.topic import (
     STUB,
@@ -166,9 +166,32 @@ def test_every_partition_is_read_whole_and_sorted(sales: TableSnapshot) -> None:
     assert (found[7].location, found[7].parameters) == ("file:/w/shop/sales", {"n": "7"})
 
 
+@pytest.mark.parametrize("first", [None, 0, 1, 31, 32, 33, 99, 100, 1000])
+@pytest.mark.parametrize("selector", [ALL, by_filter("ds >= '030' and ds != '031'")])
+def test_structs_are_those_of_the_selected_partitions(
+    sales: TableSnapshot, selector: Selector, first: int | None
+) -> None:
+    wanted = [one.thrift() for one in sales.partitions("shop", "sales", selector)][:first]
+    count, structs = sales.structs("shop", "sales", selector, first=first)
+    assert (count, b"".join(structs)) == (len(wanted), b"".join(wanted))
+
+
+def test_structs_stay_those_of_their_moment(sales: TableSnapshot) -> None:
+    _, structs = sales.structs("shop", "sales")
+    whole = b"".join(sales.structs("shop", "sales")[1])
+    newest = max(entry.version for entry in sales.entries())
+    gone = [entry._replace(kind=TOMBSTONE, value=None) for entry in sales.blocks(SALES)]
+    changes = [one._replace(version=newest + at) for at, one in enumerate(gone, 1)]
+    after = sales.changed(changes, epoch=0)
+    assert after.structs("shop", "sales")[0] == 0
+    assert b"".join(structs) == whole
+
+
 def test_filter_that_is_not_for_this_table_is_refused(sales: TableSnapshot) -> None:
     with pytest.raises(UsageError):
         sales.partitions("shop", "sales", by_filter("other = 'x'"))
+    with pytest.raises(UsageError):
+        sales.structs("shop", "sales", by_filter("other = 'x'"))
 
 
 @pytest.mark.parametrize(("name", "complete"), [("shop.stock", True), ("shop.sales", False)])

@@ -1,17 +1,20 @@
 """Values of entries come back as they went; what is not a value is refused, whatever the bytes."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 
 import msgpack
 import pytest
 import zstandard
+from hmsclient.genthrift.hive_metastore import ttypes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.tests.topics.objects.leaves import MemoryLeaves
-from topicast.tests.topics.objects.structs import BASE, partition, table
+from topicast.tests.topics.objects.structs import BASE, KEYS, partition, table, written
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import edits, values
+from topicast.topics.objects.names import partition_name, partition_values
 from topicast.topics.objects.templates import RAW, Templates
 from topicast.topics.objects.values import (
     DOCUMENT_BYTES_MAX,
@@ -34,6 +37,7 @@ from topicast.topics.objects.values import (
     encode_names,
     encode_problem,
     encode_table_value,
+    names_in_block,
     pack,
     restamp_block,
     unpack,
@@ -304,6 +308,108 @@ def test_edited_partitions_are_what_a_dict_holds(batches):
         expected = {n: s for n, s in (expected | changes).items() if s is not None}
         assert table.structs() == expected
         assert all(one.version == versions[name] for name, one in table.records().items())
+
+
+def all_in(table):
+    """Return what is read of each block as a whole, and of each record by itself."""
+    templates = Templates(table.templates, table.location)
+    for version, value in table.leaves.blocks.values():
+        block = decode_block(value, version)
+        alone = [templates.join(one.template, one.slots, one.name) for one in block.records()]
+        yield value, block, templates, alone
+
+
+odd = st.sampled_from(
+    [("2026-11-01", "0%"), ("a=b", "c/d"), ("", "x"), ("ü", "1" * 3000), ("7", "00")]
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(DAYS), sizes, max_size=40), max_size=4),
+    st.lists(odd, max_size=3),
+    st.data(),
+)
+def test_structs_of_a_block_are_those_of_its_records(batches, more, data):
+    table = Partitions()
+    for batch in batches:
+        table.edit(
+            {
+                name: size and struct(name, size=size, location="s3://x" if size == "odd" else None)
+                for name, size in batch.items()
+            }
+        )
+    table.edit({partition_name(KEYS, values): partition(values) for values in more})
+    for value, block, templates, alone in all_in(table):
+        assert names_in_block(value) == block.names
+        assert block.structs(templates) == b"".join(alone)
+        few = data.draw(st.lists(st.booleans(), min_size=len(alone), max_size=len(alone)))
+        assert block.structs(templates, few) == b"".join(compress(alone, few))
+
+
+def test_names_of_another_number_of_keys_are_taken_apart_one_by_one():
+    templates = Templates([], "")
+    names = ("a=1", "a=1/b=2", "b=1", "b=1/a=2/b=3", "b=1=2")
+    records = [
+        PartitionRecord(name, 7, *templates.split(partition_with(partition_values(name)), name))
+        for name in names
+    ]
+    block = decode_block(encode_block(records, 7), 7)
+    whole = [partition_with(partition_values(name)) for name in names]
+    assert block.structs(templates) == b"".join(whole)
+
+
+def partition_with(found):
+    """Return a Partition struct with so many values."""
+    return written(ttypes.Partition(values=list(found), dbName="d", tableName="t", createTime=1))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [[1, 2], [b"a"]],
+        [[1, 2]],
+        [1, 2, 3, 4, 5, 6, 7, 8],
+        [[b"a", b"b"]] * 5,
+        [["x"], 1],
+        [1 << 63] * 5,
+    ],
+)
+def test_columns_that_do_not_fit_their_template_are_refused(columns):
+    table = Partitions()
+    table.edit({name: struct(name) for name in DAYS[:2]})
+    value = pack(["\0".join(DAYS[:2]), 0, 0, [columns]])
+    with pytest.raises(WireError):
+        decode_block(value, 7).structs(Templates(table.templates, BASE))
+
+
+@pytest.mark.parametrize("bad", [[1], [b"a", b"b"], [[b"a"], [b"b"]]])
+def test_partitions_that_are_kept_whole_have_one_column_of_structs(bad):
+    value = pack(["ds=0\0ds=1", 0, RAW, [[bad] if len(bad) > 1 else bad * 2]])
+    block = decode_block(value, 7)
+    if bad == [b"a", b"b"]:
+        assert block.structs(Templates((), "")) == b"ab"
+        return
+    with pytest.raises(WireError):
+        block.structs(Templates((), ""))
+
+
+@given(st.binary() | st.binary().map(lambda raw: b"\0\x94" + raw))
+def test_any_bytes_have_names_or_are_refused(value):
+    try:
+        names = names_in_block(value)
+    except WireError:
+        return
+    assert sorted(set(names)) == list(names)
+
+
+@given(st.integers(0, len(BLOCK) - 1), st.integers(0, 255))
+def test_no_mutation_of_a_block_gives_other_names_than_reading_it_whole(at, byte):
+    value = BLOCK[:at] + bytes([byte]) + BLOCK[at + 1 :]
+    try:
+        names = decode_block(value, 7).names
+    except WireError:
+        return
+    assert names_in_block(value) == names
 
 
 def test_record_that_stays_keeps_its_version():

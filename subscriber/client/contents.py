@@ -1,0 +1,135 @@
+"""Contents: a subscriber's objects, for parts of ours that hand their bytes on.
+
+    at once    from memory alone, and quickly: raises NotAtOnce where that is not possible
+    may wait   pulls from catalogd what memory may not answer, as ``Subscriber`` does
+
+Each result is of one moment, and stays as it is whatever is pushed meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from ...topics.errors import LinkError, NoSuchObject, NotVisible
+from ...topics.objects.selector import Selector
+from ...topics.objects.tables import Database
+from ...topics.objects.values import NameRecord, decode_listing
+from ...topics.topic import Version
+from ..fetch.fetcher import PartitionRequest, Result
+from ..store.table_snapshot import Head, TableSnapshot
+from ..store.view import View
+
+ENTRIES_AT_ONCE_MAX: Final = 512  # 16,000 partitions: finding those that match takes 20 ms
+
+T = TypeVar("T")
+
+
+class NotAtOnce(LinkError):
+    """Memory may not answer, or it would take long: somebody who may wait has to ask."""
+
+
+class Source(Protocol):
+    """Where contents come from: a subscriber's reader."""
+
+    def view(self) -> View:
+        """Return what is held."""
+
+    def table(self, db: str, table: str) -> TableSnapshot:
+        """Get a table's own entry, from memory or from catalogd."""
+
+    def select(self, request: PartitionRequest) -> Result:
+        """Get partitions, from memory or from catalogd."""
+
+    def names(self, read: Callable[[View], T | None]) -> T:
+        """Read the namespace, as soon as it answers."""
+
+    def note_read(self, db: str, table: str, *, whole: bool) -> None:
+        """Count a read of a table; ``whole``: of its partitions, too."""
+
+
+class Contents:
+    """Reads of a catalog. Any thread may call it.
+
+    Each method raises NoSuchObject where the view has none of that name, and LinkError or
+    SourceError as the methods of ``Subscriber``; UsageError: a selector is not one for the table.
+    """
+
+    def __init__(self, source: Source, *, may_wait: bool) -> None:
+        self._source = source
+        self._may_wait = may_wait
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the names of all databases, sorted.
+
+        Raises:
+            NotVisible: our key sees some of them only.
+        """
+        return self._names(_all_databases)
+
+    def database(self, db: str) -> Database:
+        """Return a database."""
+        return self._names(lambda view: view.database(db))
+
+    def records(self, db: str) -> tuple[NameRecord, ...]:
+        """Return name and type of each table of ``db``, sorted by name."""
+        return self._names(lambda view: view.records(db))
+
+    def head(self, db: str, table: str) -> Head:
+        """Return what a table's own entry says."""
+        found = self._source.view().table(db, table)
+        if found is not None:
+            self._source.note_read(db, table, whole=False)
+        elif not self._may_wait:
+            raise NotAtOnce(f"{db}.{table} is not held")
+        else:
+            found = self._source.table(db, table)
+        return found.head_of(db, table)
+
+    def version(self, db: str, table: str) -> Version | None:
+        """Return the version of a table in memory; None: it is not held, or not there.
+
+        This counts as no read, and nothing is pulled.
+        """
+        try:
+            found = self._source.view().table(db, table)
+        except NoSuchObject:
+            return None
+        if found is None:
+            return None
+        return Version(found.head_of(db, table).table.version, found.epoch)
+
+    def partitions(self, db: str, table: str, selector: Selector) -> TableSnapshot:
+        """Return what has the partitions that ``selector`` selects, and the table itself."""
+        found = self._select(PartitionRequest(db, table, selector))
+        assert isinstance(found, TableSnapshot)
+        return found
+
+    def partition_names(self, db: str, table: str, selector: Selector) -> tuple[str, ...]:
+        """Return the names of the selected partitions, sorted."""
+        found = self._select(PartitionRequest(db, table, selector, names_only=True))
+        if isinstance(found, TableSnapshot):
+            return found.partition_names(db, table, selector)
+        return tuple([name for listing in found for name in decode_listing(listing)])
+
+    def _select(self, request: PartitionRequest) -> Result:
+        db, table = request.db, request.table
+        held = self._source.view().partitions(db, table, request.selector)
+        if not self._may_wait and (held is None or len(held) > ENTRIES_AT_ONCE_MAX):
+            raise NotAtOnce(f"the partitions of {db}.{table} are not held, or are many")
+        if held is None:
+            return self._source.select(request)
+        self._source.note_read(db, table, whole=True)
+        return held
+
+    def _names(self, read: Callable[[View], T | None]) -> T:
+        if self._may_wait:
+            return self._source.names(read)
+        found = read(self._source.view())
+        if found is None:
+            raise NotAtOnce("the namespace is not held")
+        return found
+
+
+def _all_databases(view: View) -> tuple[str, ...] | None:
+    if view.policy is not None:
+        raise NotVisible("*", f"this key sees {view.policy} only, and not all databases")
+    return view.databases()
