@@ -2,11 +2,14 @@ import java.io.FileNotFoundException;
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedList;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -24,16 +27,20 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusCache;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
+import scala.collection.immutable.List;
 import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
@@ -50,6 +57,7 @@ public final class TopicastSessions extends AbstractFunction1
     private final int foldersMax;
     private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
     private int sweepAt = 64;
+    private final ConcurrentHashMap families = new ConcurrentHashMap();  // by session, by table
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
     private final Map extended = Collections.synchronizedMap(new WeakHashMap());
     private final Map busy = new HashMap();  // task -> it, and the one that waits behind it or null
@@ -82,6 +90,11 @@ public final class TopicastSessions extends AbstractFunction1
         if (extended.put(of, Boolean.TRUE) == null) {
             ((SparkSessionExtensions) of).injectCheckRule(this);
         }
+        try {
+            examine(session);
+        } catch (NoSuchFieldException failed) {
+            failures.add(idOf(session) + " - " + failed);
+        }
     }
 
     // Called by Spark with each session whose analyzer it makes.
@@ -90,16 +103,20 @@ public final class TopicastSessions extends AbstractFunction1
             add(session);
         } catch (Exception failed) {  // then it is found by what it executes
         }
-        return new Rule(this, contextOf(session));
+        return new Rule(this, session);
     }
 
     // A session that executes: if it was not known, its relations may be older than a change.
     public void accept(Object session) {
         try {
-            if (add(session) && renews) {
-                SessionCatalog catalog = catalogOf(session);
-                if (catalog != null) catalog.invalidateAllCachedTables();
+            if (!add(session)) return;
+            examine(session);
+            SessionCatalog catalog = renews ? catalogOf(session) : null;
+            if (catalog == null) return;
+            for (Iterator all = relationsOf(catalog).values().iterator(); all.hasNext();) {
+                discarded(idOf(session), (LogicalPlan) all.next());
             }
+            catalog.invalidateAllCachedTables();
         } catch (Exception failed) {
             failures.add("- - " + failed);
         }
@@ -122,6 +139,7 @@ public final class TopicastSessions extends AbstractFunction1
             if (session == null || isStopped(contextOf(session))) {
                 all.remove();
                 reloads.remove(one.getKey());
+                families.remove(one.getKey());
                 continue;
             }
             String tables = "true ";
@@ -149,6 +167,21 @@ public final class TopicastSessions extends AbstractFunction1
         return session == null ? null : catalogOf(session);
     }
 
+    // What lists the files of a session's relation that is about to be invalidated, not by Spark:
+    // if a statement refreshes the one that is loaded next, this one is to list the same.
+    public void discarded(String id, String table, Object lister) throws IllegalAccessException {
+        if (!(lister instanceof FileIndex)) return;
+        families.putIfAbsent(id, new Families());
+        ((Families) families.get(id)).of(table).discarded((FileIndex) lister);
+    }
+
+    private void discarded(String id, LogicalPlan plan) throws IllegalAccessException {
+        FileIndex lister = listerOf(plan);
+        if (lister == null || ((LogicalRelation) plan).catalogTable().isEmpty()) return;
+        CatalogTable table = (CatalogTable) ((LogicalRelation) plan).catalogTable().get();
+        discarded(id, nameOf(table), lister);
+    }
+
     // List the files of a relation anew: always, or if one that it lists is gone or replaced. Once
     // it was listed anew always: it may have been in the middle of an overwrite, whose end adds
     // files. One listing at a time: of two the older one might end last.
@@ -167,7 +200,12 @@ public final class TopicastSessions extends AbstractFunction1
                     if (always) ((LogicalPlan) lister).refresh();
                 } else if (always || wasRelisted(task, lister) || isGone((FileIndex) lister)) {
                     relisted.put(task, new WeakReference(lister));
-                    ((FileIndex) lister).refresh();
+                    Passing.ALONE.set(task);
+                    try {
+                        ((FileIndex) lister).refresh();
+                    } finally {
+                        Passing.ALONE.remove();
+                    }
                 }
                 return null;
             }
@@ -221,7 +259,10 @@ public final class TopicastSessions extends AbstractFunction1
         later("recache " + id + " " + table, id, table, context, new Callable() {
             public Object call() throws Exception {
                 Object session = session(id);
-                if (session != null) ((SparkSession) session).catalog().refreshTable(name);
+                if (session == null) return null;
+                ((SparkSession) session).catalog().refreshTable(name);
+                Family family = familyOf(id, table);
+                if (family != null) family.discardedPresent();  // by us, not by the user
                 return null;
             }
         });
@@ -257,18 +298,56 @@ public final class TopicastSessions extends AbstractFunction1
         return thread;
     }
 
-    private void note(LogicalPlan plan, WeakReference context, boolean inView) {
+    private void note(LogicalPlan plan, String id, WeakReference context, boolean inView)
+            throws Exception {
         if (plan instanceof LogicalRelation) {
-            LogicalRelation relation = (LogicalRelation) plan;
-            if (relation.catalogTable().isEmpty()
-                    && relation.relation() instanceof HadoopFsRelation) {
-                note(((HadoopFsRelation) relation.relation()).location(), context, inView);
+            FileIndex lister = listerOf(plan);
+            if (lister == null) return;
+            scala.Option table = ((LogicalRelation) plan).catalogTable();
+            if (table.isEmpty()) {
+                note(lister, context, inView);
+            } else {
+                loaded(id, (CatalogTable) table.get(), lister);
             }
             return;
         }
+        if (plan instanceof InsertIntoHadoopFsRelationCommand) {
+            InsertIntoHadoopFsRelationCommand into = (InsertIntoHadoopFsRelationCommand) plan;
+            if (into.fileIndex().isDefined() && into.catalogTable().isDefined()) {
+                CatalogTable table = (CatalogTable) into.catalogTable().get();
+                loaded(id, table, (FileIndex) into.fileIndex().get());
+            }
+        }
         if (plan instanceof View) inView = ((View) plan).isTempView();
         scala.collection.Iterator all = plan.children().iterator();
-        while (all.hasNext()) note((LogicalPlan) all.next(), context, inView);
+        while (all.hasNext()) note((LogicalPlan) all.next(), id, context, inView);
+    }
+
+    // A plan reads or writes a table by its name: it may have loaded the relation.
+    private void loaded(String id, CatalogTable table, FileIndex lister) throws Exception {
+        Family family = familyOf(id, nameOf(table));
+        if (family == null || !family.isAwaiting(lister)) return;
+        SessionCatalog catalog = catalogOf(session(id));
+        for (Iterator all = relationsOf(catalog).values().iterator(); all.hasNext();) {
+            if (listerOf((LogicalPlan) all.next()) == lister) family.loaded(lister);
+        }
+    }
+
+    private Family familyOf(String id, String table) {
+        Families all = (Families) families.get(id);
+        return all == null ? null : all.find(table);
+    }
+
+    private static FileIndex listerOf(LogicalPlan plan) {
+        if (!(plan instanceof LogicalRelation)) return null;
+        Object relation = ((LogicalRelation) plan).relation();
+        return relation instanceof HadoopFsRelation
+            ? ((HadoopFsRelation) relation).location() : null;
+    }
+
+    private static String nameOf(CatalogTable table) {
+        scala.Option db = table.identifier().database();
+        return (db.isDefined() ? db.get() + "." : "") + table.identifier().table();
     }
 
     private void note(FileIndex lister, WeakReference context, boolean inView) {
@@ -346,8 +425,39 @@ public final class TopicastSessions extends AbstractFunction1
         sweepAt = 64 + 2 * paths.size();
     }
 
+    // Look through what a session analyses from now on whose analyzer is older than the attach.
+    private void examine(Object session) throws Exception {
+        Object made = state.get(session);
+        Object analyzer = made == null ? null : fieldOf(made, "analyzer").get(made);
+        if (analyzer == null) return;  // it calls the extensions when it is made
+        Field field = fieldOf(analyzer, "extendedCheckRules");
+        List rules = ((scala.collection.Seq) field.get(analyzer)).toList();
+        scala.collection.Iterator all = rules.iterator();
+        while (all.hasNext()) {
+            if (all.next() instanceof Rule) return;
+        }
+        field.set(analyzer, rules.$colon$colon(new Rule(this, session)));
+    }
+
+    private static Field fieldOf(Object object, String name) throws NoSuchFieldException {
+        for (Class of = object.getClass(); of != null; of = of.getSuperclass()) {
+            Field[] all = of.getDeclaredFields();
+            for (int at = 0; at < all.length; at++) {
+                if (!all[at].getName().equals(name)) continue;
+                all[at].setAccessible(true);
+                return all[at];
+            }
+        }
+        throw new NoSuchFieldException(object.getClass().getName() + "." + name);
+    }
+
+    private static String idOf(Object session) throws Exception {
+        Method id = session.getClass().getMethod("sessionUUID", NONE);
+        return (String) id.invoke(session, NOTHING);
+    }
+
     private boolean add(Object session) throws Exception {
-        Object id = session.getClass().getMethod("sessionUUID", NONE).invoke(session, NOTHING);
+        String id = idOf(session);
         if (sessions.containsKey(id)) return false;
         for (Iterator all = sessions.values().iterator(); all.hasNext();) {
             if (((WeakReference) all.next()).get() == null) all.remove();
@@ -528,19 +638,181 @@ public final class TopicastSessions extends AbstractFunction1
     // Spark calls it with each plan that it has analysed.
     private static final class Rule extends AbstractFunction1 {
         private final TopicastSessions of;
+        private final WeakReference session;
         private final WeakReference context;
+        private String id;
 
-        Rule(TopicastSessions of, WeakReference context) {
+        Rule(TopicastSessions of, Object session) {
             this.of = of;
-            this.context = context;
+            this.session = new WeakReference(session);
+            this.context = contextOf(session);
         }
 
         public Object apply(Object plan) {
             try {
-                of.note((LogicalPlan) plan, context, false);
+                if (id == null) id = idOf(session.get());
+                of.note((LogicalPlan) plan, id, context, false);
             } catch (Throwable failed) {  // as in plain Spark
             }
             return BoxedUnit.UNIT;
+        }
+    }
+
+    // Of one session.
+    private static final class Families {
+        private final HashMap byTable = new HashMap();
+        private int made;
+
+        synchronized Family find(String table) {
+            return (Family) byTable.get(table.toLowerCase(Locale.ROOT));
+        }
+
+        synchronized Family of(String table) {
+            Family found = find(table);
+            if (found != null) return found;
+            if (++made % 64 == 0) {  // nobody holds anything of most tables that have changed
+                for (Iterator all = byTable.values().iterator(); all.hasNext();) {
+                    if (!((Family) all.next()).isHeld()) all.remove();
+                }
+            }
+            found = new Family();
+            byTable.put(table.toLowerCase(Locale.ROOT), found);
+            return found;
+        }
+    }
+
+    // What lists the files of a session's relation of a table, and what did so before we
+    // invalidated it. In plain Spark these are one object: a statement that has it list anew does
+    // so for DataFrames and cached data, too. So when Spark has one of them list, it passes that
+    // on to the others. Once Spark itself has invalidated the present one, that ends, as ever.
+    private static final class Family {
+        private final ArrayList former = new ArrayList();  // weakly
+        private WeakReference present;  // null: none was loaded since
+
+        synchronized void discarded(FileIndex lister) throws IllegalAccessException {
+            if (present != null && present.get() != lister) former.clear();
+            present = null;
+            sweep();
+            if (!isAwaiting(lister)) return;
+            former.add(new WeakReference(lister));
+            join(lister);
+        }
+
+        void discardedPresent() throws IllegalAccessException {
+            WeakReference last = present;
+            FileIndex lister = last == null ? null : (FileIndex) last.get();
+            if (lister != null) discarded(lister);
+        }
+
+        synchronized boolean isHeld() {
+            sweep();
+            return !former.isEmpty();
+        }
+
+        // Whether it may be the one that was loaded since: plans hold former ones, too.
+        synchronized boolean isAwaiting(FileIndex lister) {
+            return present == null && !has(lister);
+        }
+
+        synchronized void loaded(FileIndex lister) throws IllegalAccessException {
+            if (!isAwaiting(lister)) return;
+            present = new WeakReference(lister);
+            join(lister);
+        }
+
+        // The others, if this is one of them.
+        synchronized ArrayList othersThan(FileIndex lister) {
+            ArrayList others = new ArrayList();
+            Object last = present == null ? null : present.get();
+            if (last != lister && !has(lister)) return others;
+            if (last != null && last != lister) others.add(last);
+            for (Iterator all = former.iterator(); all.hasNext();) {
+                Object one = ((WeakReference) all.next()).get();
+                if (one != null && one != lister) others.add(one);
+            }
+            return others;
+        }
+
+        private boolean has(FileIndex lister) {
+            for (Iterator all = former.iterator(); all.hasNext();) {
+                if (((WeakReference) all.next()).get() == lister) return true;
+            }
+            return false;
+        }
+
+        private void sweep() {
+            for (Iterator all = former.iterator(); all.hasNext();) {
+                if (((WeakReference) all.next()).get() == null) all.remove();
+            }
+        }
+
+        // One of another kind, such as a table format's, passes nothing on.
+        private void join(FileIndex lister) throws IllegalAccessException {
+            Field field;
+            try {
+                field = fieldOf(lister, "fileStatusCache");
+            } catch (NoSuchFieldException another) {
+                return;
+            }
+            Object own = field.get(lister);
+            if (own instanceof Passing) own = ((Passing) own).own;
+            field.set(lister, new Passing((FileStatusCache) own, lister, this));
+        }
+    }
+
+    // The cache that a lister clears when it is to list anew.
+    private static final class Passing extends FileStatusCache {
+        static final ThreadLocal ALONE = new ThreadLocal();  // set: nothing is passed on
+        final FileStatusCache own;
+        private final FileIndex lister;
+        private final Family family;
+
+        Passing(FileStatusCache own, FileIndex lister, Family family) {
+            this.own = own;
+            this.lister = lister;
+            this.family = family;
+        }
+
+        public scala.Option getLeafFiles(Path path) {
+            return own.getLeafFiles(path);
+        }
+
+        public void putLeafFiles(Path path, FileStatus[] files) {
+            own.putLeafFiles(path, files);
+        }
+
+        public void invalidateAll() {
+            own.invalidateAll();
+            if (ALONE.get() != null) return;
+            ArrayList others = family.othersThan(lister);
+            if (others.isEmpty()) return;
+            ALONE.set(this);
+            try {
+                lister.refresh();  // what it lists is in its own cache then: it lists but once
+                for (Iterator all = others.iterator(); all.hasNext();) {
+                    FileIndex one = (FileIndex) all.next();
+                    if (!copied(lister, one)) one.refresh();
+                }
+            } finally {
+                ALONE.remove();
+            }
+        }
+
+        // Whether the other one has what this one has just listed: a listing costs seconds.
+        private static boolean copied(FileIndex from, FileIndex to) {
+            if (from.getClass() != InMemoryFileIndex.class || to.getClass() != from.getClass()
+                    || !from.equals(to)) return false;
+            try {
+                Field[] all = InMemoryFileIndex.class.getDeclaredFields();
+                for (int at = 0; at < all.length; at++) {
+                    if (!Modifier.isVolatile(all[at].getModifiers())) continue;
+                    all[at].setAccessible(true);
+                    all[at].set(to, all[at].get(from));
+                }
+                return true;
+            } catch (IllegalAccessException failed) {
+                return false;
+            }
         }
     }
 

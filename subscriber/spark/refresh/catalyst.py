@@ -150,9 +150,10 @@ class Catalyst:
         if existing is Existing.NEVER:  # its own shape may be of before or after the change
             held.shape = ""
         if relation is not None:
-            catalog.invalidateCachedTable(key)
             # DataFrames over tables of Hive hold copies of a relation, which share what lists files
             lister, shape = _read_by(relation)
+            self.registry.discarded(session, table, lister)
+            catalog.invalidateCachedTable(key)
             held.listers.append((self._weak(lister), shape))
             if existing is not Existing.NEVER:
                 held.shape = shape
