@@ -177,6 +177,9 @@ class ContextListener:
                 self._listener = self._listen(session, self._on_execution)
             self.problem = ""
         except NoListener as error:
+            if self._is_stopped():
+                self._context = None  # the next one is listened to
+                return
             if not self.problem:
                 self._guard.failed("listen to Spark's JVM", error)
             self.problem = str(error)
@@ -186,7 +189,7 @@ class ContextListener:
         """Return within ``timeout_s``, once ``on_execution`` was called for what was executed."""
         listener, session = self._listener, self._sessions.current()
         if session is not None:
-            with self._guard("wait for Spark's listeners"):
+            with self._guard("wait for Spark's listeners", unless=self._is_stopped):
                 bus = session._sc._jsc.sc().listenerBus()
                 bus.waitUntilEmpty(int(timeout_s * 1000))
         if listener is not None:
@@ -201,8 +204,13 @@ class ContextListener:
                 listener.stop()
 
     def _is_stopped(self) -> bool:
-        """Whether Spark has been stopped."""
-        return self._sessions.current() is None
+        """Whether the context has been stopped: in the JVM, which comes first, or in Python."""
+        context = self._context() if self._context is not None else None
+        java = context._jsc if context is not None else None
+        try:
+            return java is None or bool(java.sc().isStopped())
+        except Exception:  # noqa: BLE001 - Py4J's, of a JVM that has ended
+            return True
 
 
 class _Consumer:

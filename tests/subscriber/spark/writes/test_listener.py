@@ -9,10 +9,17 @@ from topicast.subscriber.spark.writes.listener import ContextListener, NoListene
 
 
 class Context:
-    """A context of Spark, until it is stopped."""
+    """A context of Spark, until it is stopped: in the JVM first, then in Python."""
 
     def __init__(self) -> None:
         self._jsc: object = self
+        self.stopped = False
+
+    def sc(self) -> "Context":
+        return self
+
+    def isStopped(self) -> bool:  # noqa: N802 - its name in Spark
+        return self.stopped
 
 
 class Session:
@@ -29,6 +36,7 @@ class Scene:
         self.sessions = Sessions()
         self.held: list[Session] = []
         self.deaf = False
+        self.is_stopping = False  # while it is listened to
         self.done: list[str] = []
         self.listener = ContextListener(
             self.sessions,
@@ -52,7 +60,10 @@ class Scene:
         self.listener.check(now=self.now)
         return self.done[before:]
 
-    def _listen(self, _session: Any, _on_execution: Any) -> Any:
+    def _listen(self, session: Any, _on_execution: Any) -> Any:
+        if self.is_stopping:
+            session._sc.stopped = True
+            raise NoListener("java.lang.IllegalStateException: LiveListenerBus is stopped.")
         self.done.append("added")
         return SimpleNamespace(stop=lambda: self.done.append("removed"))
 
@@ -102,3 +113,17 @@ def test_listener_that_was_stopped_is_removed_once() -> None:
     scene.listener.stop()
     scene.listener.stop()
     assert scene.done == ["added", "removed"]
+
+
+def test_context_that_is_stopped_while_it_is_listened_to_is_no_failure() -> None:
+    scene, first, second = Scene(), Context(), Context()
+    scene.add(first)
+    scene.is_stopping = True
+    assert scene.check() == []
+    assert (scene.guard.errors, scene.listener.problem) == (0, "")
+    scene.is_stopping, first._jsc = False, None
+    scene.add(second)
+    assert scene.check() == ["added"]
+    scene.is_stopping = second.stopped = True
+    scene.listener.settle(0.0)
+    assert scene.guard.errors == 0
