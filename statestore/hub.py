@@ -58,6 +58,7 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
+from .drivers import Drivers
 from .ingest import Broadcast, Ingest, Output
 from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
@@ -65,9 +66,11 @@ from .policies import Policies
 from .reader_requests import ReaderRequests
 from .status import (
     Counts,
+    DriverStatus,
     HubStatus,
     SubscriberStatus,
     TopicStatus,
+    driver_status,
     problem_of,
     subscriber_status,
     topic_status,
@@ -170,8 +173,12 @@ class Hub:
             policies=self._policies,
             stamp=self._stamp,
         )
+        self._drivers = Drivers(self._membership)
         self._introspection = Introspection(
-            self.ingest, self._membership, status=lambda: self.status(now=self._now)
+            self.ingest,
+            self._membership,
+            drivers=self._drivers,
+            status=lambda: self.status(now=self._now),
         )
         self._refusal_limiter = RefusalLimiter()
         self._clients = Clients()  # who is admitted
@@ -288,19 +295,28 @@ class Hub:
             yield from in_slices(
                 membership, lambda one: subscriber_status(one, now=self._now), into=members
             )
+            yield None
+            drivers: list[DriverStatus] = []
+            yield from in_slices(
+                self._drivers, lambda one: driver_status(one, now=self._now), into=drivers
+            )
             if of == (ingest.epoch, ingest.start):
                 break
-        yield self._status(tuple(topics), tuple(members))
+        yield self._status(tuple(topics), tuple(members), tuple(drivers))
 
     def check(self) -> None:
         """Assert every invariant."""
         self.ingest.check()
         self._membership.check()
+        self._drivers.check()
         self._policies.check()
         assert self._publisher is None or self._publisher.role == Role.PUBLISHER
 
     def _status(
-        self, topics: tuple[TopicStatus, ...], members: tuple[SubscriberStatus, ...]
+        self,
+        topics: tuple[TopicStatus, ...],
+        members: tuple[SubscriberStatus, ...],
+        drivers: tuple[DriverStatus, ...],
     ) -> HubStatus:
         ingest = self.ingest
         return HubStatus(
@@ -321,6 +337,7 @@ class Hub:
             counts=replace(self.counts, refused=dict(self.counts.refused)),
             topics=topics,
             subscribers=members,
+            drivers=drivers,
         )
 
     def _on_subscription(self, frame: bytes, policy: Policy | None) -> tuple[Effect, ...]:
@@ -379,7 +396,7 @@ class Hub:
                 to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
             case Inspected():
-                return self._introspection.on_answer(member, message)
+                return self._introspection.on_answer(member, message, now=self._now)
             case Refused():
                 return self._on_refused(member, message)
             case _:
@@ -461,11 +478,12 @@ class Hub:
     def _on_refused(self, member: Member, refused: Refused) -> tuple[Effect, ...]:
         if member is self._publisher:
             self.ingest.refused(refused, now=self._now)
-        return self._introspection.on_answer(member, refused)
+        return self._introspection.on_answer(member, refused, now=self._now)
 
     def _on_bye(self, member: Member) -> tuple[Effect, ...]:
         self._end_streams(member)
         self._membership.remove(member)
+        self._drivers.settle(now=self._now, at_once=True)
         return ()
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
@@ -502,6 +520,7 @@ class Hub:
         for member in self._membership.expire(now=self._now):
             self.counts.members_lost += 1
             self._end_streams(member)
+        self._drivers.settle(now=self._now)
         self.ingest.settle(now=self._now)
         self.ingest.retry_overdue(now=self._now)
         if self._policies.any:

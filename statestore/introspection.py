@@ -3,18 +3,23 @@
     operator ──Inspect "topics@REGISTRATION"──▶ hub ──Inspect "topics"──▶ that reader
     operator ◀──────────Inspected─────────────  hub ◀────Inspected──────  (or Refused)
 
+    driver ──Inspected, request 0──▶ hub: what it announces of itself, for the table ``drivers``
+
 A reader explains its decisions only on request, so that they cost nothing otherwise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.liveness import LOST
+from ..topics.objects.drivers import ANNOUNCED_REQUEST
 from ..topics.topic import LEVELS
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
+from .drivers import Driver, Drivers
 from .ingest import Ingest
 from .membership import Member, Membership
 from .reader_requests import lag_versions
@@ -37,9 +42,15 @@ class Introspection:
     """Answers from what the hub knows, and forwards to readers what only they know."""
 
     def __init__(
-        self, ingest: Ingest, membership: Membership, *, status: Callable[[], HubStatus]
+        self,
+        ingest: Ingest,
+        membership: Membership,
+        *,
+        drivers: Drivers,
+        status: Callable[[], HubStatus],
     ) -> None:
         self._ingest = ingest
+        self._drivers = drivers
         self._membership = membership
         self._status = status
         self._waiting: dict[int, _Forwarded] = {}
@@ -71,8 +82,16 @@ class Introspection:
             del self._waiting[next(iter(self._waiting))]
         return to, replace(inspect, what=what, request=self._last_id)
 
-    def on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Send, ...]:
-        """Forward a reader's answer to the operator that waits for it; drop any other."""
+    def on_answer(
+        self, member: Member, answer: Inspected | Refused, *, now: float
+    ) -> tuple[Send, ...]:
+        """Forward a reader's answer to the operator that waits for it; drop any other.
+
+        What nobody has requested is what a driver announces of itself.
+        """
+        if isinstance(answer, Inspected) and answer.request == ANNOUNCED_REQUEST:
+            self._drivers.announce(member, answer, now=now)
+            return ()
         found = self._waiting.get(answer.request)
         if found is None or found.registration != member.registration:
             return ()
@@ -82,7 +101,8 @@ class Introspection:
     def _table(self, what: str, request: int, caller: Member) -> Inspected | Refused:
         status = self._status()
         if caller.client.policy is not None:
-            seen = {one.registration.hex() for one in self._membership if _shows(one, caller)}
+            known: Iterable[Member | Driver] = chain(self._membership, self._drivers)
+            seen = {one.registration.hex() for one in known if _shows(one, caller)}
             found = table_for_policy(status, what, members=seen)
         else:
             found = table(status, what)
@@ -99,6 +119,6 @@ class Introspection:
         return Inspected(request=request, columns=columns, rows=rows)
 
 
-def _shows(member: Member, caller: Member) -> bool:
+def _shows(member: Member | Driver, caller: Member) -> bool:
     """Return whether ``caller`` may see what ``member`` does."""
     return caller.client.policy is None or member.client == caller.client

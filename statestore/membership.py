@@ -74,6 +74,10 @@ class Membership:
         """Return the member of a connection, and the connection's channel."""
         return self._connections.get(peer)
 
+    def get(self, registration: bytes) -> Member | None:
+        """Return the member of a registration; None if there is none any more."""
+        return self._members.get(registration)
+
     def followers(self, topic: int, level: int) -> int:
         """Return how many members that are not LOST follow ``topic`` at ``level``."""
         return self._followers[topic, level]

@@ -4,6 +4,7 @@
 HubStatus.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
@@ -11,12 +12,15 @@ from typing import Final
 
 from .. import __version__
 from ..topics.liveness import LIVE, SUSPECT_S
+from ..topics.objects.drivers import CONNECTING, GONE, PLAIN
+from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.wire.messages import Cell, Rows
+from .drivers import Driver
 from .ingest import Ingest, Slot
 from .membership import Member, Membership
 
-TABLES: Final = ("status", "topics", "subscribers")
+TABLES: Final = ("status", "topics", "subscribers", "drivers")
 _COMMON: Final = frozenset(
     (
         *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
@@ -84,6 +88,29 @@ class SubscriberStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriverStatus:
+    """One attached driver, as it last announced itself; ``since_s``: how long it is in its state.
+
+    ``state``: connecting, live, plain, or gone, for an hour; ``reason``: why, or what a live one
+    does without.
+    """
+
+    driver: str
+    registration: str
+    application: str
+    application_id: str
+    user: str
+    host: str
+    pid: int
+    spark: str
+    release: str
+    state: str
+    reason: str
+    control: str
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HubStatus:
     """A hub at one moment. ``problem``: why it does not serve everything; empty when it does."""
 
@@ -104,6 +131,7 @@ class HubStatus:
     counts: Counts
     topics: tuple[TopicStatus, ...]
     subscribers: tuple[SubscriberStatus, ...]
+    drivers: tuple[DriverStatus, ...]
 
 
 def problem_of(ingest: Ingest) -> str:
@@ -159,6 +187,16 @@ def subscriber_status(member: Member, *, now: float) -> SubscriberStatus:
     )
 
 
+def driver_status(driver: Driver, *, now: float) -> DriverStatus:
+    """Return the status of one driver."""
+    facts = {**driver.facts, "state": driver.state, "reason": driver.reason}
+    return DriverStatus(
+        registration=driver.registration.hex(),
+        since_s=round(max(now - driver.since, 0.0), 3),
+        **facts,  # type: ignore[arg-type]  # ``driver_facts`` gives each its type
+    )
+
+
 def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
     """Return columns and rows of the table ``what``; None if there is none of that name."""
     match what:
@@ -170,6 +208,9 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
         case "subscribers":
             columns = _columns(SubscriberStatus)
             return columns, tuple(map(attrgetter(*columns), status.subscribers))
+        case "drivers":
+            columns = _columns(DriverStatus)
+            return columns, tuple(map(attrgetter(*columns), status.drivers))
         case _:
             return None
 
@@ -182,7 +223,8 @@ def table_for_policy(
     What counts more than these is None: totals of a topic would give others away.
     """
     own = tuple(one for one in status.subscribers if one.registration in members)
-    found = table(replace(status, subscribers=own), what)
+    drivers = tuple(one for one in status.drivers if one.registration in members)
+    found = table(replace(status, subscribers=own, drivers=drivers), what)
     if found is None:
         return None
     columns, rows = found
@@ -201,17 +243,28 @@ def table_for_policy(
 
 def facts(status: HubStatus) -> dict[str, Cell]:
     """Return every fact that is one value, by its name."""
-    apart = ("counts", "topics", "subscribers")
+    apart = ("counts", "topics", "subscribers", "drivers")
     found: dict[str, Cell] = {"release": __version__} | {
         f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart
     }
     found["warning"] = warning(status)
     found["members"] = len(status.subscribers)
+    found |= _counts_of_drivers(status.drivers)
     found["entries"] = sum(one.entries for one in status.topics)
     found["full_bytes"] = sum(one.full_bytes for one in status.topics)
     counts = asdict(status.counts)
     refused = counts.pop("refused")
     return found | counts | {f"refused_{code}": refused[code] for code in sorted(refused)}
+
+
+def _counts_of_drivers(drivers: Collection[DriverStatus]) -> dict[str, Cell]:
+    """Return how many drivers are in each state, and how many that are there have a problem."""
+    counts = Counter(one.state for one in drivers)
+    well = [one for one in drivers if one.state == DRIVER_LIVE and not one.reason]
+    return {
+        **{f"drivers_{state}": counts[state] for state in (DRIVER_LIVE, CONNECTING, PLAIN, GONE)},
+        "drivers_with_problem": len(drivers) - counts[GONE] - len(well),
+    }
 
 
 def _columns(cls: type) -> tuple[str, ...]:

@@ -58,8 +58,8 @@ ONE_WAY = {
         *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link"),
     ),
     "statestore": (
-        *("membership", "stub_deltas", "validation", "policies", "ingest", "reader_requests"),
-        *("status", "introspection", "hub", "config", "statestored"),
+        *("membership", "drivers", "stub_deltas", "validation", "policies", "ingest"),
+        *("reader_requests", "status", "introspection", "hub", "config", "statestored"),
     ),
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "history", "serve"),

@@ -6,6 +6,8 @@ from typing import Final
 
 import click
 
+from ...topics.errors import UsageError
+from ...topics.objects.drivers import GONE
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import parse_addresses
 from ...topics.wire.messages import Inspected
@@ -34,6 +36,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "release",
     "state",
     "reason",
+    "since_s",
     "control",
     "full_topics",
     "minimal_topics",
@@ -48,7 +51,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "writes",
 )
 JSON_COLUMNS: Final = (*TABLE_COLUMNS, "pid", "sessions", "writes_reported", "errors", "last_error")
-KNOWN: Final = ("name", "registration", "statestored")
+KNOWN: Final = ("name", "driver", "registration", "statestored")
 
 
 @command()
@@ -78,7 +81,8 @@ def drivers(
     second, also in drivers that attach later, and is kept until another rule replaces it. The
     newest rule that matches an application holds; 'on' without --app ends all rules. A subscriber
     that does not answer is shown, because it may be a driver. The state is what the driver is, with
-    the reason if it is not live, or does without something; control is what it is set to.
+    the reason if it is not live, or does without something; control is what it is set to. A driver
+    that has ended is listed for an hour, as gone.
     """
     if state is not None or rules:
         given = () if state is None else (state, EVERY if app is None else app)
@@ -86,7 +90,7 @@ def drivers(
         _print_rules(facts, output)
         return DONE
     addresses = parse_addresses(statestores, setting="statestores")
-    found, failures = at_each(addresses, _drivers)
+    found, failures = at_each(addresses, drivers_of)
     code = complain_of(failures)
     note_policy(OWN_ONLY)
     records = [one for one in each_once(found) if app is None or _matches(one, app)]
@@ -102,29 +106,47 @@ def _print_rules(facts: Inspected, output: str) -> None:
     Output(output).rows(("applications", "state"), facts.rows)
 
 
-def _drivers(visit: Operator) -> list[Record]:
-    """Return one record for each reader of a hub that is a driver, or may be one."""
-    readers = readers_of(visit)
+def drivers_of(visit: Operator) -> list[Record]:
+    """Return one record for each driver of a hub, also for one that is gone, or may be a driver."""
+    readers, announced = readers_of(visit), _announced(visit)
     alive = [one["registration"] for one in readers if one["state"] != "LOST"]
     answers = visit.readers("driver", alive)
     records: list[Record] = []
     for reader in readers:
         answer = answers.get(reader["registration"])
         known: Record = {name: reader[name] for name in KNOWN if name in reader}
+        said = announced.pop(reader["registration"], {})
         if isinstance(answer, Inspected):
-            records.append(known | facts_of(answer))
+            records.append(said | known | facts_of(answer))
+        elif said.get("state") == GONE:
+            records.append(said | known)
         elif answer is None:
-            records.append(unreachable(reader) | known)
-    return records
+            records.append(said | unreachable(reader, said) | known)
+    return records + [one | {"statestored": str(visit.address)} for one in announced.values()]
 
 
-def unreachable(reader: Record) -> Record:
-    """Return the record of a reader that does not answer, from its name, as drivers are named."""
+def _announced(visit: Operator) -> dict[str, Record]:
+    """Return by registration what drivers last said to a hub; nothing of one that keeps none."""
+    try:
+        found = visit.hub("drivers").records()
+    except UsageError:  # it is of an older release
+        return {}
+    return {one["registration"]: one for one in found}
+
+
+def unreachable(reader: Record, said: Record) -> Record:
+    """Return the record of a reader that does not answer, from its name, as drivers are named.
+
+    ``said``: what it last said of itself.
+    """
     application_id, _, where = reader["name"].rpartition("@")
     why = "it is stopped, or too busy" if reader["state"] != "LOST" else "its hub receives nothing"
-    return {
+    named = {
         "application_id": application_id or reader["name"],
         "host": where.rpartition(":")[0] if application_id else None,
+    }
+    return {
+        **({} if said else named),
         "state": UNREACHABLE,
         "reason": f"{why}; {reader['lag_s']} s",
     }
@@ -134,9 +156,10 @@ def each_once(found: Iterable[list[Record]]) -> list[Record]:
     """Return each driver once: where it answers, if it moved from one hub to another."""
     records: dict[str, Record] = {}
     for record in (one for records_of_hub in found for one in records_of_hub):
-        before = records.get(record["registration"])
-        if before is None or before["state"] == UNREACHABLE:
-            records[record["registration"]] = record
+        driver = record.get("driver") or record["registration"]
+        before = records.get(driver)
+        if before is None or before["state"] in (UNREACHABLE, GONE):
+            records[driver] = record
     return list(records.values())
 
 

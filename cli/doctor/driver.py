@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from ...subscriber.spark.status import LIVE, UNSUPPORTED
 from ...topics.errors import TopicastError, UsageError
+from ...topics.objects.drivers import LIVE, PLAIN, UNSUPPORTED
 from ..launch.hooks import BROKEN, INSTALLED, VARIABLE, hook_state
 from ..launch.spark_commands import (
     HOW_IN_A_CLUSTER,
@@ -102,16 +102,19 @@ class DriverChecks:
     def attached(self) -> Answer:
         """Say whether the driver was attached, and to what."""
         state, reason = self._status("state"), self._status("reason")
+        if state in (UNSUPPORTED, PLAIN):
+            return wrong(f"{state}: {reason}")
         if state != LIVE:
-            if state == UNSUPPORTED:
-                return wrong(f"{state}: {reason}")
-            problem = self._status("connection_problem") or "no hub has answered"
+            problem = self._status("connection_problem") or reason or "no hub has answered"
             return wrong(
                 f"{state}: {problem}",
                 f"name the hubs so: --conf spark.topicast.statestores={self._hubs}",
             )
         if reason:
-            return warning(f"{state}; {reason}", "use one of these versions of Spark")
+            how = "give the application --conf spark.topicast.budget with this size"
+            if "budget" not in reason:
+                how = "use one of these versions of Spark"
+            return warning(f"{state}; {reason}", how)
         if self._status("control") != ON:
             return warning(
                 f"control is {self._status('control')}: nothing is refreshed",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain, count
 from math import inf
+from typing import Final
 
 from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
@@ -27,6 +28,7 @@ from ...topics.wire.messages import (
     Delta,
     Heartbeat,
     Inspect,
+    Inspected,
     Joined,
     Message,
     Pulled,
@@ -74,6 +76,8 @@ from .catalog_session import CatalogSession
 from .introspection import Driver, Facts, inspected
 from .write_outbox import Outbox
 
+ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
+
 Fact = Received | Undecodable | Tick | Command[object] | Watching | ConnectionProblem | Leave
 
 
@@ -117,6 +121,8 @@ class Core:
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that could not be decoded
         self._connection_problem = ""  # as the shell sees it
+        self._announced: Inspected | None = None  # what this hub knows of the driver
+        self._announce_at = 0.0  # seconds: when it is compared with what is so
         self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
@@ -351,7 +357,8 @@ class Core:
                 self._connection_problem = text
                 return ()
             case Leave():
-                return (Send(Connection.CONTROL, Bye(reason="closed")),)
+                last = self._announce() if self.subscriptions.connected else ()
+                return *last, Send(Connection.CONTROL, Bye(reason="closed"))
             case _:
                 assert_never(fact)
 
@@ -373,7 +380,8 @@ class Core:
         self._policy_number, digest = policy_of(welcome.features)
         if self._policy_digest in (None, digest):
             self._on_policy(digest)
-            return self.subscriptions.on_welcome(welcome, now=now)
+            self._announced = None
+            return self.subscriptions.on_welcome(welcome, now=now) + self._announce()
         self._on_policy(digest)
         return (BeginAnew(),)
 
@@ -401,7 +409,18 @@ class Core:
         limit_s = self._settings.max_staleness_s
         if alive_at is not None and limit_s is not None:
             self.view.fresh_until = alive_at + limit_s
+        if now >= self._announce_at and self.subscriptions.connected:
+            self._announce_at = now + ANNOUNCE_S
+            effects += self._announce()
         return effects
+
+    def _announce(self) -> Effects:
+        """Say to the hub what has changed of the driver that this process is."""
+        announced = self.driver.announced(self._connection_problem)
+        if announced is None or announced == self._announced:
+            return ()
+        self._announced = announced
+        return (Send(Connection.CONTROL, announced),)
 
     def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
         topics, stats, driver = self._topics(now), self._stats(now), self.driver.facts()

@@ -3,6 +3,7 @@
 topicast drivers off ──▶ rules, by application ──▶ Driver.wanted
 Inspect ──▶ a table: ``topics``, each with its level and the reason for it, ``stats``, or
             ``driver``: the application's facts, where it has any, with some of the others
+registered, or changed ──▶ the hub, which keeps it: who the driver is, its state, and the reason
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from math import isfinite
 from typing import Final
 
 from ...topics.errors import UsageError
+from ...topics.objects.drivers import ANNOUNCED, ANNOUNCED_REQUEST, FACT_CHARS_MAX, REASON
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.wire.codec import TEXT_MAX
@@ -48,6 +50,25 @@ class Driver:
             if not isinstance(name, str):
                 raise UsageError(f"a name of a driver is of type {type(name).__name__}, not a text")
         return state_of(self._view.rules(), names)
+
+    def announced(self, problem: str) -> Inspected | None:
+        """Return what the hub is to know of this driver; None: this process is not one.
+
+        ``problem``: why a server is not reached, which is the reason if there is no other.
+        """
+        facts = self.facts()
+        if facts is None:
+            return None
+        facts = {**facts, REASON: facts.get(REASON) or problem}
+        rows = ((name, facts[name]) for name in ANNOUNCED if name in facts)
+        return Inspected(
+            request=ANNOUNCED_REQUEST,
+            columns=("name", "value"),
+            rows=tuple(
+                (name, fact[:FACT_CHARS_MAX] if isinstance(fact, str) else fact)
+                for name, fact in rows
+            ),
+        )
 
     def facts(self) -> Facts | None:
         """Return what operators see; None: this process is not a driver.

@@ -107,6 +107,11 @@ class Subscriptions:
         """The hub that is followed, or tried."""
         return self._session.address
 
+    @property
+    def connected(self) -> bool:
+        """Whether a hub has registered this subscriber, and is not silent."""
+        return not self._session.greeting
+
     def accepts(self, epoch: int, start: int, *, now: float) -> bool:
         """Tell whether what comes from a start of catalogd may be used."""
         accepted = self._lineage.accepted

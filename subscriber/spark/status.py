@@ -2,13 +2,6 @@
 
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Final
-
-CONNECTING: Final = "connecting"  # plain Spark: there is no contact yet, or no more
-LIVE: Final = "live"
-PLAIN: Final = "plain"  # plain Spark: there is contact, and changes cannot be followed
-UNSUPPORTED: Final = "unsupported"  # plain Spark: `reason` says why
-DETACHED: Final = "detached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

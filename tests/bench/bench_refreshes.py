@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from topicast.subscriber.spark.status import CONNECTING, LIVE
 from topicast.tests.bench.catalogd import BenchCatalogd, leading
 from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.spark.applications import Application, applications
+from topicast.topics.objects.drivers import CONNECTING, LIVE
 from topicast.topics.topic import Entry
 from topicast.topics.wire.messages import SOURCE_REPORTS, Delta
 

@@ -437,6 +437,21 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             rows=(("driver-1", 0.25, True, 7), ("driver-2", None, False, -1)),
         ),
     ),
+    (
+        "driver-announced",
+        m.Inspected(
+            request=0,
+            columns=("name", "value"),
+            rows=(
+                ("driver", "app-1@node1:4711"),
+                ("application", "nightly"),
+                ("pid", 4711),
+                ("state", "live"),
+                ("reason", ""),
+                ("control", "on"),
+            ),
+        ),
+    ),
 )
 NAMES = (
     ("default", "t"),

@@ -17,6 +17,7 @@ from typing import Final
 from ....topics.backports import Self
 from ....topics.errors import ConfigError, NotReady
 from ....topics.keys.folder import KEY
+from ....topics.objects.drivers import DETACHED, UNSUPPORTED
 from ...arguments import timeout_s as checked_timeout_s
 from ...client.subscriber import Subscriber
 from ...engine.introspection import Facts
@@ -29,7 +30,7 @@ from ..refresh.path_relations import PathRelations
 from ..refresh.refresher import Refresher
 from ..refresh.worker import Worker, health
 from ..sessions import Sessions, existing
-from ..status import DETACHED, UNSUPPORTED, Status
+from ..status import Status
 from ..writes.listener import PROOF_S, PROVE_S
 from ..writes.plans import metastore_in_use
 from ..writes.reporter import Reporter
@@ -256,7 +257,7 @@ class Handle:
             budget=settings.budget,
             timeout_s=SUBSCRIBER_TIMEOUT_S,
             key_file=settings.key_file,
-            name=f"{application.application_id}@{application.host}:{application.pid}",
+            name=application.driver,
             outbox=outbox,
             driver_facts=lambda: self._facts(application, outbox),
         )

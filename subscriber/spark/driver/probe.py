@@ -7,7 +7,8 @@ import time
 from dataclasses import asdict
 from typing import Any, Final
 
-from ..status import CONNECTING, LIVE, Status
+from ....topics.objects.drivers import CONNECTING, LIVE
+from ..status import Status
 from ..writes.listener import CallbackProof, NoListener
 from ..writes.metastores import CATALOG, CATALOGS, IMPLEMENTATION
 from ..writes.reporter import NO_CONTACT

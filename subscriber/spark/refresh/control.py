@@ -43,6 +43,11 @@ class Application:
     spark: str
 
     @property
+    def driver(self) -> str:
+        """Its id, which no other process has, and no other application of this one."""
+        return f"{self.application_id}@{self.host}:{self.pid}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names with which operators' patterns are matched."""
         return self.application, self.application_id
@@ -61,6 +66,7 @@ def facts_of(
     """
     counts = refresher.counts
     return {
+        "driver": application.driver,
         **asdict(application),
         "release": __version__,
         "state": condition[0],

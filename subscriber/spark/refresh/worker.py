@@ -18,13 +18,13 @@ from math import inf
 from typing import Final, Protocol
 
 from ....topics.errors import LinkError, NotReady, SourceError, StaleMetadata, TopicastError
+from ....topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from ....topics.objects.rules import ON
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ...protocol.effects import Change
 from ..guard import Guard
-from ..status import CONNECTING, DETACHED, LIVE, PLAIN
 from .catalyst import Catalyst
 from .control import Control
 from .path_relations import PathRelations

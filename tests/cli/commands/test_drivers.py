@@ -69,8 +69,8 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     head, line = (text.split() for text in printed(served).splitlines())
     assert line[:7] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "0.1.0", "live"]
     more_words = len(str(ETL["writes"]).split()) - 1
-    assert head[6:9] == ["state", "reason", "control"]
-    assert (len(head), len(line)) == (20, 20 + more_words)
+    assert head[6:10] == ["state", "reason", "since_s", "control"]
+    assert (len(head), len(line)) == (21, 21 + more_words)
     assert f"  {ETL['writes']}" in printed(served), "why writes are not reported"
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
     assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
@@ -130,16 +130,42 @@ def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscr
 
 def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
     reader = {"name": "app-1@node1:7", "state": "LIVE", "lag_s": 3.0}
-    silent = unreachable(reader) | {"registration": "0a"}
+    silent = unreachable(reader, {}) | {"registration": "0a"}
     assert (silent["application_id"], silent["host"]) == ("app-1", "node1")
     assert (silent["state"], silent["reason"]) == (
         "unreachable",
         "it is stopped, or too busy; 3.0 s",
     )
-    lost = unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
+    lost = unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0}, {})
     assert (lost["application_id"], lost["host"]) == ("node1:7", None)
     assert "receives nothing" in lost["reason"]
     received = {"registration": "0a", "state": "on"}
     other = {"registration": "0b", "state": "off"}
     assert each_once([[silent, other], [received]]) == [received, other]
     assert each_once([[received], [silent]]) == [received]
+    gone = {"registration": "0c", "driver": "d7", "state": "gone"}
+    moved = {"registration": "0d", "driver": "d7", "state": "live"}
+    assert each_once([[gone], [moved]]) == each_once([[moved], [gone]]) == [moved]
+    said = {"application_id": "app-1", "host": "node1.lan", "state": "live"}
+    silent = said | unreachable(reader, said)
+    assert (silent["host"], silent["state"]) == ("node1.lan", "unreachable")
+
+
+def test_driver_that_has_ended_is_listed_as_gone(served: Served) -> None:
+    ended = {**ETL, "driver": "d9", "application": "ended", "pid": 9}
+    with Subscriber(
+        served.statestores, name="app-9@node9:9", timeout_s=30, driver_facts=lambda: ended
+    ):
+        shown = listed(served, "--app=ended")["app-9@node9:9"]
+        assert (shown["state"], shown["driver"]) == ("live", "d9")
+        assert shown["since_s"] < 60
+
+    def gone() -> dict[str, Any] | None:
+        found = json.loads(printed(served, "--app=ended", "--output=json"))
+        return next((one for one in found if one["state"] == "gone"), None)
+
+    row = until(gone, timeout_s=30, what="its end")
+    assert row is not None
+    assert "detached" in row["reason"]
+    names = ("application", "application_id", "user", "host", "pid", "driver")
+    assert [row[name] for name in names] == [ended[name] for name in names]

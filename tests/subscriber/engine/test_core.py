@@ -171,6 +171,40 @@ def test_operators_see_what_the_application_reports_with_topics_and_budget() -> 
     assert isinstance(rows["staleness_s"], float)
 
 
+def drivers(shopping: Shopping) -> list[tuple[str, str, str, int]]:
+    """Return what the hub knows of each driver."""
+    status = shopping.cluster.hubs[0].hub.status(now=shopping.cluster.now)
+    return [(one.application, one.state, one.reason, one.pid) for one in status.drivers]
+
+
+def test_driver_announces_itself_at_each_registration_and_when_it_changes() -> None:
+    """P-INSPECT-3."""
+    facts: dict[str, str | int | None] = {"application": "etl", "pid": 7, "state": "connecting"}
+    shopping = Shopping(driver_facts=lambda: facts)
+    assert drivers(shopping) == [("etl", "connecting", "", 7)]
+    facts |= {"state": "live", "reason": "1 of 4 topics are not followed"}
+    shopping.pass_time(1.5)
+    assert drivers(shopping) == [("etl", "live", "1 of 4 topics are not followed", 7)]
+    facts["reason"] = ""
+    problem = effects.ConnectionProblem("catalogd refuses the key")
+    shopping.reader.handle(problem)
+    shopping.pass_time(1.5)
+    assert drivers(shopping) == [("etl", "live", "catalogd refuses the key", 7)], "if it has no own"
+    before = len(shopping.messages(Inspected))
+    shopping.pass_time(5)
+    assert len(shopping.messages(Inspected)) == before, "nothing has changed"
+    shopping.cluster.hubs[0].crash()
+    shopping.cluster.hubs[0].revive()
+    shopping.pass_time(5)
+    assert drivers(shopping) == [("etl", "live", "catalogd refuses the key", 7)]
+
+
+def test_subscriber_that_is_no_driver_announces_nothing() -> None:
+    shopping = Shopping()
+    assert drivers(shopping) == []
+    assert shopping.messages(Inspected) == []
+
+
 @pytest.mark.parametrize("what", ["driver", "nonsense"])
 def test_table_that_this_subscriber_does_not_have_is_refused(what: str) -> None:
     answer = inspected(Shopping(), what)

@@ -29,7 +29,12 @@ def test_either_side_can_switch_it_off(application: str, operators: str, found: 
 
 def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
     application = Application(
-        application="nightly", application_id="app-1", user="ann", host="h", pid=7, spark="4.3.0"
+        application="nightly",
+        application_id="app-1",
+        user="ann",
+        host="h",
+        pid=7,
+        spark="4.3.0",
     )
     refresher = Refresher(control=DRY_RUN)
     change = Change(object="d.t", kind=DATA_CHANGED, version=1, origin="events")
@@ -39,6 +44,7 @@ def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
     facts = facts_of(application, refresher, condition=("plain", "no room"), errors=2)
     assert application.names == ("nightly", "app-1")
     assert facts == asdict(application) | {
+        "driver": "app-1@h:7",
         "release": __version__,
         "state": "plain",
         "reason": "no room",

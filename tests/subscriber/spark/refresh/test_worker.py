@@ -19,12 +19,12 @@ from topicast.subscriber.spark.refresh.refresher import (
     Refresher,
 )
 from topicast.subscriber.spark.refresh.worker import Times, Worker, health
-from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE, PLAIN
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError
+from topicast.topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 ORDERS = "shop.orders"

@@ -1,0 +1,50 @@
+"""Drivers: what an attached driver announces to its hub of itself, and the states that it has.
+
+    connecting ──▶ live ◀──▶ plain        unsupported: it could not be attached at all
+        └──────────┴──────────┴──▶ detached, by its own word; gone, as its hub says
+
+``driver_facts`` is total: whatever a driver has sent, each fact is there, of its type and bounded.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+Fact: TypeAlias = str | int | float | bool | None
+
+CONNECTING: Final = "connecting"  # plain Spark: there is no contact yet, or no more
+LIVE: Final = "live"
+PLAIN: Final = "plain"  # plain Spark: there is contact, and changes cannot be followed
+UNSUPPORTED: Final = "unsupported"  # plain Spark: `reason` says why
+DETACHED: Final = "detached"
+GONE: Final = "gone"
+ANNOUNCED_STATES: Final = (CONNECTING, LIVE, PLAIN, DETACHED)
+
+DRIVER: Final = "driver"  # its id: application, host and process
+STATE: Final = "state"
+REASON: Final = "reason"
+PID: Final = "pid"
+ANNOUNCED: Final = (
+    *(DRIVER, "application", "application_id", "user", "host", PID, "spark", "release"),
+    *(STATE, REASON, "control"),
+)
+ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
+FACT_CHARS_MAX: Final = 500  # of a text: an error's, or the name of an application
+PID_MAX: Final = 1 << 32
+
+
+def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:
+    """Return the facts in ``rows``, of names and values, as a driver announces them.
+
+    A text that is missing is empty, a longer one is cut; a state that is unknown here is live, and
+    a fact that is unknown is left out.
+    """
+    given = {row[0]: row[1] for row in rows if len(row) == 2}
+    texts = {name: given.get(name) for name in ANNOUNCED}
+    found: dict[str, str | int] = {
+        name: "" if text is None else str(text)[:FACT_CHARS_MAX] for name, text in texts.items()
+    }
+    pid = given.get(PID)
+    found[PID] = pid if isinstance(pid, int) and 0 <= pid <= PID_MAX else 0
+    if found[STATE] not in ANNOUNCED_STATES:
+        found[STATE] = LIVE
+    return found
