@@ -118,6 +118,13 @@ def inbox_within(budget_bytes: int) -> int:
     return share if share >= INBOX_BYTES_MIN else 0
 
 
+def budget_for(held_bytes: int) -> int:
+    """Return the least budget that leaves ``held_bytes`` beside its inbox."""
+    if not inbox_within(held_bytes):
+        return held_bytes
+    return held_bytes + min(int(held_bytes * INBOX_SHARE / (1 - INBOX_SHARE)) + 1, INBOX_BYTES_MAX)
+
+
 def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the patterns in a list such as ``finance.*,sales.orders``, in lower case."""
     variable = f"TOPICAST_{setting.upper()}"

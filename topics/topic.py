@@ -133,7 +133,12 @@ def epoch_of(version: int) -> int:
     return version.epoch if isinstance(version, Version) else 0
 
 
-MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
+MINIMAL_BYTES: Final = 16
+"""What following a topic at level minimal is accounted for: its position, an epoch and a version.
+
+The objects around it are the same for each number of a topic, however large the catalog is: they
+are of the process, not of its budget.
+"""
 
 ENTRY_OVERHEAD_BYTES: Final = 320
 """What one entry costs in CPython besides key and value: object, three integers, two bytes

@@ -43,7 +43,7 @@ from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
 from ..fetch.fetcher import PartitionRequest, Result
 from ..protocol.effects import EngineRestarted, Operation
-from ..protocol.status import Stats, TopicInfo
+from ..protocol.status import Shortage, Stats, TopicInfo, Unfollowed
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
 from .contents import Contents
@@ -628,6 +628,33 @@ class Subscriber:
             UsageError: there is no such topic; nothing is dropped.
         """
         self.join(topics, LEVELS[NONE])
+
+    def unfollowed(self) -> Unfollowed:
+        """Return the topics of which changes do not arrive, or do not yet; it does not wait.
+
+        Cost: 0.1 µs for each topic.
+        """
+        return self._core.view.unfollowed()
+
+    def shortage(self) -> Shortage:
+        """Return why topics are not followed, and the budget that would do.
+
+        Raises:
+            OverBudget: nothing can be followed, because not even the names of tables fit.
+        """
+        return self._reader.facts(self._core.shortage)
+
+    def prefer(self, topics: Topic | Iterable[Topic]) -> None:
+        """Follow ``topics`` before others, where those that are watched do not all fit the budget.
+
+        Each is meant by its number, or by the name of a table that is in it. They replace those of
+        the last call.
+
+        Raises:
+            UsageError: there is no such topic; nothing is changed.
+        """
+        wanted = frozenset(self._reader.numbers(arguments.topics(topics)))
+        self._reader.facts(partial(self._core.prefer, wanted))
 
     def pin(self, name: str) -> None:
         """Keep the table ``name`` whole, pulled anew after each change; return once it is held.

@@ -17,7 +17,7 @@ from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
 from ...topics.keys.clients import checked_keys
 from ...topics.policy import Policy
-from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
+from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.wire.header import policy_of
 from ...topics.wire.messages import (
     Barrier,
@@ -39,7 +39,7 @@ from ...topics.wire.messages import (
     Validated,
     Welcome,
 )
-from ..config import Settings
+from ..config import Settings, budget_for
 from ..fetch.fetcher import LatencyEstimate, PartitionRequest, Result
 from ..placement.controller import PlacementController
 from ..placement.pins import PinRules
@@ -65,7 +65,7 @@ from ..protocol.effects import (
     Wait,
     Watching,
 )
-from ..protocol.status import Stats, TopicInfo
+from ..protocol.status import Shortage, Stats, TopicInfo
 from ..replication.hub_session import HubSession
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
@@ -288,6 +288,26 @@ class Core:
         self.prefetcher.unpin(db, table)
         return DONE, ()
 
+    def prefer(self, topics: frozenset[int], _now: float) -> Started[None]:
+        """Follow ``topics`` first, where not all can be followed that are watched."""
+        for topic in sorted(topics):
+            error = self.subscriptions.misnamed(topic, MINIMAL)
+            if error is not None:
+                raise error
+        self.placement.prefer(topics)
+        return DONE, ()
+
+    def shortage(self, _now: float) -> Started[Shortage]:
+        """Get why some topics are not followed.
+
+        Raises:
+            OverBudget: not even the namespace fits.
+        """
+        error = self.subscriptions.namespace_failure()
+        if error is not None:
+            raise error
+        return Done(self._shortage()), ()
+
     def topics(self, now: float) -> Started[tuple[TopicInfo, ...]]:
         """Get each topic: how it is followed, and what it costs."""
         return Done(self._topics(now)), ()
@@ -426,6 +446,21 @@ class Core:
         topics, stats, driver = self._topics(now), self._stats(now), self.driver.facts()
         answer = inspected(inspect, topics=topics, stats=stats, driver=driver)
         return (Send(Connection.CONTROL, answer),)
+
+    def _shortage(self) -> Shortage:
+        """Return why some topics are not followed: the budget, else the reason of the first one."""
+        budget, num_topics = self._replicas.budget, self.view.num_topics
+        missing = sorted(self.view.unfollowed().topics)
+        held_bytes = self.placement.bytes_for_all()
+        needed_bytes = budget_for(held_bytes)
+        if not missing:
+            return Shortage(reason="", needed_bytes=needed_bytes)
+        why = f"topic {missing[0]}: {self.placement.reason(missing[0])}"
+        if held_bytes > budget.limit_bytes:
+            have, need = budget.total_bytes // 1024, -(-needed_bytes // 1024)
+            why = f"all of them need a budget of {need} KB, and it is {have} KB"
+        reason = f"{len(missing)} of {num_topics} topics are not followed: {why}"
+        return Shortage(reason=reason, needed_bytes=needed_bytes)
 
     def _topics(self, now: float) -> tuple[TopicInfo, ...]:
         replicas, sizes = self._replicas, self.subscriptions.sizes

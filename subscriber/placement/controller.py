@@ -29,7 +29,7 @@ from ...topics.topic import (
 from ..protocol.effects import DONE, Done, Effects, Started, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from .planner import Planner, Situation
+from .planner import FULL_SHARE, Planner, Situation
 from .priorities import Priorities
 
 PLAN_S: Final = 5.0
@@ -76,6 +76,7 @@ class PlacementController:
         self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
         self._budget_bytes = 0  # for ``_situations``
         self._by_hand: set[int] = set()  # topics whose level the application has set
+        self._urgent: frozenset[int] = frozenset()  # topics that come first, if not all fit
         self._reasons: dict[int, str] = {}  # by topic
         self._since: dict[int, float] = {}  # by topic: when its level was set here
         self._drain_at = self._plan_at = 0.0
@@ -102,6 +103,19 @@ class PlacementController:
     def levels_by_hand(self) -> Mapping[int, int]:
         """Return the levels that the application has set, by topic."""
         return {topic: self._replicas.target_level(topic) for topic in sorted(self._by_hand)}
+
+    def bytes_for_all(self) -> int:
+        """Return what following every topic takes, at the level that is offered and costs least."""
+        subscriptions = self._subscriptions
+        topics_bytes = MINIMAL_BYTES * self._view.num_topics
+        if not subscriptions.offers & MINIMAL:
+            sizes = subscriptions.sizes.items()
+            topics_bytes += sum(size for topic, size in sizes if topic != NAMESPACE)
+            topics_bytes = int(topics_bytes / FULL_SHARE) + 1
+        names_bytes = max(  # a hub also counts what was deleted lately, which a start has to hold
+            self._budget.committed((NAMESPACE, FULL)), subscriptions.sizes.get(NAMESPACE, 0)
+        )
+        return names_bytes + topics_bytes
 
     def is_dropped_by_hand(self, topic: int) -> bool:
         """Tell whether the application has dropped ``topic``, and not joined it again."""
@@ -148,6 +162,14 @@ class PlacementController:
             if topic != NAMESPACE and self._replicas.target_level(topic) == NONE:
                 effects += self._subscriptions.join_minimal(topic, now=now)
         return effects
+
+    def prefer(self, topics: frozenset[int]) -> None:
+        """Follow ``topics``, and no others, before those that are only watched; plan for it now."""
+        if topics == self._urgent:
+            return
+        self._urgent = topics
+        self._situations.clear()
+        self._drain_at = self._plan_at = 0.0
 
     def tick(self, *, now: float) -> Effects:
         """Count what was read, and plan when it is time."""
@@ -268,6 +290,7 @@ class PlacementController:
             usage=self.usage.of(topic, now=now),
             required=required,
             holds_pins=holds_pins,
+            urgent=topic in self._urgent,
         )
 
     def _plan(self, now: float) -> Effects:

@@ -59,7 +59,8 @@ class Situation:
     ``level``: current or pending, since ``since``; -inf if it was never set.
     ``full_bytes``: accounted at full, by the hub's sizes; ``held_bytes``: committed at ``level``.
     ``required``: why the topic is followed even if it is not read; empty if it is not.
-    ``holds_pins``: a pinned table of it is held.
+    ``holds_pins``: a pinned table of it is held. ``urgent``: where not all required topics fit, it
+    comes before those that are not.
     """
 
     topic: int
@@ -70,6 +71,7 @@ class Situation:
     usage: TopicUsage
     required: str = ""
     holds_pins: bool = False
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,14 +253,16 @@ class Planner:
         judged = [one for one in candidates if one.may_be_full and not one.stays_full]
         if self._roomy:
             return frozenset(one.topic for one in (*staying, *judged))
-        first = _fitting(staying, left)
-        left -= sum(one.full_bytes for one in first)
+        required: list[_Candidate] = []
         if MINIMAL not in self._offered:  # otherwise a required topic is followed in any case
             required = [one for one in judged if one.now.required]
             required.sort(key=lambda one: (one.full_bytes, one.topic))
-            required = _fitting(required, left - reserve)
-            left -= sum(one.full_bytes for one in required)
-            first += required
+        first: list[_Candidate] = []
+        for urgent in (True, False):
+            for some, kept in ((staying, 0), (required, reserve)):
+                found = _fitting([one for one in some if one.now.urgent is urgent], left - kept)
+                left -= sum(one.full_bytes for one in found)
+                first += found
         chosen = frozenset(one.topic for one in first)
         others = [one for one in candidates if one.topic not in chosen]
         judged = [one for one in judged if one.topic not in chosen and one.full_saves > 0]
@@ -347,9 +351,10 @@ def _text_of(size: int) -> str:
     return f"{size / (1 << 20):.1f} MB" if size >= 1 << 20 else f"{size / 1024:.1f} KB"
 
 
-def _most_used_first(one: _Candidate) -> tuple[bool, bool, bool, float, int]:
+def _most_used_first(one: _Candidate) -> tuple[bool, bool, bool, bool, float, int]:
     now = one.now
-    return not now.holds_pins, not one.in_use, not now.required, -now.usage.reads, one.topic
+    first = not now.holds_pins, not now.urgent, not one.in_use, not now.required
+    return *first, -now.usage.reads, one.topic
 
 
 def _fitting(candidates: Iterable[_Candidate], room: int) -> list[_Candidate]:

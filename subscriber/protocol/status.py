@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ...topics.topic import table_topic
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInfo:
@@ -19,6 +21,37 @@ class TopicInfo:
     lag_s: float
     full_bytes: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfollowed:
+    """The table topics of which changes do not arrive, of ``num_topics``; false if there is none.
+
+    One that is behind is followed: its catch-up brings what has changed.
+    """
+
+    topics: frozenset[int]
+    num_topics: int
+
+    def __bool__(self) -> bool:
+        return bool(self.topics)
+
+    def topic_of(self, table: str) -> int:
+        """Return the topic that ``table``, as ``db.table``, is in, or would be in."""
+        db, _, name = table.lower().partition(".")
+        return table_topic(db, name, self.num_topics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Why some topics are not followed, so that changes of their tables do not arrive.
+
+    ``reason``: in plain words; empty if all are followed. ``needed_bytes``: the budget that would
+    do, at the level that is offered and costs least.
+    """
+
+    reason: str
+    needed_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

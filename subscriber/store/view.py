@@ -47,6 +47,7 @@ from ...topics.objects.values import (
 )
 from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
+from ..protocol.status import Unfollowed
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
 NEAR_MAX: Final = 3  # names in one error
@@ -278,6 +279,19 @@ class View:
         """Return epoch and version up to which a table's topic is held, (0, 0) if it is not."""
         held = self.topics.get(table_topic(db, table, self.num_topics))
         return held.reached if held is not None and held.opening is not None else (0, 0)
+
+    def unfollowed(self) -> Unfollowed:
+        """Return the topics that were not open since they were joined, or are not joined.
+
+        Cost: 0.1 µs for each topic.
+        """
+        topics, num_topics = self.topics, self.num_topics
+        missing = (
+            topic
+            for topic in range(num_topics)
+            if (held := topics.get(topic)) is None or held.reached == NEVER
+        )
+        return Unfollowed(frozenset(missing), num_topics)
 
     def databases(self) -> tuple[str, ...] | None:
         """Return the sorted names of all databases; None if memory may not answer."""

@@ -4,6 +4,7 @@ Each failure of plain Spark is reproduced first, by the same statements, in the 
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +14,15 @@ from typing import Any, Final
 
 import pytest
 
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.commands.drivers import drivers_of
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import SPARK
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
+from topicast.topics.topic import MINIMAL_BYTES
 from topicast.topics.wire.messages import Inspected
 
 # The writer is not attached: its statistics leave an event where there is none otherwise.
@@ -557,6 +562,48 @@ def test_operators_see_the_driver(attached: Scene) -> None:
     for field in ("application", "user", "host", "pid", "spark"):
         assert shown[field]
     assert (shown["budget_bytes"], shown["writes"]) == (64 << 20, "reported")
+
+
+def test_budget_that_holds_a_part_keeps_all_reads_right_and_says_what_would_do(
+    scene: Scene, hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Two topics of 16 fit: those of what Spark has cached come first, the others are renewed."""
+    tables = dict.fromkeys(("few", "some", "more"), "USING parquet")
+    scene.reader.do("import os; attach(spark).detach()")
+    scene.create("tight", tables)
+    with both_daemons(tmp_path, hive.uri) as daemons:  # of which nothing was deleted
+        tight, hub = Scene(scene.writer, scene.reader, daemons), daemons.hub_address
+        tight.reader.do(f"from topicast.subscriber import Subscriber; held = Subscriber({hub!r})")
+        names_bytes = tight.reader.do("held.open().topics()[-1].full_bytes")
+        tight.reader.do("held.close()")
+        tight.attach(tight.reader)
+        tight.attach_anew(budget=names_bytes + 2 * MINIMAL_BYTES)
+        for _ in range(3):
+            assert tight.read("tight", tables) == dict.fromkeys(tables, BEFORE)
+            tight.refreshed()
+        state, reason = tight.status("state"), tight.status("reason")
+        assert state == "live"
+        needed = re.search(r"1[34] of 16 topics are not followed.* a budget of (\d+) KB", reason)
+        assert needed is not None, reason
+        pid = tight.reader.do("os.getpid()")
+
+        def shown() -> list[tuple[Any, ...]]:
+            with daemons.operator() as visit:
+                found = [one for one in drivers_of(visit) if one.get("pid") == pid]
+            return [(one["state"], one["reason"], one["control"]) for one in found]
+
+        assert shown() == [("live", reason, "on")]
+        tight.insert("tight", tables, "(2, 'a')")
+        tight.sees("tight", {one: [[1, "a"], [2, "a"]] for one in tables})
+        tight.insert("tight", tables, "(3, 'b')", how="OVERWRITE")
+        tight.refreshed()
+        overwritten = {one: [[3, "b"]] for one in tables}
+        assert tight.read("tight", tables) == overwritten, "sync renews them all"
+        tight.attach_anew(budget=f"{needed[1]}KB")
+        assert (tight.status("state"), tight.status("reason")) == ("live", "")
+        tight.reader.do("handle.detach()")
+        until(lambda: [one[0] for one in shown()] == ["gone"], timeout_s=WAIT_S, what="its end")
+    scene.attach(scene.reader)
 
 
 FORKED = "handle.status().state == 'detached' and 7"

@@ -1,6 +1,15 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from topicast.subscriber.config import BUDGET, TIMEOUT_S, Settings, settings_of
+from topicast.subscriber.config import (
+    BUDGET,
+    TIMEOUT_S,
+    Settings,
+    budget_for,
+    inbox_within,
+    settings_of,
+)
 from topicast.topics.errors import ConfigError
 from topicast.topics.settings import parse_size
 
@@ -98,3 +107,11 @@ def test_environment_gives_what_no_argument_does() -> None:
 def test_setting_that_is_not_allowed_is_named(given: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         _settings(**given)
+
+
+@given(st.integers(0, 4 << 30))
+def test_budget_for_bytes_is_the_least_that_leaves_them_beside_the_inbox(held: int) -> None:
+    budget = budget_for(held)
+    assert budget - inbox_within(budget) >= held
+    less = budget - 2
+    assert less - inbox_within(less) < held or inbox_within(held) == 0

@@ -10,10 +10,12 @@ lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its rela
 A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
 With spark.sql.caseSensitive=true a session has one relation for each spelling of a table's name:
 each is renewed by itself. Changes carry names in lower case, as the metastore has them.
+Of a table whose topic is not followed no change arrives: now and then it counts as changed. Its
+cached data is not made anew for that.
 Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -31,6 +33,8 @@ LOOK_S: Final = 0.5  # between two looks while there are recent changes
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
 _EVERYTHING: Final = "*"
+_TOPIC: Final = "topic "  # and its number: any table in it may have changed
+_UNSEEN: Final = "unseen "  # likewise, for as long as no change of it arrives
 _PARTITIONS: Final = "/"  # behind a table's name: partitions came or went, and nothing else changed
 
 
@@ -44,12 +48,16 @@ class Existing(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Invalidate the relation of ``table`` in ``session``; ``recache``: make cached data anew."""
+    """Invalidate the relation of ``table`` in ``session``; ``recache``: make cached data anew.
+
+    ``known``: it has changed; else no change of it arrives, so that it may have.
+    """
 
     session: str
     table: str
     existing: Existing
     recache: bool = False
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +136,7 @@ class Refresher:
         self._uncached_s = uncached_s
         self._recent: dict[str, _Recent] = {}  # by table, database or all, in the order of numbers
         self._sessions: dict[str, _Session] = {}  # by id, as of the last turn
+        self._topic_of: Callable[[str], int] | None = None  # once a topic was not followed
         self._number = 0  # of the newest change
         self._news = False  # whether there was a change since the last turn
         self._urgent = False  # whether it is of a table that was cached at the last look
@@ -141,6 +150,12 @@ class Refresher:
     def relations(self) -> int:
         """How many relations the sessions had at their last look."""
         return sum(len(session.cached) for session in self._sessions.values())
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables that any session had cached, or held, at its last look."""
+        sessions = self._sessions.values()
+        return frozenset().union(*(one.cached | one.recached | one.held for one in sessions))
 
     def pause_s(self) -> float | None:
         """Tell how long after the last turn the next one is due; None: not before a change."""
@@ -200,6 +215,19 @@ class Refresher:
         if self.control != OFF:
             self._note(_EVERYTHING, reshaped=True, until=now + (LATE_S if late else SOON_S))
 
+    def changed_unseen(
+        self, topics: Iterable[int], *, topic_of: Callable[[str], int], now: float
+    ) -> None:
+        """Note that any table in ``topics``, of which no change arrives, may have changed."""
+        self._topic_of = topic_of
+        for topic in topics if self.control != OFF else ():
+            self._note(f"{_UNSEEN}{topic}", reshaped=True, until=now + SOON_S)
+
+    def followed(self, topics: Iterable[int], *, now: float) -> None:
+        """Note that changes in ``topics`` arrive from now on: what was before them is unknown."""
+        for topic in topics if self.control != OFF else ():
+            self._note(f"{_TOPIC}{topic}", reshaped=True, until=now + LATE_S)
+
     def switch(self, control: str, *, now: float) -> None:
         """Switch off, on, or to a dry run; on again, all is renewed: changes were missed.
 
@@ -224,9 +252,10 @@ class Refresher:
         while oldest and self._recent[oldest].until < now:
             del self._recent[oldest]
             oldest = next(iter(self._recent), "")
-        everything = self._recent.get(_EVERYTHING)
-        if everything is not None and everything.until < now:
-            del self._recent[_EVERYTHING]
+        soon = [one for one in self._recent if one == _EVERYTHING or one.startswith(_UNSEEN)]
+        for name in soon if self._topic_of is not None else [_EVERYTHING]:
+            if name in self._recent and self._recent[name].until < now:
+                del self._recent[name]
 
     def look(
         self, session: str, looked: Looked, held: frozenset[str] = frozenset()
@@ -253,7 +282,7 @@ class Refresher:
             for table in [one for one in settled if self._newest(one, seen) is None]:
                 del settled[table]
         if self.control == DRY_RUN:
-            self.counts.would_renew += len(orders)
+            self.counts.would_renew += sum(order.known for order in orders)
             return ()
         return tuple(orders)
 
@@ -272,7 +301,7 @@ class Refresher:
         """Note that ``order`` was carried out."""
         self.counts.renewed += 1
         seen = self._sessions.get(order.session)
-        if seen is not None:
+        if seen is not None and order.known:
             seen.unread.add(order.table)
 
     def failed(self, order: Order) -> None:
@@ -319,12 +348,15 @@ class Refresher:
             existing = Existing.ALWAYS if recent.overwritten > settled else self._existing
             if recent.reshaped > settled and not self._is_late(recent, seen):
                 existing = Existing.NEVER
+            seen_changes = self._found(table, seen, unseen=False)
+            known = any(one.number > settled for one in seen_changes)
             orders.append(
                 Order(
                     session=session,
                     table=table,
                     existing=existing,
-                    recache=self._refresh_cached,
+                    recache=self._refresh_cached and known,
+                    known=known,
                 )
             )
         return orders
@@ -334,12 +366,19 @@ class Refresher:
         everything = self._recent.get(_EVERYTHING)
         return everything is not None and recent.reshaped == everything.reshaped <= seen.looked
 
-    def _newest(self, table: str, seen: _Session) -> _Recent | None:
+    def _found(self, table: str, seen: _Session, *, unseen: bool = True) -> list[_Recent]:
+        """Return the recent changes of ``table``; ``unseen``: with those that may have been."""
         name = table.lower()
         names = [name, name.partition(".")[0], _EVERYTHING]
         if seen.lists_partitions:
             names.append(name + _PARTITIONS)
-        found = [recent for name in names if (recent := self._recent.get(name)) is not None]
+        if self._topic_of is not None:
+            topic = self._topic_of(table)
+            names += [f"{_TOPIC}{topic}", f"{_UNSEEN}{topic}"][: 1 + unseen]
+        return [recent for one in names if (recent := self._recent.get(one)) is not None]
+
+    def _newest(self, table: str, seen: _Session) -> _Recent | None:
+        found = self._found(table, seen)
         if not found:
             return None
         newest = max(found, key=lambda recent: recent.number)

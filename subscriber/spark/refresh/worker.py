@@ -1,11 +1,13 @@
 """The one thread that refreshes: changes of the catalog in, calls to Spark's caches out.
 
-    connect ──▶ every topic followed ──▶ drain ──▶ turn: each session: look, carry out ──▶ drain …
+    connect ──▶ all topics followed that fit ──▶ drain ──▶ turn: each session: look, carry out ──▶ …
        ▲                                                                            │
        └────────────────── the subscriber has ended ────────────────────────────────┘
 
 It never touches the user's threads. What fails is counted and tried again at the next change.
-While there is no hub the driver is plain Spark.
+While there is no hub the driver is plain Spark. Where the budget does not hold all topics, those of
+tables that Spark has relations of are followed first; tables of the others count as changed every
+UNSEEN_S, and the reason of the state says so.
 """
 
 import logging
@@ -14,16 +16,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from typing import Final, Protocol
 
-from ....topics.errors import LinkError, NotReady, SourceError, StaleMetadata, TopicastError
+from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError
 from ....topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from ....topics.objects.rules import ON
-from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ...protocol.effects import Change
+from ...protocol.status import Unfollowed
 from ..guard import Guard
 from .catalyst import Catalyst
 from .control import Control
@@ -31,9 +34,13 @@ from .path_relations import PathRelations
 from .refresher import Order, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
-FOLLOW_S: Final = 20.0  # for every topic to be followed
-FOLLOW_TURN_S: Final = 0.01  # between two looks at whether they are, doubled up to
+SYNC_S: Final = 20.0  # for all that is followed to be current at the start
+FOLLOW_S: Final = 1.0  # for one more topic to be followed; then it begins without the others
+FOLLOW_TURN_S: Final = 0.01  # between two looks at whether it is, doubled up to
 FOLLOW_TURN_S_MAX: Final = 0.2
+UNSEEN_S: Final = 5.0  # until tables of which no change arrives count as changed once more
+PREFER_S: Final = 3600.0  # that the topic of a table comes first after Spark last had it cached
+PREFERRED_MAX: Final = 10_000  # tables that come first; of more the latest, 2 MB
 IDLE_S: Final = 0.1  # between two looks at the operators' rules, new sessions and callers
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load anew; beyond, all are
@@ -53,6 +60,7 @@ class Times:
 
     connect_s: float = CONNECT_S
     follow_s: float = FOLLOW_S
+    unseen_s: float = UNSEEN_S
     retry_s: float = RETRY_S
 
 
@@ -113,6 +121,9 @@ class Worker:
         self._times = times
         self._stopping = threading.Event()
         self._callers: list[threading.Event] = []  # of caught_up, each set after a turn
+        self._unfollowed: frozenset[int] = frozenset()  # topics of which no change arrives
+        self._unseen_at = 0.0  # seconds: when their tables count as changed once more
+        self._preferred: dict[str, float] = {}  # when Spark was last seen to have each table cached
         self._reloads: set[str] = set()  # names for Iceberg's catalogs, at the next turn
         self._turned_at = self._started_at = 0.0
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
@@ -199,21 +210,19 @@ class Worker:
             log.debug("driver's state changed: state=%s reason=%s", state, reason)
 
     def _await_topics(self, subscriber: Subscriber) -> None:
-        """Wait until each topic is followed and current; a level may be denied meanwhile.
+        """Wait until each topic is followed and current, or no more of them come.
 
         Where no change of the metastore arrives, what other drivers report still does.
         """
-        deadline = time.monotonic() + self._times.follow_s
-        pause_s = FOLLOW_TURN_S
-        while True:
+        pause_s, left, at = FOLLOW_TURN_S, -1, 0.0
+        while not self._stopping.is_set():
             with suppress(SourceError):  # which ``metastore_problem`` of the status says
-                subscriber.sync(self._times.follow_s)
-            left = sum(topic.level == LEVELS[NONE] for topic in subscriber.topics())
-            if not left:
+                subscriber.sync(SYNC_S)
+            unfollowed, now = len(subscriber.unfollowed().topics), time.monotonic()
+            if unfollowed != left:
+                left, at = unfollowed, now
+            if not left or now >= at + self._times.follow_s:
                 return
-            if time.monotonic() > deadline:
-                why = "the budget is too small, or level minimal is not offered"
-                raise NotReady(f"topics that are not followed: {left}; {why}")
             self._stopping.wait(pause_s)
             pause_s = min(pause_s * 2, FOLLOW_TURN_S_MAX)
 
@@ -226,7 +235,9 @@ class Worker:
         self._refresher.renew_all(now=now, late=late)
         self._renew_others(None, subscriber)
         self._turn()
+        self._unfollowed, self._unseen_at = frozenset(), 0.0
         self._become(LIVE)
+        self._look_at_topics(subscriber)
         self.connected.set()
         log.info("driver attached: sessions=%s", self._refresher.sessions)
         while not self._stopping.is_set() and not watch.closed:
@@ -236,6 +247,7 @@ class Worker:
             self._drain(watch, subscriber, wait_s=0.0 if callers else IDLE_S)
             self._apply_control(subscriber)
             self._clients.poll(at_once=bool(callers))
+            self._look_at_topics(subscriber, at_once=bool(callers))
             pause_s = self._refresher.pause_s()
             due = pause_s is not None and time.monotonic() >= self._turned_at + pause_s
             if callers or due:
@@ -252,6 +264,39 @@ class Worker:
             self._caches.renew_late(renew=state == ON)
             self._renew_others(None, subscriber)
             log.info("driver switched: control=%s", state)
+
+    def _look_at_topics(self, subscriber: Subscriber, *, at_once: bool = False) -> None:
+        """Let tables of topics that are not followed count as changed, now and then, or at once."""
+        unfollowed, before = subscriber.unfollowed(), self._unfollowed
+        if not (unfollowed or before):
+            return
+        now = time.monotonic()
+        if not (at_once or unfollowed.topics != before or now >= self._unseen_at):
+            return
+        self._unfollowed, self._unseen_at = unfollowed.topics, now + self._times.unseen_s
+        reason = subscriber.shortage().reason
+        if reason:
+            reason += f"; relations of their tables are renewed every {self._times.unseen_s:g} s"
+        self._become(LIVE, reason)
+        self._prefer(subscriber, unfollowed, now=now)
+        self._refresher.followed(sorted(before - unfollowed.topics), now=now)
+        missing = sorted(unfollowed.topics)
+        self._refresher.changed_unseen(missing, topic_of=unfollowed.topic_of, now=now)
+        self._renew_others(None, subscriber)
+
+    def _prefer(self, subscriber: Subscriber, unfollowed: Unfollowed, *, now: float) -> None:
+        """Let the topics of tables that Spark has cached come first."""
+        tables = self._refresher.tables
+        self._preferred = {
+            table: at
+            for table, at in self._preferred.items()
+            if table not in tables and now < at + PREFER_S
+        }
+        self._preferred.update(dict.fromkeys(sorted(tables), now))
+        surplus = max(len(self._preferred) - PREFERRED_MAX, 0)
+        for table in [*islice(self._preferred, surplus)]:
+            del self._preferred[table]
+        subscriber.prefer({unfollowed.topic_of(table) for table in self._preferred})
 
     def _rest(self, watch: Watch) -> None:
         """Let changes of what is not cached gather: they wait for the next turn in any case."""

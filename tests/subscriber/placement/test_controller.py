@@ -22,7 +22,7 @@ from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import UsageError
-from topicast.topics.topic import NAMESPACE
+from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages import CatchUp, Heartbeat
 
 ROOM = 6_000  # bytes, for all tables
@@ -216,3 +216,48 @@ def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
     assert set(levels(shopping).values()) == {"none"}
     with pytest.raises(UsageError, match="not offered"):
         shopping.join("shop.orders", level="minimal")
+
+
+def test_where_not_all_topics_fit_preferred_ones_are_followed_and_the_shortage_is_said() -> None:
+    shop = large(0)
+    shopping = Shopping(
+        shop, late=True, automatic=True, budget_bytes=sizes(shop)[NAMESPACE] + 2 * MINIMAL_BYTES
+    )
+    shopping.reader.handle(effects.Watching(on=True))
+    shopping.pass_time(1)
+    for wanted in ({3, 2}, {0}, {1, 2}):
+        shopping.call(lambda catalog, topics=wanted: catalog.prefer(topics))
+        shopping.pass_time(1)
+        followed = {topic for topic, level in levels(shopping).items() if level == "minimal"}
+        assert len(followed) == 2
+        assert wanted <= followed
+        unfollowed = shopping.call(lambda catalog: catalog.unfollowed())
+        assert unfollowed.topics == set(range(4)) - followed
+    shortage = shopping.call(lambda catalog: catalog.shortage())
+    assert shortage.needed_bytes == sizes(shop)[NAMESPACE] + 4 * MINIMAL_BYTES
+    assert shortage.reason.startswith("2 of 4 topics are not followed: all of them need a budget")
+    with pytest.raises(UsageError, match="no topic 17"):
+        shopping.call(lambda catalog: catalog.prefer([17]))
+    roomy = Shopping(large(0), late=True, automatic=True, budget_bytes=shortage.needed_bytes)
+    roomy.reader.handle(effects.Watching(on=True))
+    roomy.pass_time(1)
+    assert set(levels(roomy).values()) == {"minimal"}, "the budget that is named does"
+    assert not roomy.call(lambda catalog: catalog.unfollowed())
+    assert roomy.call(lambda catalog: catalog.shortage()).reason == ""
+
+
+def test_where_only_full_is_offered_the_preferred_topics_take_the_room_of_others() -> None:
+    tables = large(40)
+    sizes_of = sizes(tables)
+    room = max(size for topic, size in sizes_of.items() if topic != NAMESPACE) * 2
+    shopping = crowded(room, mode=Mode("full"))
+    shopping.reader.handle(effects.Watching(on=True))
+    shopping.pass_time(2 * PLAN_S)
+    before = {topic for topic, level in levels(shopping).items() if level == "full"}
+    assert before < set(range(4)), "they do not all fit"
+    (wanted, *_) = set(range(4)) - before
+    shopping.call(lambda catalog: catalog.prefer(wanted))
+    shopping.pass_time(2 * PLAN_S)
+    assert levels(shopping)[wanted] == "full"
+    shortage = shopping.call(lambda catalog: catalog.shortage())
+    assert shortage.needed_bytes > sum(sizes_of.values())

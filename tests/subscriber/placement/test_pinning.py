@@ -307,7 +307,7 @@ def test_pins_come_back_after_a_new_epoch() -> None:
 
 
 def test_pinned_table_that_the_names_evict_is_counted_as_not_held() -> None:
-    shopping = crowded(1_800, tables=0)
+    shopping = crowded(1_700, tables=0)
     for name in ("shop.items", "shop.orders"):
         pin(shopping, name)
     for number in range(25):

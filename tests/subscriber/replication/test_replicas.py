@@ -11,7 +11,7 @@ from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.topics.following import behind, delta, live
 from topicast.topics.follower import LIVE, Follower
-from topicast.topics.topic import FULL, MINIMAL
+from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
@@ -251,7 +251,7 @@ def test_bytes_of_pulled_content_are_free_when_the_level_changes() -> None:
     shopping = full("orders")
     shopping.columns("shop.orders")
     shopping.join("shop.orders", level="minimal")
-    assert bytes_of(shopping, "orders") == 64
+    assert bytes_of(shopping, "orders") == MINIMAL_BYTES
     shopping.columns("shop.orders")
     shopping.join("shop.orders")
     assert shopping.memory("shop.orders") is None

@@ -51,9 +51,14 @@ def turn(
 
 
 def renew(
-    table: str = ORDERS, *, session: str = "s", existing: Existing = Existing.IF_GONE
+    table: str = ORDERS,
+    *,
+    session: str = "s",
+    existing: Existing = Existing.IF_GONE,
+    recache: bool = False,
+    known: bool = True,
 ) -> Order:
-    return Order(session=session, table=table, existing=existing)
+    return Order(session=session, table=table, existing=existing, recache=recache, known=known)
 
 
 def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -> None:
@@ -421,3 +426,49 @@ def test_before_a_session_is_seen_the_setting_says_whether_it_lists_partitions()
     refresher.begin_turn(["s"], now=0.0)
     looked = Looked(frozenset({ORDERS}), lists_partitions=True)
     assert refresher.look("s", looked) == (renew(),)
+
+
+def topic_of(table: str) -> int:
+    return {ORDERS: 1, OTHER: 2}[table]
+
+
+def test_tables_of_which_no_change_arrives_are_renewed_and_their_cached_data_is_left() -> None:
+    """Nobody knows whether they have changed: data is not made anew for that, nor counted."""
+    refresher = Refresher(refresh_cached=True)
+    turn(refresher, {"s": {ORDERS, OTHER}})
+    refresher.changed_unseen([1], topic_of=topic_of, now=0.0)
+    assert refresher.pause_s() == 0.0
+    unseen = renew(existing=Existing.NEVER, known=False)
+    assert turn(refresher, {"s": {ORDERS, OTHER}}) == (unseen,)
+    assert turn(refresher, {"s": {ORDERS, OTHER}}) == (), "once"
+    assert refresher.counts.reread == 0, "no stale read is known to be avoided"
+    refresher.changed_unseen([1], topic_of=topic_of, now=0.5)
+    refresher.changed(changed(), now=0.5)
+    known = renew(existing=Existing.NEVER, recache=True)
+    assert turn(refresher, {"s": {ORDERS, OTHER}}, now=0.5) == (known,)
+    late = {"s": {ORDERS}, "late": {ORDERS}}
+    assert turn(refresher, late, now=0.6) == (replace(known, session="late"),)
+    assert refresher.tables == {ORDERS, OTHER}, "of the last one data may be cached"
+
+
+def test_tables_of_a_topic_that_is_followed_again_are_renewed_with_their_cached_data() -> None:
+    refresher = Refresher(refresh_cached=True)
+    turn(refresher, {"s": {ORDERS, OTHER}})
+    refresher.changed_unseen([], topic_of=topic_of, now=0.0)
+    refresher.followed([2], now=0.0)
+    known = renew(OTHER, existing=Existing.NEVER, recache=True)
+    assert turn(refresher, {"s": {ORDERS, OTHER}}) == (known,)
+    assert turn(refresher, {"s": {ORDERS}, "t": {OTHER}}, now=LATE_S) == (
+        replace(known, session="t"),
+    ), "it was being loaded"
+
+
+def test_where_no_change_arrives_a_dry_run_counts_nothing_and_off_does_nothing() -> None:
+    refresher = Refresher(control=DRY_RUN)
+    refresher.changed_unseen([1], topic_of=topic_of, now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert refresher.counts.would_renew == 0
+    refresher.switch(OFF, now=0.0)
+    refresher.changed_unseen([1], topic_of=topic_of, now=0.0)
+    refresher.followed([2], now=0.0)
+    assert refresher.pause_s() is None

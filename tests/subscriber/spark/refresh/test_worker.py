@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,15 +21,18 @@ from topicast.subscriber.spark.refresh.refresher import (
 )
 from topicast.subscriber.spark.refresh.worker import Times, Worker, health
 from topicast.tests.cli.processes import steady_port
-from topicast.tests.cluster.served import Served
+from topicast.tests.cluster.served import Served, served
+from topicast.tests.cluster.shop import NAMES
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
+from topicast.topics.topic import MINIMAL_BYTES
 
 ORDERS = "shop.orders"
 ITEMS = "shop.items"
+NAMES_OF_SHOP = [f"shop.{name}" for name in NAMES]
 WAIT_S = 20
 
 
@@ -79,6 +83,10 @@ class Attached:
             names=("nightly", "app-1"),
             times=times,
         )
+
+    def topic_of(self, table: str) -> int:
+        assert self.worker.subscriber is not None
+        return self.worker.subscriber.topic_of(table)
 
     def is_refreshed(self) -> None:
         """Wait until all is refreshed that was published."""
@@ -362,16 +370,65 @@ class WithoutTopic(Subscriber):
         return found
 
 
-def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why(
+def test_tables_of_a_topic_that_is_not_followed_are_renewed_now_and_then_and_it_is_said(
     running: Served,
 ) -> None:
-    session, times = Session("s", ORDERS), Times(follow_s=0.1)
-    found = Attached(running.address, session, kind=WithoutTopic, times=times)
-    found.worker.start()
-    until(lambda: found.guard.errors, timeout_s=WAIT_S)
-    assert "topics that are not followed: 1;" in found.guard.last_error
-    assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
-    found.worker.stop()
+    """Before, nothing was refreshed at all as long as one topic was not followed."""
+    session, times = Session("s"), Times(follow_s=0.1, unseen_s=0.2)
+    with attached(running, session, kind=WithoutTopic, times=times) as found:
+        assert found.worker.subscriber is not None
+        unseen, seen = (
+            next(name for name in NAMES_OF_SHOP if (found.topic_of(name) == 0) is is_in)
+            for is_in in (True, False)
+        )
+        state, reason = found.worker.condition
+        assert state == LIVE
+        assert reason.startswith("1 of 4 topics are not followed: topic 0: set by hand; ")
+        assert reason.endswith("relations of their tables are renewed every 0.2 s")
+        for _ in range(3):
+            session.tables = {unseen, seen}
+            until(lambda: unseen not in session.tables, timeout_s=WAIT_S)
+        others = [one for one in found.spark.renewed if one != ("s", unseen)]
+        assert others in ([], [("s", seen)]), "at most once, for it appeared after the attach"
+        session.tables = {unseen}
+        found.is_refreshed()
+        assert unseen not in session.tables, "sync does not wait for the next time"
+        found.worker.subscriber.join(0, "minimal")
+        until(lambda: found.worker.condition == (LIVE, ""), timeout_s=WAIT_S)
+        found.is_refreshed()
+        found.spark.renewed.clear()
+        session.tables = {unseen, seen}
+        found.is_refreshed()
+        assert [one for one in found.spark.renewed if one[1] == seen] == []
+
+
+def test_budget_that_holds_some_topics_follows_those_of_what_is_cached_first(
+    tmp_path: Path,
+) -> None:
+    session, times = Session("s"), Times(follow_s=0.1, unseen_s=0.2)
+    with ExitStack() as stack:
+        running = stack.enter_context(served(tmp_path))  # of which nothing was deleted
+        with Subscriber(running.address, timeout_s=WAIT_S) as catalog:
+            budget = catalog.topics()[-1].full_bytes + MINIMAL_BYTES
+        found = stack.enter_context(attached(running, session, times=times, budget=budget))
+        subscriber = found.worker.subscriber
+        assert subscriber is not None
+        assert len(followed(subscriber)) == 1
+        name = next(one for one in NAMES_OF_SHOP if found.topic_of(one) not in followed(subscriber))
+        session.tables = {name}
+        until(lambda: followed(subscriber) == {found.topic_of(name)}, timeout_s=WAIT_S)
+        session.tables = {name}
+        widen(running, name.partition(".")[2])
+        until(lambda: name not in session.tables, timeout_s=WAIT_S)
+        state, reason = found.worker.condition
+        assert state == LIVE
+        assert reason.startswith("3 of 4 topics are not followed: all of them need a budget of ")
+        assert found.guard.errors == 0
+
+
+def followed(subscriber: Subscriber) -> set[int]:
+    one = subscriber.unfollowed()
+    return set(range(one.num_topics)) - one.topics
 
 
 class WithoutEvents(Subscriber):
