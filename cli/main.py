@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from .commands import admin, local, show, topics
+from .commands.agent import agent
 from .commands.doctor import doctor
 from .commands.drivers import drivers
 from .commands.hook import hook
@@ -48,6 +49,7 @@ for command in (
     admin.refresh,
     pipeline,
     local.metastore,
+    agent,
 ):
     topicast.add_command(command)
 

@@ -67,7 +67,7 @@ ONE_WAY = {
     ),
     "subscriber": (
         *("memory_limit", "config", "arguments", "protocol", "store", "fetch", "replication"),
-        *("placement", "engine", "client", "datasource", "spark", "pipeline"),
+        *("placement", "engine", "client", "datasource", "endpoint", "spark", "pipeline"),
     ),
     "subscriber/spark": (
         *("java", "paths", "guard", "config", "sessions", "status", "refresh", "writes", "driver"),

@@ -1,0 +1,135 @@
+"""Service: what each request of a connection is answered with; no socket, no thread.
+
+    connected ──token──▶ admitted ──request──▶ reply | refusal | NotAtOnce: it may take long
+        └──anything else but a greeting──▶ closed
+
+A client presents the token in the first call that it can make: as the user's name of ``set_ugi``,
+which Hive's client sends when it connects, or as the value of ``setMetaConf`` for TOKEN_KEY.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from hmac import compare_digest
+from threading import Lock
+from typing import Final
+
+from ...topics.errors import TopicastError
+from ..client.contents import Contents, NotAtOnce
+from .methods import METHODS
+from .replies import INTERNAL_ERROR, UNKNOWN_METHOD, application_error, failure, result, texts_field
+from .requests import Request
+
+TOKEN_KEY: Final = "topicast.token"
+TOKEN_CHARS_MIN: Final = 16  # of 64 letters and digits that is 96 bits
+GREET: Final = "set_ugi"
+SET: Final = "setMetaConf"
+LEAVE: Final = "shutdown"
+ERROR_FIELD: Final = 1  # of both: their MetaException
+
+# Kinds of counts: requests by method, what it took by name, connections by reason
+ANSWERED: Final = "answered"
+REFUSED: Final = "refused"
+UNKNOWN: Final = "unknown"
+WORK: Final = "work"
+TURNED_AWAY: Final = "turned_away"
+KINDS: Final = (ANSWERED, REFUSED, UNKNOWN, WORK, TURNED_AWAY)
+WAITED: Final = "waited"  # requests that were not answered at once
+SENT_BYTES: Final = "sent_bytes"
+
+log = logging.getLogger(__name__)
+
+
+class NotAdmitted(TopicastError):
+    """The client has not presented the token, or a wrong one."""
+
+
+class Left(TopicastError):
+    """The client says that it goes."""
+
+
+class Counts:
+    """What was asked, and how it ended. Any thread may add."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counters: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+
+    def add(self, kind: str, name: str, number: int = 1) -> None:
+        """Count ``number`` more of ``name``."""
+        with self._lock:
+            self._counters[kind][name] += number
+
+    def facts(self) -> dict[str, dict[str, int]]:
+        """Return all counts so far, by kind and name."""
+        with self._lock:
+            return {kind: dict(counter) for kind, counter in self._counters.items()}
+
+
+class Service:
+    """Answers requests out of ``at_once``, or of ``patient`` in a thread that may wait."""
+
+    def __init__(self, at_once: Contents, patient: Contents, *, token: str) -> None:
+        self._at_once = at_once
+        self._patient = patient
+        self._token = token.encode()
+        self.counts = Counts()
+
+    def admit(self, request: Request) -> tuple[bool, Iterator[bytes]]:
+        """Return whether a client is admitted from now on, and the reply.
+
+        Raises:
+            NotAdmitted: its connection ends.
+            Left: as well, as it asked for.
+            WireError: an argument is missing.
+        """
+        if request.method == LEAVE:
+            raise Left("the client has left")
+        if request.method == GREET:
+            user = request.arguments.text(1)
+            return self._is_token(user), result(request, texts_field(0, ()))
+        if request.method == SET and request.arguments.text(1) == TOKEN_KEY:
+            if self._is_token(request.arguments.text(2)):
+                return True, result(request, ())
+            raise NotAdmitted("wrong token")
+        raise NotAdmitted("no token")
+
+    def answer(self, request: Request, *, may_wait: bool = False) -> Iterator[bytes]:
+        """Return the reply to an admitted client; ``may_wait``: this thread may wait.
+
+        Raises:
+            NotAtOnce: unless this thread may wait.
+            Left: the client goes.
+        """
+        method = METHODS.get(request.method)
+        if method is None:
+            return self._others(request)
+        try:
+            contents = self._patient if may_wait else self._at_once
+            reply = result(request, method.answer(contents, request.arguments))
+        except NotAtOnce:
+            raise
+        except TopicastError as error:
+            self.counts.add(REFUSED, request.method)
+            return failure(request, method.error, f"{error} (topicast asks the metastore)")
+        except Exception:  # a mistake of ours: the metastore is asked, and the log has it
+            log.exception("%s failed", request.method)
+            self.counts.add(REFUSED, request.method)
+            return application_error(request, INTERNAL_ERROR, "topicast failed: see its log")
+        self.counts.add(ANSWERED, request.method)
+        return reply
+
+    def _others(self, request: Request) -> Iterator[bytes]:
+        """Return the reply to what is no read."""
+        if request.method in (GREET, LEAVE):
+            return self.admit(request)[1]
+        if request.method == SET:
+            if request.arguments.text(1) == TOKEN_KEY:
+                return self.admit(request)[1]
+            return failure(request, ERROR_FIELD, "topicast answers reads only")
+        self.counts.add(UNKNOWN, request.method)
+        message = f"topicast has no method {request.method!r}: it answers reads only"
+        return application_error(request, UNKNOWN_METHOD, message)
+
+    def _is_token(self, text: str) -> bool:
+        return compare_digest(text.encode(), self._token)
