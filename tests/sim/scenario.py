@@ -238,6 +238,19 @@ class Script:
         process = self._thread(who).process
         process.member.subscriptions.replicas.budget.limit_bytes = int(size)
 
+    def prefer(self, who: str, *topics: str) -> None:
+        """Follow these topics first, where not all fit that are watched."""
+        wanted = frozenset(map(int, topics))
+        self._thread(who).process.member.prefer(wanted, self.world.now)
+
+    def unfollowed(self, who: str) -> None:
+        """Say of which topics no change arrives, and why."""
+        member = self._thread(who).process.member
+        topics = sorted(member.view.unfollowed().topics)
+        shortage = member.shortage(self.world.now)[0]
+        assert isinstance(shortage, Done)
+        self._say(f"{who} does not follow {topics}: {shortage.result.reason}".rstrip(": "))
+
     def plan(self, who: str, *tables: str) -> None:
         """Read several tables as of one moment."""
         process = self._thread(who).process

@@ -252,8 +252,10 @@ class Refresher:
         while oldest and self._recent[oldest].until < now:
             del self._recent[oldest]
             oldest = next(iter(self._recent), "")
-        soon = [one for one in self._recent if one == _EVERYTHING or one.startswith(_UNSEEN)]
-        for name in soon if self._topic_of is not None else [_EVERYTHING]:
+        soon = [_EVERYTHING]
+        if self._topic_of is not None:
+            soon += [one for one in self._recent if one.startswith(_UNSEEN)]
+        for name in soon:
             if name in self._recent and self._recent[name].until < now:
                 del self._recent[name]
 

@@ -277,6 +277,10 @@ class Worker:
         reason = subscriber.shortage().reason
         if reason:
             reason += f"; relations of their tables are renewed every {self._times.unseen_s:g} s"
+        if unfollowed and not before:
+            log.warning("changes of some tables do not arrive: reason=%s", reason)
+        elif not unfollowed:
+            log.info("changes of all tables arrive: topics=%s", unfollowed.num_topics)
         self._become(LIVE, reason)
         self._prefer(subscriber, unfollowed, now=now)
         self._refresher.followed(sorted(before - unfollowed.topics), now=now)
