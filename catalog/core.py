@@ -29,6 +29,7 @@ from ..topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Inspected, Messag
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import dirty_objects
+from .ingest.aliases import Aliases
 from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
@@ -255,6 +256,7 @@ class Catalog:
             core=self,
         )
         self.reports = Reports(self.namespace, self.tables, topics, known=writes)
+        self.aliases = Aliases(self.tables, self.reports.locations)
         self.report_acks = ReportAcks(self.reports, replies, metastore=settings.metastore)
         self._leases = Leases(leases)
         self._sweeps = Sweeps(self.namespace, self.tables, known=sweeps)
@@ -384,10 +386,11 @@ class Catalog:
                 at_us=now_us,
             )
         self._publish(self.loader.next_slice(now=now), now_us)
+        self.aliases.step(seq=self.poller.seq, at_us=now_us)
         effects = self._reads(now)
         if self.lifecycle is Lifecycle.SERVING:
             self.backfill.restamp(now=now, at_us=now_us)
-            self.poller.mark_published(self.loader.oldest_unpublished())
+            self.poller.mark_published(self._oldest_unpublished())
         effects += self._commit()
         unpublished = self._oldest_unpublished()
         if self._first_seq is not None:
@@ -415,7 +418,7 @@ class Catalog:
 
     def deadline(self, now: float) -> float:
         """Return when ``flush`` may have something to do without a new fact."""
-        if self.dispatcher.ready or self._unchecked is not None:
+        if self.dispatcher.ready or self._unchecked is not None or self.aliases.oldest < NEVER:
             return now
         times = [self.poller.deadline, self._names_at, self.loader.deadline()]
         times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
@@ -771,7 +774,9 @@ class Catalog:
 
         While names are read, every event may be one: 0.
         """
-        return self.loader.oldest_unpublished() if self.lifecycle is Lifecycle.SERVING else 0
+        if self.lifecycle is not Lifecycle.SERVING:
+            return 0
+        return min(self.loader.oldest_unpublished(), self.aliases.oldest)
 
     def _loads_in_background(self, table: TableId) -> bool:
         return self.settings.load_in_background and not self.backfill.mode.withholds(table)

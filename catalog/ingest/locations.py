@@ -7,7 +7,7 @@ A table has its own folder, and those of its partitions that lie elsewhere. They
 entries that changed since the last call, topic by topic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, takewhile
@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 from sortedcontainers import SortedDict
 
 from ...topics.objects.names import TableId, group_of, table_key, table_of
-from ...topics.objects.tables import read_table
+from ...topics.objects.tables import read_data_location
 from ...topics.objects.templates import RAW, Templates
 from ...topics.objects.values import TableValue, decode_block, decode_table_value
-from ...topics.topic import NAMESPACE, PREFIX, VALUE, Entry, Topic, value_of
+from ...topics.topic import NAMESPACE, PREFIX, VALUE, Entry, Topic, table_topic, value_of
 
 SAME_STORE: Final = {
     "s3a": "s3",
@@ -35,6 +35,9 @@ STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothin
 ENTRIES_MAX: Final = 64  # looked at in one call: 20 ms if each is a block of partitions elsewhere
 # Of a table with folders of their own: 1 MB. Of more, see _TableFolders.
 PARTITIONS_MAX: Final = 4000
+# In a folder; one with more is a container, such as a warehouse, and no table's data.
+TABLES_IN_MAX: Final = 16
+FOLDERS_IN_MAX: Final = 2000  # likewise; these are looked at for each write: 1 ms
 
 _value_of = lru_cache(maxsize=64)(decode_table_value)  # many blocks of one table follow each other
 
@@ -76,6 +79,7 @@ class Locations:
         self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
         self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
         self._reading: dict[int, _Reading] = {}  # by topic, what one call could not do
+        self._looked_at = 0  # entries, in the last call
         self._folders: Any = SortedDict()  # location: set of (TableId, partition)
         self._by_table: dict[int, dict[TableId, _TableFolders]] = {
             number: {} for number in self._topics
@@ -84,15 +88,18 @@ class Locations:
     def catch_up(self) -> bool:
         """Take in changes of the topics; return False to be called again for the rest.
 
-        Cost: O(changed), but ENTRIES_MAX of a topic at most; for the first time one topic a call.
+        Cost: O(changed), but ENTRIES_MAX of a topic at most; for the first time, of all together.
         """
         positions = {number: (t.epoch, t.version) for number, t in self._topics.items()}
         changed = [number for number, at in positions.items() if self._seen[number] != at]
         anew = [n for n in changed if self._seen[n][0] != positions[n][0]]
-        for number in anew[:1] or changed:
+        self._looked_at = 0
+        for number in anew or changed:
+            if self._looked_at >= ENTRIES_MAX and anew:
+                return False
             if not self._read(number, positions[number]):
                 return False
-        return not anew
+        return len(anew) in {0, len(changed)}
 
     def find(self, path: str) -> dict[TableId, tuple[str, ...]]:
         """Return the tables that a write to ``path`` changes.
@@ -114,6 +121,60 @@ class Locations:
                 break  # the deepest table's folder
         return {table: () if "" in of else tuple(sorted(of)) for table, of in found.items()}
 
+    def folders(self, table: TableId, names: Collection[str]) -> set[str]:
+        """Return the folders of ``table``, or of its partitions ``names``, each as in ``find``.
+
+        Partitions in the table's own folder are taken to lie where their names say.
+        """
+        number = table_topic(*table, len(self._topics))
+        of_table = self._by_table[number].get(table, _TableFolders(table))
+        every = set(chain.from_iterable(of_table.by_key.values()))
+        found = set(of_table.common.values())
+        if not names:
+            return found | {location for location, _ in every}
+        begins = tuple(name for name in names if name.endswith("/"))
+        for location, partition in every:
+            if not partition:
+                found.update(f"{location}/{name.rstrip('/')}" for name in names)
+            elif partition in names or f"{partition}/".startswith(begins):
+                found.add(location)
+        return found
+
+    def beside(self, folders: Iterable[str], table: TableId) -> dict[TableId, tuple[str, ...]]:
+        """Return the other tables that lie at, in or above ``folders``, which ``table`` has.
+
+        The value names partitions, as in ``find``. Containers hold nobody's data: of one only the
+        tables at the same folder count.
+        """
+        found: dict[TableId, set[str]] = {}
+        for other, partition in chain.from_iterable(map(self._at_in_or_above, folders)):
+            found.setdefault(other, set()).add(partition)
+        found.pop(table, None)
+        return {other: () if "" in of else tuple(sorted(of)) for other, of in found.items()}
+
+    def _at_in_or_above(self, folder: str) -> Iterator[tuple[TableId, str]]:
+        yield from self._folders.get(folder, ())
+        yield from self._in(folder) or ()
+        steps = folder.split("/")
+        for end in range(len(steps) - 1, STORE_PARTS - 1, -1):
+            above = "/".join(steps[:end])
+            here = self._folders.get(above)
+            if here and self._in(above) is not None:
+                for other, partition in here:
+                    yield other, partition or _partition(steps[end:])
+
+    def _in(self, folder: str) -> list[tuple[TableId, str]] | None:
+        """Return what lies in ``folder``, not at it; None if it is a container."""
+        found: list[tuple[TableId, str]] = []
+        tables: set[TableId] = set()
+        for below in self._folders.irange(folder + "/", folder + "0"):  # "0" follows "/"
+            for table, partition in self._folders[below]:
+                found.append((table, partition))
+                tables.add(table)
+            if len(tables) > TABLES_IN_MAX or len(found) > FOLDERS_IN_MAX:
+                return None
+        return found
+
     def _read(self, number: int, position: tuple[int, int]) -> bool:
         """Look at some entries of a topic; return whether they were all."""
         topic, (epoch, version) = self._topics[number], self._seen[number]
@@ -129,6 +190,7 @@ class Locations:
             if entry is None:
                 self._seen[number] = reading.position
                 return reading.position == position
+            self._looked_at += 1
             reading.entries = chain(self._apply(number, entry), reading.entries)
         self._reading[number] = reading
         return False
@@ -160,7 +222,7 @@ class Locations:
         """Take in a table's own entry; return its blocks if they lie elsewhere only now."""
         table, value = table_of(entry.key), _value_of(value_of(entry))
         of_table = self._by_table[number].setdefault(table, _TableFolders(table))
-        before, location = of_table.location, read_table(value.thrift, 0).data_location
+        before, location = of_table.location, read_data_location(value.thrift)
         of_table.location = normal(location) if location else ""
         self._file(of_table, entry.key, tuple(_folders_of(value, of_table.location)))
         if before in {"", of_table.location}:

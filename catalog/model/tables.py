@@ -14,8 +14,8 @@ within one second or one transaction.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -35,6 +35,7 @@ from ...topics.objects.names import (
 )
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
+from ...topics.objects.templates import Templates
 from ...topics.objects.thrift import FIELD_HEADER_BYTES, STOP, fields, read_int
 from ...topics.objects.values import (
     ABSENT,
@@ -66,7 +67,7 @@ from ...topics.topic import (
     tombstone,
 )
 from ...topics.wire.header import VALUE_BYTES_MAX
-from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS
+from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
 from .versions import ChangeKind, ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
@@ -291,6 +292,29 @@ class Namespace:
         return leaves
 
 
+@dataclass(slots=True)
+class FilesWritten:
+    """What is known of the files that a table's changes have touched.
+
+    ``names``: of partitions, as reports have them; ``anywhere``: others, too. ``folders``: where
+    files lie, or lay, that the names do not tell. ``raised``: its own data version was raised.
+    """
+
+    source: int
+    names: set[str] = field(default_factory=set)
+    anywhere: bool = False
+    folders: set[str] = field(default_factory=set)
+    raised: bool = False
+
+    def merge(self, other: "FilesWritten") -> None:
+        """Know what ``other`` knows as well."""
+        self.source = max(self.source, other.source, key=lambda one: one == SOURCE_OVERWRITES)
+        self.names |= other.names
+        self.anywhere |= other.anywhere or len(self.names) > PARTITIONS_NAMED_MAX
+        self.folders |= other.folders
+        self.raised |= other.raised
+
+
 class Tables:
     """What catalogd holds of tables; their entries are in the version log's topics."""
 
@@ -300,6 +324,7 @@ class Tables:
         self._leaves: dict[TableId, GroupLeaves] = {}  # a cache, LEAVES_MAX at most
         self.unfit = 0  # times that an object could not be held: too large for a value, or not text
         self.unfit_why: dict[TableId, str] = {}  # the tables that are unfit now
+        self._written: dict[TableId, FilesWritten] = {}  # since it was taken
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
         """Return the id and the topic of ``table``."""
@@ -422,14 +447,27 @@ class Tables:
         )
         self._write(table, value, changes, data=data, source=source, at_us=at_us)
 
+    def take_written(self) -> dict[TableId, FilesWritten]:
+        """Remove and return which files may have changed, by table; loads change none."""
+        written, self._written = self._written, {}
+        return written
+
     def raise_data(
-        self, table: TableId, *, partitions: Sequence[str], source: int, at_us: int
+        self,
+        table: TableId,
+        *,
+        partitions: Sequence[str],
+        source: int,
+        at_us: int,
+        noted: bool = True,
     ) -> tuple[int, int]:
         """Raise the data version of ``table``: its data changed, and its struct does not show it.
 
         The table's own entry gets the version, so every holder of it is notified. ``partitions``
-        are for the history. Returns topic and version.
+        are for the history. ``noted``: ``take_written`` returns it. Returns topic and version.
         """
+        if noted:
+            self._note_written(table, partitions, source=source, raised=True)
         number, topic = self.topic_of(table)
         have = self.entry(table)
 
@@ -448,6 +486,8 @@ class Tables:
 
     def drop(self, table: TableId, *, source: int, at_us: int) -> None:
         """Hold nothing of ``table``."""
+        if self.holds(table):
+            self._note_written(table, (), source=source, raised=True)
         number, topic = self.topic_of(table)
         group = table_key(*table)
         self._leaves.pop(table, None)
@@ -492,11 +532,12 @@ class Tables:
         """
         number, topic = self.topic_of(table)
         have, old = self.entry(table), self.value(table)
-        kind = ChangeKind.SCHEMA
-        if old is None or source == SOURCE_LOAD:
-            kind = ChangeKind.LOADED
-        elif old.thrift == value.thrift or (partitions and not whole):
-            kind = ChangeKind.DATA
+        touched = data or bool(partitions) or old is None
+        if touched:
+            self._note_written(table, partitions, source=source, raised=data)
+        described = old is not None and old.thrift != value.thrift and (whole or not partitions)
+        kind = ChangeKind.SCHEMA if described else ChangeKind.DATA
+        kind = ChangeKind.LOADED if old is None or source == SOURCE_LOAD else kind
         rows = [_row(".".join(table), kind, have.version if have else 0)]
 
         def build(version: int) -> list[Entry]:
@@ -525,6 +566,37 @@ class Tables:
         leaves = self._leaves.get(table)
         if leaves is not None:
             leaves.apply(entries)
+        if touched:
+            self._note_written(table, partitions, source=source, raised=data)
+
+    def _note_written(
+        self, table: TableId, names: Collection[str], *, source: int, raised: bool
+    ) -> None:
+        """Note that files of ``table`` may have changed, or of its partitions ``names`` alone."""
+        if source == SOURCE_LOAD:
+            return
+        few = 0 < len(names) <= PARTITIONS_NAMED_MAX
+        one = FilesWritten(source, set(names if few else ()), anywhere=not few, raised=raised)
+        value = self.value(table)
+        if value is not None and not few:
+            one.folders.add(read_struct(value.thrift).data_location)
+        elif value is not None:
+            one.folders.update(self._own_folders(table, value, one.names))
+        known = self._written.setdefault(table, one)
+        if known is not one:
+            known.merge(one)
+
+    def _own_folders(self, table: TableId, value: TableValue, names: set[str]) -> Iterator[str]:
+        """Yield the locations of those of ``names`` that do not lie where their names say."""
+        templates = Templates(value.templates, "")
+        if all(base is not None for base in templates.bases()):
+            return
+        leaves = self._of(table)
+        for lower in {found for name in names if (found := leaves.floor(name)) is not None}:
+            version, block = leaves.read(lower)
+            for name, _, number, slots in decode_block(block, version).records():
+                if name in names:
+                    yield templates.location(number, slots, name)
 
     def _own(
         self, table: TableId, value: TableValue, version: int, *, data: bool, anew: bool

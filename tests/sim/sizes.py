@@ -7,7 +7,7 @@ from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog.ingest import chunked_load, locations, read_threads, reports
+from topicast.catalog.ingest import chunked_load, read_threads, reports
 from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import pull_server
@@ -73,7 +73,7 @@ TIMES = (
 )
 
 # One table is read from the same bytes by many, again and again: a tenth of a run.
-READERS = (checkers, tables, locations)
+READERS = (checkers, tables)
 
 
 @contextmanager

@@ -256,6 +256,20 @@ def read_table(thrift: bytes, version: int) -> Table:
     )
 
 
+def read_data_location(thrift: bytes) -> str:
+    """Return ``data_location`` of the table in ``thrift``, for a third of what reading it costs.
+
+    Raises:
+        WireError: it is not a Table struct.
+    """
+    found = _Fields(thrift)
+    descriptor = found._struct(7)
+    path = ""
+    if PROVIDER in found.parameters(9):
+        path = descriptor._struct(7).parameters(3).get(PATH, "")
+    return path or descriptor.text(2)
+
+
 def read_partition(thrift: bytes, keys: Sequence[str], version: int) -> Partition:
     """Return the partition in ``thrift``, of a table with partition ``keys``, as of ``version``.
 
