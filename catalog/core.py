@@ -28,7 +28,7 @@ from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Inspected, Message
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
-from .ingest.actions import dirty_objects
+from .ingest.actions import SKIPPED, dirty_objects, is_known
 from .ingest.aliases import Aliases
 from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified
@@ -54,9 +54,11 @@ from .metastore.port import (
     NamesFailed,
     NamesListed,
     NamesRead,
+    RawEvent,
     ReadDone,
     ReadFailed,
     ReadNames,
+    untried,
 )
 from .model.lineage import StartRecord, Verdict, judge
 from .model.tables import Namespace, Tables, created_at
@@ -75,6 +77,9 @@ from .status import Status, TopicStatus
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
 LISTING_RETRY_S: Final = 1.0
+NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
+TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
+DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 IDLE_S: Final = 1.0  # a turn at least so often
 
 
@@ -165,7 +170,8 @@ class Counts:
     """What happened since the start; requests are counted by the dispatcher."""
 
     events: int = 0
-    events_not_understood: int = 0
+    events_not_understood: int = 0  # of a type that is not known, or that cannot be decoded
+    events_skipped: int = 0  # of a type that tells of nothing that is held
     event_gaps: int = 0
     reads: int = 0
     reads_failed: int = 0
@@ -279,6 +285,7 @@ class Catalog:
         self._error = ""  # of the last read or listing that failed; "" after a listing
         self._names_at = 0.0 if window is None else None  # when names are read; None: not needed
         self._reading_names = False  # names are being read
+        self._names_again_at = 0.0  # not before, for events that name nothing
         self._listed: NamesListed | None = None  # names that are to be compared with those held
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
@@ -290,6 +297,8 @@ class Catalog:
         self._committed = self.poller.published  # of the last Commit: which events it covers
         self._finding = finding  # of the last check of a connection, for the status
         self._noted: list[Noted] = []  # to be logged
+        self._release = ""  # of the metastore, as it says
+        self._not_understood: dict[str, float] = {}  # types of events, and when the last came
         self._unreadable: dict[TableId, str] = {}  # why tables cannot be answered, as last logged
         self._now = 0.0  # of the last flush
 
@@ -514,7 +523,7 @@ class Catalog:
         )
         return Status(
             problem=problem,
-            warning=warning or (UNPROVEN if self.poller.unproven and not problem else ""),
+            warning=warning or ("" if problem else self._doubt),
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,
@@ -542,6 +551,20 @@ class Catalog:
             topics=topics,
         )
 
+    @property
+    def _doubt(self) -> str:
+        """What may be wrong while everything else is well; empty if nothing is."""
+        if self.poller.unproven:
+            return UNPROVEN
+        since = self._now - DOUBT_S
+        types = [one or "(no type)" for one, at in self._not_understood.items() if at > since]
+        if not types:
+            return ""
+        return (
+            f"events were not understood ({', '.join(types)}): what they name was read again "
+            "whole; topicast doctor says whether the metastore's release was tried"
+        )
+
     # -- facts
 
     def _on_polled(self, fact: Polled, now: float, now_us: int) -> None:
@@ -553,9 +576,7 @@ class Catalog:
         for event in batch.events:
             self.counts.events += 1
             dirty = tuple(one for one in dirty_objects(event) if self.follows(one.db))
-            self.counts.events_not_understood += sum(
-                one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
-            )
+            self._note_type(event, dirty, now)
             self.loader.mark_dirty(dirty, seq=batch.seq)
             self._raise_unheld(dirty, now_us)
             if self.name_check.suspects:
@@ -565,6 +586,28 @@ class Catalog:
                 self.name_check.on_events(connection=fact.connection, now=now)
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
+
+    def _note_type(self, event: RawEvent, dirty: tuple[Dirty, ...], now: float) -> None:
+        """Count an event that is skipped, or not understood; say once which type that is."""
+        if event.catalog:
+            return
+        if event.type in SKIPPED:
+            self.counts.events_skipped += 1
+            return
+        known = is_known(event.type)
+        broken = any(not isinstance(one, DirtyPartitions) and one.degraded for one in dirty)
+        if known and not broken:
+            return
+        self.counts.events_not_understood += 1
+        if event.type not in self._not_understood:
+            why = "cannot be decoded" if known else "are of a type that is not known"
+            text = f"events {event.type or '(no type)'} {why}: what they name is read again whole"
+            self._noted.append(Noted(text=text, trouble=True))
+        if event.type in self._not_understood or len(self._not_understood) < TYPES_MAX:
+            self._not_understood[event.type] = now
+        if not known and not dirty and self._names_at is None:
+            self._names_at = max(now, self._names_again_at)
+            self._names_again_at = self._names_at + NAMES_AGAIN_S
 
     def _raise_unheld(self, dirty: Iterable[Dirty], now_us: int) -> None:
         """Raise the data version of tables whose partitions were written and are not all held.
@@ -595,6 +638,10 @@ class Catalog:
         self._resync(self.namespace.databases(), self._known_tables())
 
     def _on_identified(self, fact: Identified, now: float) -> None:
+        if fact.release != self._release:
+            self._release = fact.release
+            if untried(fact.release):
+                self._noted.append(Noted(text=untried(fact.release), trouble=True))
         finding = self.poller.on_identified(fact, now)
         if finding is None:
             return

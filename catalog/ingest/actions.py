@@ -1,16 +1,19 @@
 """Actions: the objects that an event makes dirty. Nothing of an event's content is applied.
 
-Total: an event of a known type that cannot be decoded makes its table as a whole dirty
-(``degraded``), one of an unknown type or of another catalog makes nothing dirty. Message fields:
-JSON with Thrift's own JSON inside, objects as ``{"field id": {"type": value}}``.
+Total: an event that cannot be decoded, or whose type is unknown, makes its table as a whole dirty
+(``degraded``), else its database; one of another catalog, or of a type in SKIPPED, makes nothing
+dirty. Message fields: JSON with Thrift's own JSON inside, objects as
+``{"field id": {"type": value}}``.
 
 | event | dirty |
 |---|---|
 | CREATE, DROP, ALTER DATABASE | the database |
 | CREATE, DROP TABLE, RELOAD | the table as a whole; DROP ends its incarnation |
 | ALTER TABLE | its object; as a whole if name, columns, storage or partition keys changed |
-| ADD, DROP, ALTER PARTITION | the partitions named; after a rename, old and new |
+| ADD, DROP, ALTER PARTITION(S) | the partitions named; after a rename, old and new |
 | INSERT | data of the table or of the partition |
+| writes and compactions of ACID tables | data of the table |
+| column statistics | the object whose parameters name them |
 
 An altered table or partition counts as written, unless the event proves that it was described:
 for a write without statistics Hive sends the same object again, or one with another time.
@@ -58,20 +61,25 @@ _TIMES: Final = frozenset({"transient_lastDdlTime", "last_modified_time", "last_
 
 def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
     """Return the objects that an event makes dirty, whether or not it can be decoded."""
-    act = _ACTIONS.get(raw.type)
-    if act is None or raw.catalog:
+    if raw.catalog or raw.type in SKIPPED:
         return ()
+    act = _ACTIONS.get(raw.type)
     try:
-        return act(decode(raw))
+        return _degraded(raw) if act is None else act(decode(raw))
     except (WireError, UsageError):
         return _degraded(raw)
 
 
+def is_known(kind: str) -> bool:
+    """Return whether events of type ``kind`` are acted on, or known to need nothing."""
+    return kind in _ACTIONS or kind in SKIPPED
+
+
 def _degraded(raw: RawEvent) -> tuple[Dirty, ...]:
     """Return the objects that an event may have changed that cannot be decoded."""
-    if not raw.db:
+    if not _named(raw.db):
         return ()
-    if not raw.table:
+    if not _named(raw.table):
         return (DirtyDatabase(db=_plain(raw.db), degraded=True),)
     gone = raw.type == "DROP_TABLE"
     return _table(
@@ -81,6 +89,11 @@ def _degraded(raw: RawEvent) -> tuple[Dirty, ...]:
         data=not gone,
         degraded=True,
     )
+
+
+def _named(name: str) -> bool:
+    """Return whether an event has ``name``: Hive 3 writes "null" and " " for none."""
+    return bool(name.strip()) and name != "null"
 
 
 def _database(event: Event) -> tuple[Dirty, ...]:
@@ -135,6 +148,27 @@ def _alter_partition(event: Event) -> tuple[Dirty, ...]:
     return _partitions(event, old, new, data=written)
 
 
+def _alter_partitions(event: Event) -> tuple[Dirty, ...]:
+    """Hive 4.1 and later: one event of a bulk alter, with the partitions as they are afterwards."""
+    named = event.body.get("partitionKeys")
+    if named is None:
+        return _listed_partitions(event, data=True)
+    listed = event.body.get("partitionValues")
+    if not (isinstance(named, list) and isinstance(listed, list)):
+        raise WireError("partition keys and values are not lists")
+    keys = _all_strings(named)
+    names = [partition_name(keys, _all_strings(values)) for values in listed]
+    return _partitions(event, *names, data=True) if names else ()
+
+
+def _partition_statistics(event: Event) -> tuple[Dirty, ...]:
+    name = event.body.get("partName")
+    if isinstance(name, str) and name:
+        return _partitions(event, name)
+    values = _all_strings(event.body.get("partVals"))
+    return _partitions(event, partition_name(_partition_keys(event), values))
+
+
 def _insert(event: Event) -> tuple[Dirty, ...]:
     named = event.body.get("partKeyVals")  # Hive 2.3: a map in the order of the keys
     if isinstance(named, dict) and named:
@@ -159,8 +193,31 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     # Their files go, too: a reader that has listed them would look for them once they are back.
     "DROP_PARTITION": partial(_listed_partitions, data=True),
     "ALTER_PARTITION": _alter_partition,
+    "ALTER_PARTITIONS": _alter_partitions,
     "INSERT": _insert,
+    "ACID_WRITE_EVENT": partial(_table, data=True),
+    "BATCH_ACID_WRITE_EVENT": partial(_table, data=True),
+    "COMMIT_COMPACTION_EVENT": partial(_table, data=True),
+    "UPDATE_TBL_COL_STAT_EVENT": _table,
+    "DELETE_TBL_COL_STAT_EVENT": _table,
+    "UPDATE_PART_COL_STAT_EVENT": _partition_statistics,
+    "DELETE_PART_COL_STAT_EVENT": _partition_statistics,
 }
+
+# What they tell of is in no database, table or partition as the metastore returns it.
+SKIPPED: Final = frozenset(
+    {
+        *("CREATE_FUNCTION", "DROP_FUNCTION"),
+        *("OPEN_TXN", "COMMIT_TXN", "ABORT_TXN", "ALLOC_WRITE_ID_EVENT"),
+        *("ADD_PRIMARYKEY", "ADD_FOREIGNKEY", "ADD_UNIQUECONSTRAINT", "ADD_NOTNULLCONSTRAINT"),
+        *("ADD_DEFAULTCONSTRAINT", "ADD_CHECKCONSTRAINT", "DROP_CONSTRAINT"),
+        *("CREATE_CATALOG", "ALTER_CATALOG", "DROP_CATALOG"),
+        *("CREATE_ISCHEMA", "ALTER_ISCHEMA", "DROP_ISCHEMA"),
+        *("ADD_SCHEMA_VERSION", "ALTER_SCHEMA_VERSION", "DROP_SCHEMA_VERSION"),
+        *("CREATE_DATACONNECTOR", "ALTER_DATACONNECTOR", "DROP_DATACONNECTOR"),
+        "CONFIG_CHANGE_EVENT",
+    }
+)
 
 
 def _db(event: Event) -> str:
@@ -228,6 +285,13 @@ def _string(struct: Mapping[str, object], field: str) -> str:
     if not isinstance(text, str) or not text:
         raise WireError(f"field {field} is not a name")
     return text
+
+
+def _all_strings(values: object) -> list[str]:
+    found = [one for one in values if isinstance(one, str)] if isinstance(values, list) else None
+    if found is None or found != values:
+        raise WireError("a list of texts is missing")
+    return found
 
 
 def _strings(struct: Mapping[str, object], field: str) -> list[str]:

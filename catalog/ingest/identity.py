@@ -41,12 +41,14 @@ class Identified:
     """Fact: the answer to an Identify, all of it from one connection.
 
     ``uuid``: empty if the metastore has none. ``current_id`` was read before the ``events``.
+    ``release``: empty if it does not say.
     """
 
     poll: int
     connection: int
     uuid: str
     current_id: int
+    release: str = ""
     events: tuple[RawEvent, ...] = ()
     tables: Creations = field(default_factory=dict)
 

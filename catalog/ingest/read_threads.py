@@ -146,7 +146,7 @@ def _identified(metastore: Metastore, order: Identify) -> Identified:
     for db, table in order.tables:
         wanted.setdefault(db, []).append(table)
     current = metastore.current_event_id()
-    connection, uuid = metastore.connections, metastore.uuid()
+    connection, uuid, release = metastore.connections, metastore.uuid(), metastore.release()
     if order.events_max:
         events = metastore.events_after(order.after, events_max=order.events_max)
     tables = {
@@ -159,6 +159,7 @@ def _identified(metastore: Metastore, order: Identify) -> Identified:
         poll=order.poll,
         connection=connection,
         uuid=uuid,
+        release=release,
         current_id=current,
         events=events,
         tables=tables,

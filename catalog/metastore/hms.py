@@ -47,7 +47,7 @@ from ...topics.objects.names import partition_keys, partition_name
 from ...topics.objects.thrift import fields, read_text
 from .addresses import AddressDied, Addresses, MetastoreAddress
 from .hive_site import MetastoreFlags, metastore_client
-from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent
+from .port import PARTITIONS_PER_CALL_MAX, SAYS_NOTHING, TABLES_PER_CALL_MAX, RawEvent
 from .sasl import Frames, Login, negotiation
 
 T = TypeVar("T")
@@ -121,6 +121,18 @@ class Hms:
             return self._call("read its UUID", lambda to: to.uuid(), timeout_s=EVENT_ID_S_MAX)
         except SourceRefused:
             return ""
+
+    def release(self) -> str:
+        """Return the release; empty if the server refuses to say, or says what all said once."""
+        try:
+            found = self._call(
+                "read its release",
+                lambda to: str(to.client.getVersion()),
+                timeout_s=EVENT_ID_S_MAX,
+            )
+        except SourceRefused:
+            return ""
+        return "" if found == SAYS_NOTHING else found
 
     def current_event_id(self) -> int:
         """Return the id of the newest event."""

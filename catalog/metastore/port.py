@@ -19,6 +19,18 @@ TABLES_PER_CALL_MAX: Final = 100  # measured: 100 to 200 a call is where round t
 LISTED_DATABASES_MAX: Final = 100  # in one listing of names: 0.3 s
 PARTITIONS_PER_CALL_MAX: Final = 1_000  # measured: 10,000 in 477 ms; 5,000 a call gain 6 % more
 DIGEST_BYTES: Final = 16
+TRIED: Final = ("2.3", "3.1", "4.0")  # releases of Hive that the tests run
+SAYS_NOTHING: Final = "3.0"  # what every release before 4 says of itself
+
+
+def untried(release: str) -> str:
+    """Return what to say of a metastore of ``release``; empty if it was tried, or is not known."""
+    if not release or release.startswith(tuple(f"{one}." for one in TRIED)) or release in TRIED:
+        return ""
+    return (
+        f"the metastore is Hive {release}, which was not tried ({', '.join(TRIED)} were): events "
+        "of types that are not known have what they name read again whole"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +226,12 @@ class Metastore(Protocol):
 
     def uuid(self) -> str:
         """Return the UUID of the metastore's database; empty if it has none, as in Hive 2.3."""
+
+    def release(self) -> str:
+        """Return the release of the metastore, such as 4.2.0; empty if it does not say.
+
+        Servers before Hive 4 answer 3.0, whatever they are, which counts as not saying.
+        """
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; 0 when there never was one."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...catalog.ingest.poller import LISTENER_SETTING
 from ...catalog.metastore.addresses import Addresses
 from ...catalog.metastore.hive_site import MetastoreClient
+from ...catalog.metastore.port import untried
 from ...topics.errors import SourceError
 from ...topics.objects.thrift import fields, read_int
 from .checks import Answer, ok, warning, wrong
@@ -25,6 +26,10 @@ LOOK_AT: Final = (
     "start it there, or correct catalogd's flags for its address and login: "
     "--hive_site=/etc/hive/conf/hive-site.xml, or --hive_metastore_uris and --hive_metastore_auth"
 )
+WATCH: Final = (
+    "watch the events that are not understood (topicast status), and compare what is held with the "
+    "metastore (topicast pipeline audit)"
+)
 CREATED: Final = 4  # its field in the Thrift struct of a table
 
 
@@ -36,12 +41,16 @@ class MetastoreChecks:
         self._event_s = 0.0  # when the newest event was recorded, by the metastore's clock
 
     def reachable(self) -> Answer:
-        """List the databases."""
+        """List the databases, and look whether its release was tried."""
         try:
             with self._connected() as hms:
-                return ok(f"{self._uris()}: {len(hms.databases())} databases")
+                databases, release = len(hms.databases()), hms.release()
         except SourceError as error:
             return wrong(str(error), LOOK_AT)
+        name = f"Hive {release}, " if release else ""
+        found = f"{self._uris()}: {name}{databases} databases"
+        doubt = untried(release)
+        return warning(f"{found}; {doubt}", WATCH) if doubt else ok(found)
 
     def events_on(self) -> Answer:
         """Look whether a listener records events."""

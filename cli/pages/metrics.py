@@ -75,8 +75,9 @@ CATALOGD: Final[Table] = {
     "events": (COUNTER, "HMS events that were seen"),
     "events_not_understood": (
         COUNTER,
-        "Events that could not be understood: their table was read again",
+        "Events of an unknown type, or not decodable: what they name was read again",
     ),
+    "events_skipped": (COUNTER, "Events of types that tell of nothing that is held"),
     "event_gaps": (COUNTER, "Times that events were missing: everything was compared again"),
     "reads": (COUNTER, "Reads of tables and partitions from the metastore"),
     "reads_failed": (COUNTER, "Such reads that failed"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.catalog.core import Commit, Lifecycle, Noted, Publish
+from topicast.catalog.core import DOUBT_S, Commit, Lifecycle, Noted, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
 from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.identity import Identify
@@ -103,6 +103,50 @@ def test_written_partition_of_a_table_that_is_not_held_raises_its_data_version()
     core.turn(6)
     assert raised(core, before) == [True]
     assert core.committed[-1].source == SOURCE_EVENTS
+
+
+def test_type_that_is_not_known_is_counted_warned_of_and_has_what_it_names_read_again(
+    core: Alone,
+) -> None:
+    reads = len(core.reads)
+    for _ in range(2):
+        core.metastore.log_unknown("ALTER_TABLES", "d", "t")
+    core.turn(6)
+    assert len(core.reads) > reads
+    assert core.catalog.counts.events_not_understood == 2
+    text = "events ALTER_TABLES are of a type that is not known: what they name is read again whole"
+    assert [one.text for one in core.effects if isinstance(one, Noted) and one.trouble] == [text]
+    assert "(ALTER_TABLES)" in core.catalog.status().warning
+    core.wait(DOUBT_S + 1)
+    assert core.catalog.status().warning == ""
+
+
+def test_event_that_names_nothing_has_the_names_read_again_but_not_each_time(core: Alone) -> None:
+    listings = core.metastore.calls.count("databases")
+    for _ in range(20):
+        core.metastore.log_unknown("NEWS", "null", " ")
+        core.turn()
+    assert listings < core.metastore.calls.count("databases") <= listings + 2
+
+
+def test_type_that_needs_nothing_is_counted_and_reads_nothing(core: Alone) -> None:
+    reads = len(core.reads)
+    core.metastore.log_unknown("OPEN_TXN", "null", " ")
+    core.turn(6)
+    assert len(core.reads) == reads
+    counts = core.catalog.counts
+    assert (counts.events_skipped, counts.events_not_understood) == (1, 0)
+    assert core.catalog.status().warning == ""
+
+
+def test_release_that_was_not_tried_is_said_once(core: Alone) -> None:
+    for release in ("4.0.1", "4.2.0", "4.2.0"):
+        core.metastore.release_said = release
+        core.metastore.connections += 1
+        core.turn(6)
+    said = [one.text for one in core.effects if isinstance(one, Noted) and "not tried" in one.text]
+    assert len(said) == 1
+    assert said[0].startswith("the metastore is Hive 4.2.0, which was not tried (2.3, 3.1, 4.0")
 
 
 def test_event_that_overtakes_a_read_makes_it_be_read_again(core: Alone) -> None:

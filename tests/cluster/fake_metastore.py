@@ -156,6 +156,7 @@ class FakeMetastore:
         self.calls: list[str] = []
         self.connections = 1
         self.known_as = ""  # its UUID
+        self.release_said = ""
         self.failures: list[Exception] = []
         """Raised one by one, each by the next read."""
         self.records: bool | None = True  # whether it records events; None: it does, unsaid
@@ -214,11 +215,19 @@ class FakeMetastore:
             self._last_id += 1
             self._events.append(Event(self._last_id, "DROP_TABLE", db, name, {}, catalog="other"))
 
+    def log_unknown(self, kind: str, db: str, name: str) -> None:
+        """Log an event of a type that this metastore has not, as those of later releases."""
+        with self._lock:
+            self._log(kind, db, name)
+
     # -- the port
 
     def uuid(self) -> str:
         with self._reading("uuid"):
             return self.known_as
+
+    def release(self) -> str:
+        return self.release_said
 
     def current_event_id(self) -> int:
         with self._reading("current_event_id"):

@@ -349,6 +349,9 @@ class SimMetastore:
         self._begin_call()
         return self.known_as
 
+    def release(self) -> str:
+        return ""
+
     def current_event_id(self) -> int:
         self._begin_call()
         return self.last_id

@@ -6,7 +6,8 @@ from base64 import b64encode
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import (
@@ -21,7 +22,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.actions import decode, dirty_objects
+from topicast.catalog.ingest.actions import decode, dirty_objects, is_known
 from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -36,12 +37,16 @@ from topicast.tests.cluster.fake_metastore import (
     raw_event,
     thrift_json,
 )
+from topicast.tests.hive import releases
 from topicast.topics.errors import WireError
 
 KNOWN = (
     *("CREATE_DATABASE", "DROP_DATABASE", "ALTER_DATABASE"),
     *("CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE", "RELOAD"),
-    *("ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "INSERT"),
+    *("ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "INSERT"),
+)
+MESSAGES_4_2: Final = (
+    (Path(releases.__file__).parent / "messages-4.2.0.txt").read_text("utf-8").splitlines()
 )
 TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
 PARTITION = make_partition(TABLE, ["1"])
@@ -308,9 +313,74 @@ def test_what_no_metastore_at_hand_sends_is_understood(
     assert dirty_objects(event) == ((expected,) if expected else ())
 
 
-@pytest.mark.parametrize("kind", ["OPEN_TXN", "CREATE_FUNCTION", "ADD_PRIMARYKEY", "", "nonsense"])
-def test_unknown_type_makes_nothing_dirty(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["OPEN_TXN", "CREATE_FUNCTION", "ADD_PRIMARYKEY"])
+def test_type_that_tells_of_nothing_that_is_held_makes_nothing_dirty(kind: str) -> None:
     assert dirty_objects(raw(kind, "no json")) == ()
+    assert is_known(kind)
+
+
+@pytest.mark.parametrize(
+    ("db", "table", "expected"),
+    [
+        ("Db", "T", DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)),
+        ("@hive#Db", "", DirtyDatabase(db="db", degraded=True)),
+        ("db", " ", DirtyDatabase(db="db", degraded=True)),
+        ("null", " ", None),
+        ("", "", None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["ALTER_TABLES", "", "nonsense"])
+def test_unknown_type_makes_dirty_what_it_names(
+    kind: str, db: str, table: str, expected: Dirty | None
+) -> None:
+    found = dirty_objects(raw(kind, "no json", db=db, table=table))
+    assert found == ((expected,) if expected else ())
+    assert not is_known(kind)
+
+
+BULK: Final = DirtyPartitions(
+    db="db", table="t", names=("zone=a%2Fb/day=1", "zone=x/day=2%25"), data=True
+)
+
+
+@pytest.mark.parametrize("line", MESSAGES_4_2, ids=["json", "gzip"])
+def test_bulk_alter_of_hive_4_2_names_its_partitions(line: str) -> None:
+    """The messages were made by Hive's own classes: see tests/hive/messages.py."""
+    how, message = line.split(" ", 1)
+    assert how in {"json-0.2", "gzip(json-2.0)"}
+    assert dirty_objects(raw("ALTER_PARTITIONS", message, db="Db", table="T", how=how)) == (BULK,)
+
+
+def test_bulk_alter_of_keys_and_values_names_its_partitions() -> None:
+    """So it is in builds of Hive before 4.1."""
+    body = {"partitionKeys": ["Zone", "day"], "partitionValues": [["a/b", "1"], ["x", "2%"]]}
+    assert dirty_objects(raw("ALTER_PARTITIONS", body)) == (BULK,)
+
+
+def test_real_bulk_alter_whose_type_is_renamed_names_its_partitions(place: Place) -> None:
+    """2.3 logs one event a partition; as one of Hive 4.1 it has the members of an ADD_PARTITION."""
+    table, before = place.table("t", "zone", "day"), place.reads.current_event_id()
+    place.writes.add_partitions([make_partition(table, ["x", day]) for day in ("1", "2")])
+    (added,) = place.reads.events_after(before, events_max=10)
+    assert dirty_objects(replace(added, type="ALTER_PARTITIONS")) == (
+        DirtyPartitions(db=place.db, table="t", names=("zone=x/day=1", "zone=x/day=2"), data=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        ("ACID_WRITE_EVENT", {}, DirtyTable(db="db", table="t", data=True)),
+        ("COMMIT_COMPACTION_EVENT", {}, DirtyTable(db="db", table="t", data=True)),
+        ("UPDATE_TBL_COL_STAT_EVENT", {}, DirtyTable(db="db", table="t")),
+        ("UPDATE_PART_COL_STAT_EVENT", HIVE_3 | {"partVals": ["1"]}, DirtyPartitions(**ONE)),
+        ("DELETE_PART_COL_STAT_EVENT", {"partName": "ds=1"}, DirtyPartitions(**ONE)),
+    ],
+)
+def test_statistics_and_writes_of_hive_4_make_their_object_dirty(
+    kind: str, body: dict[str, object], expected: Dirty
+) -> None:
+    assert dirty_objects(raw(kind, body)) == (expected,)
 
 
 @pytest.mark.parametrize("kind", KNOWN)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from hmsclient.genthrift.fb303.FacebookService import getVersion_result as Version
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hmsclient.genthrift.hive_metastore.ttypes import (
     ConfigValSecurityException,
@@ -24,6 +25,7 @@ from thrift.Thrift import TApplicationException
 
 from topicast.catalog.metastore.addresses import Addresses, parse_uris
 from topicast.catalog.metastore.hms import Hms
+from topicast.catalog.metastore.port import untried
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cluster.fake_metastore import (
     make_partition,
@@ -139,6 +141,20 @@ def test_uuid_is_read_where_the_server_has_one(case: str) -> None:
         hms.close()
         assert hms.databases() == ("db",)
         assert hms.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "release", "doubtful"),
+    [("4.2.0", "4.2.0", True), ("4.0.1", "4.0.1", False), ("3.0", "", False), (None, "", False)],
+)
+def test_release_is_what_the_server_says_unless_every_one_did(
+    said: str | None, release: str, doubtful: bool
+) -> None:
+    answer = {"getVersion": lambda: reply("getVersion", thrift_bytes(Version(success=said)))}
+    with serving((answer if said else {}) | answering(UGI, DATABASES)) as (_, hms):
+        assert hms.release() == release
+        assert hms.databases() == ("db",)
+    assert bool(untried(release)) is doubtful
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hmsclient.genthrift.fb303.FacebookService import getVersion_result
 from thrift.Thrift import TApplicationException
 
 from topicast import __version__
@@ -23,10 +24,11 @@ from topicast.catalog.metastore.sample import Sample
 from topicast.cli.doctor.checks import Check, examine, ok
 from topicast.cli.launch import hooks
 from topicast.tests.catalog.metastore.test_hms import answering, calls
-from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
+from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.homes import ROOT, Home
 from topicast.tests.cli.processes import command, completed, statestored, topicast
+from topicast.tests.cluster.fake_metastore import thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, real_metastore
 from topicast.tests.keys import user_keys
 from topicast.tests.spark.applications import quick_environment
@@ -263,6 +265,20 @@ def test_events_that_this_user_may_not_read(served: Served, tmp_path: Path) -> N
     assert verdicts == ["ok", "ok", "wrong"], found
     assert "set hive.metastore.event.db.notification.api.auth=false" in found.text("event log")
     assert "hadoop.proxyuser." in found.text("event log")
+
+
+def test_metastore_of_a_release_that_was_not_tried(served: Served, tmp_path: Path) -> None:
+    version = thrift_bytes(getVersion_result(success="4.2.0"))
+    answers = answering(
+        calls.get_all_databases_result(success=["default"]),
+        calls.get_config_value_result(success="DbNotificationListener"),
+    )
+    with ThriftServer(answers | {"getVersion": lambda: reply("getVersion", version)}) as server:
+        flags = (f"--hive_metastore_uris={server.uri}", f"--state_dir={tmp_path}")
+        found = catalogd(*flags, f"--statestores={served.statestores}")
+    assert found.verdict("metastore") == "warning", found
+    assert "Hive 4.2.0, 1 databases" in found.text("metastore")
+    assert "which was not tried (2.3, 3.1, 4.0 were)" in found.text("metastore")
 
 
 def test_port_that_is_taken(served: Served) -> None:
