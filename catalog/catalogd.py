@@ -306,6 +306,9 @@ class Catalogd:
             leases=commit.leases,
             sweeps=commit.sweeps,
         )
+        for one in commit.orders:
+            what = one.object or "everything"
+            log.info("order: order=%s object=%s key=%s by=%s", one.order, what, one.key, one.sender)
         self._published.watermark = self._catalog.watermark
         if mode_state is not None and mode_state.mode != self._published.mode:
             log.info(

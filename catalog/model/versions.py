@@ -41,9 +41,14 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRow:
-    """A line of the history: an operator's order. ``object``: what it is for, or the new mode."""
+    """A line of the history: an operator's order. ``object``: what it is for, or the new mode.
+
+    ``sender`` is what the client says of itself, ``key`` the name of the key that it has proved;
+    the key is for the log alone.
+    """
 
     sender: str
+    key: str
     order: str
     object: str
     at_us: int

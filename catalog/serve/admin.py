@@ -121,22 +121,29 @@ class AdminOrders:
         """Whether a turn has something to do without a new fact."""
         return any(job.tables is not None and job.seq is None for job in self._open.values())
 
-    def on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
-        """Take an order in; one that is wrong is refused at once."""
+    def on_order(self, peer: bytes, order: Order, *, key: str, now: float, at_us: int) -> None:
+        """Take an order in that was given with ``key``; one that is wrong is refused at once."""
         if self._callers.get(peer, order.request) is not None:
             return  # sent again
         try:
             match _kind_of(order):
                 case OrderKind.MODE:
-                    self._mode(peer, order, at_us=at_us)
+                    given = self._mode(peer, order)
                 case OrderKind.DRIVERS:
-                    self._drivers(peer, order, at_us=at_us)
+                    given = self._drivers(peer, order, at_us=at_us)
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
-                    self._begin(peer, order, kind, now=now, at_us=at_us)
+                    given = self._begin(peer, order, kind, now=now)
         except NoSuchObject as error:
             self._replies.refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
         except (UsageError, ConfigError) as error:
             self._replies.refuse(peer, order.request, Refusal.ORDER, why=str(error))
+        else:
+            if given is not None:
+                self._given.append(
+                    OrderRow(
+                        sender=order.sender, key=key, order=order.order, object=given, at_us=at_us
+                    )
+                )
 
     def listings(self) -> list[tuple[int, str]]:
         """Hand over the jobs that wait for names, each with its database, or with ""."""
@@ -192,7 +199,9 @@ class AdminOrders:
         assert all(number in self._open for number in self._callers.awaited())
         assert all(job.number == number for number, job in self._open.items())
 
-    def _mode(self, peer: bytes, order: Order, *, at_us: int) -> None:
+    def _mode(self, peer: bytes, order: Order) -> str | None:
+        """Answer with the mode, after a change of it; return the change."""
+        given = None
         if len(order.arguments) > 2:
             raise UsageError("mode takes a mode and its overrides")
         mode = self._backfill.mode
@@ -200,8 +209,7 @@ class AdminOrders:
             name, *more = order.arguments
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
             self._core.change_mode(mode)
-            overrides = overrides_text(mode)
-            self._note(order, f"{name} {overrides}".strip(), at_us=at_us)
+            given = f"{name} {overrides_text(mode)}".strip()
         facts: dict[str, str | int] = {
             "mode": mode.name,
             "overrides": overrides_text(mode),
@@ -209,8 +217,11 @@ class AdminOrders:
             "topics_to_backfill": self._backfill.topics_left,
         }
         self._answer(peer, order.request, facts)
+        return given
 
-    def _drivers(self, peer: bytes, order: Order, *, at_us: int) -> None:
+    def _drivers(self, peer: bytes, order: Order, *, at_us: int) -> str | None:
+        """Answer with the rules for drivers, after a new one; return that."""
+        given = None
         if len(order.arguments) > 2:
             raise UsageError("drivers takes a state and a pattern of applications")
         rules = self._namespace.rules()
@@ -218,15 +229,17 @@ class AdminOrders:
             rule = rule_of(*order.arguments)
             rules = with_rule(rules, rule)
             self._namespace.set_rules(rules, at_us=at_us)
-            self._note(order, f"{rule.state} {rule.pattern}", at_us=at_us)
+            given = f"{rule.state} {rule.pattern}"
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
+        return given
 
-    def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float, at_us: int) -> None:
+    def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> str | None:
+        """Open a job for an order; return its object, or None if there are too many jobs."""
         db, table, partition = self._object(order)
         if len(self._open) >= JOBS_MAX:
             why = f"{JOBS_MAX} orders are being carried out: try again"
             self._replies.refuse(peer, order.request, Refusal.BUSY, why=why)
-            return
+            return None
         self._last_number += 1
         job = Job(
             number=self._last_number,
@@ -239,7 +252,6 @@ class AdminOrders:
         )
         self._open[job.number] = job
         self._callers.add(peer, order.request, key=job.number, value=None, now=now)
-        self._note(order, f"{job.object} {DATA}" if job.data else job.object, at_us=at_us)
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
         elif job.data and self._namespace.has_database(db):
@@ -247,10 +259,7 @@ class AdminOrders:
             job.tables = deque(sorted(known))
         else:
             self._to_list.append((job.number, db))
-
-    def _note(self, order: Order, what: str, *, at_us: int) -> None:
-        row = OrderRow(sender=order.sender, order=order.order, object=what, at_us=at_us)
-        self._given.append(row)
+        return f"{job.object} {DATA}" if job.data else job.object
 
     def _object(self, order: Order) -> tuple[str, str, str]:
         _, *more = order.arguments or ("",)

@@ -222,7 +222,7 @@ class Dispatcher:
             case Compare():
                 self._on_compare(peer, message)
             case Order():
-                self._admin.on_order(peer, message, now=now, at_us=at_us)
+                self._admin.on_order(peer, message, key=client.name, now=now, at_us=at_us)
             case Report():
                 begun = self._loader.polls_begun if self._poller.enabled else None
                 self._report_acks.on_report(

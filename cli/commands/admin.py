@@ -1,7 +1,7 @@
 """The commands that give catalogd an order."""
 
 import time
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -9,7 +9,10 @@ from ...topics.errors import UsageError
 from ..exit_codes import FAILED
 from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
 from ..operator import catalog_at, facts_of, ordered
-from ..output import Output
+from ..output import Output, note
+
+COUNT_BUDGET: Final = "16MB"  # for the names alone; no content is asked for
+EVERYTHING: Final = click.option("--all", "everything", is_flag=True, help="Of every database.")
 
 
 @command()
@@ -50,13 +53,15 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
 
 @command()
 @click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
+@EVERYTHING
 @ORDER_OPTIONS
-def invalidate(name: str | None, output: str, **where: Any) -> int:
-    """Discard the content that catalogd holds of a table, of a database, or of everything.
+def invalidate(name: str | None, output: str, *, everything: bool, **where: Any) -> int:
+    """Discard the content that catalogd holds of a table or a database; with --all of everything.
 
     Readers are notified at once; the content is read again when it is pulled, or in the background.
     A single partition is read again at once, as by refresh: its table stays.
     """
+    _check_extent("invalidate", name, everything=everything, **where)
     return _carry_out("invalidate", name, output, **where)
 
 
@@ -67,9 +72,10 @@ def invalidate(name: str | None, output: str, **where: Any) -> int:
     is_flag=True,
     help="Only files have changed: notify readers, without a read from the metastore.",
 )
+@EVERYTHING
 @ORDER_OPTIONS
-def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
-    """Read a partition, a table, a database or everything again from the metastore.
+def refresh(name: str | None, output: str, *, data: bool, everything: bool, **where: Any) -> int:
+    """Read a partition, a table, a database or, with --all, everything from the metastore again.
 
     The command ends when the result is published. Of a database, or of everything, catalogd reads
     the names, and again the content that it holds.
@@ -80,12 +86,27 @@ def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
     """
     if data and name is None:
         raise UsageError("refresh --data: name a database, a table or a partition")
+    _check_extent("refresh", name, everything=everything, **where)
     return _carry_out("refresh", name, output, *(("data",) if data else ()), **where)
 
 
+def _check_extent(order: str, name: str | None, *, everything: bool, **where: Any) -> None:
+    """Say how much everything is, if that is meant.
+
+    Raises:
+        UsageError: the order names no object, and does not say that everything is meant.
+    """
+    if everything and name is not None:
+        raise UsageError(f"{order} {name} --all: name an object, or everything, not both")
+    if not everything and not name:  # an unset variable of a script must not stand for everything
+        raise UsageError(f"{order}: name an object, or add --all for everything")
+    if everything:
+        with catalog_at(budget=COUNT_BUDGET, **where) as catalog:
+            counts = [len(catalog.tables(db)) for db in catalog.databases()]
+        note(f"{order} --all: {sum(counts)} tables in {len(counts)} databases")
+
+
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
-    if name == "":  # an unset variable of a script must not stand for everything
-        raise UsageError(f"{order} '': name an object, or leave it out for everything")
     facts = facts_of(ordered(order, () if name is None else (name, *more), **where))
     Output(output).facts(facts, ("fact", "value"), facts.items())
     return FAILED if facts["failed"] else 0

@@ -24,7 +24,7 @@ from ..operator import (
     ordered,
     readers_of,
 )
-from ..output import Output
+from ..output import Output, note
 
 UNREACHABLE: Final = "unreachable"
 TABLE_COLUMNS: Final = (  # in JSON there are more
@@ -62,6 +62,7 @@ KNOWN: Final = ("name", "driver", "registration", "statestored")
     help="Only applications whose name or id matches, such as 'etl-*'.",
     show_default="all",
 )
+@click.option("--all", "every", is_flag=True, help="Switch every driver.")
 @click.option("--rules", is_flag=True, help="Show the rules that were ordered, the newest last.")
 @statestores_option("all are used; an order goes through the first that answers")
 @TIMEOUT
@@ -70,6 +71,7 @@ def drivers(
     *,
     state: str | None,
     app: str | None,
+    every: bool,
     rules: bool,
     statestores: str,
     timeout_s: float,
@@ -79,17 +81,23 @@ def drivers(
 
     off is plain Spark; dry_run only counts what would be refreshed. A rule takes effect within a
     second, also in drivers that attach later, and is kept until another rule replaces it. The
-    newest rule that matches an application holds; 'on' without --app ends all rules. A subscriber
-    that does not answer is shown, because it may be a driver. The state is what the driver is, with
-    the reason if it is not live, or does without something; control is what it is set to. A driver
-    that has ended is listed for an hour, as gone.
+    newest rule that matches an application holds; 'on --all' ends all rules. A subscriber that does
+    not answer is shown, because it may be a driver. The state is what the driver is, with the
+    reason if it is not live, or does without something; control is what it is set to. A driver that
+    has ended is listed for an hour, as gone.
     """
+    addresses = parse_addresses(statestores, setting="statestores")
+    if state is not None and every == (app is not None):
+        raise UsageError(f"drivers {state}: either --app PATTERN, or --all for every driver")
     if state is not None or rules:
         given = () if state is None else (state, EVERY if app is None else app)
+        if every:
+            listed = each_once(at_each(addresses, drivers_of)[0])
+            count = sum(one.get("state") != GONE for one in listed)
+            note(f"drivers {state} --all: {count} are attached, and those that attach later")
         facts = ordered("drivers", given, statestores=statestores, timeout_s=timeout_s)
         _print_rules(facts, output)
         return DONE
-    addresses = parse_addresses(statestores, setting="statestores")
     found, failures = at_each(addresses, drivers_of)
     code = complain_of(failures)
     note_policy(OWN_ONLY)

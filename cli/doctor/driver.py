@@ -119,7 +119,7 @@ class DriverChecks:
             return warning(
                 f"control is {self._status('control')}: nothing is refreshed",
                 "give the application --conf spark.topicast.control=on, or, if operators have "
-                "switched it, topicast drivers on",
+                "switched it, topicast drivers on --all",
             )
         how = BY_HOOK if self._facts["hook"] else BY_RUN
         return ok(f"{state}, by {self._status('statestores')}; {how}")

@@ -10,7 +10,9 @@ from topicast.catalog.publish.modes import Mode, parse_mode
 from topicast.catalog.serve import admin
 from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
 from topicast.tests.cluster.alone import PEER, Alone, loaded, part
+from topicast.tests.keys import client
 from topicast.topics.errors import SourceError
+from topicast.topics.keys.clients import ClientRole
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import STUB, TOMBSTONE, Entry
 from topicast.topics.wire.messages import (
@@ -135,6 +137,7 @@ def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them(core:
         ("ann@host", "drivers", "off etl-*"),
         ("ann@host", "drivers", "dry-run web"),
     ]
+    assert {row.key for row in core.orders_given} == {client(ClientRole.OPERATOR).name}
     assert core.order("drivers", "on") == {}
     assert core.published[-1].entries[0].kind == TOMBSTONE
 

@@ -305,7 +305,7 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -
 
 
 def test_orders_and_mode_state_are_kept_with_what_they_caused(tmp_path: Path) -> None:
-    order = OrderRow(sender="ann@host", order="mode", object="minimal", at_us=NOW_US)
+    order = OrderRow(sender="ann@host", key="ann", order="mode", object="minimal", at_us=NOW_US)
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
         store.commit((), last_event_id=7, window=b"window", orders=(order,), mode_state="new")

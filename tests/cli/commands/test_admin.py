@@ -1,4 +1,5 @@
 import json
+import os
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, topicast
 from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
+from topicast.topics.keys.folder import OPERATOR, find_credential
 from topicast.topics.settings import parse_addresses
 
 
@@ -60,10 +62,41 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
     done = {"order": "refresh", "object": "obeyed", "tables": 0, "failed": 0}
     assert ordered(served, "refresh", "obeyed") == done
     assert ordered(served, "refresh", "obeyed", "--data") == done
-    assert ordered(served, "invalidate")["failed"] == 0
-    assert ordered(served, "refresh")["object"] == ""
     where = f"--statestores={served.statestores}"
     assert "obeyed" in topicast("invalidate", "obeyed", where, "--timeout_s=60").stdout
+
+
+def test_an_order_for_everything_is_asked_for_and_says_first_how_much_it_is(served: Served) -> None:
+    where = f"--statestores={served.statestores}", "--timeout_s=60", "--output=json"
+    tables = json.loads(topicast("tables", *where).stdout)
+    for order in ("invalidate", "refresh"):
+        done = topicast(order, *where)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{order}: name an object, or add --all for everything" in done.stderr
+        done = topicast(order, "--all", *where)
+        facts = json.loads(done.stdout)
+        assert (done.returncode, facts["object"], facts["failed"]) == (0, "", 0)
+        assert done.stderr.startswith(f"note: {order} --all: {len(tables)} tables in ")
+
+
+def test_catalogd_logs_each_order_with_the_key_that_gave_it(served: Served) -> None:
+    ordered(served, "refresh", "default")
+    ordered(served, "refresh", "default", "--data")
+    ordered(served, "mode", "mixed")
+    topicast("drivers", "off", "--app=nobody-*", f"--statestores={served.statestores}")
+    topicast("drivers", "on", "--app=nobody-*", f"--statestores={served.statestores}")
+    topicast("refresh", "--all", f"--statestores={served.statestores}", "--timeout_s=60")
+    log = served.catalogd.log.read_text()
+    key = find_credential(OPERATOR, environ=os.environ).name
+    for what in (
+        "order=refresh object=default",
+        "order=refresh object=default data",
+        "order=mode object=mixed",
+        "order=drivers object=off nobody-*",
+        "order=drivers object=on nobody-*",
+        "order=refresh object=everything",
+    ):
+        assert f"order: {what} key={key} by=" in log
 
 
 @pytest.mark.parametrize(
@@ -75,9 +108,12 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
         (("refresh", "no.table"), 1, "no such object: no.table"),
         (("refresh", "a.b.c"), 2, "write it as db.table"),
         (("invalidate", "sys"), 2, "--blacklisted_dbs"),
-        (("invalidate", ""), 2, "leave it out for everything"),
-        (("refresh", ""), 2, "leave it out for everything"),
+        (("invalidate", ""), 2, "add --all for everything"),
+        (("refresh", ""), 2, "add --all for everything"),
+        (("refresh", "", "--all"), 2, "not both"),
+        (("invalidate", "default", "--all"), 2, "not both"),
         (("refresh", "", "--data"), 2, "name an object"),
+        (("refresh", "--all", "--data"), 2, "refresh --data: name a database"),
         (("refresh", "--data"), 2, "refresh --data: name a database, a table or a partition"),
         (("refresh", "no.table", "--data"), 1, "no such object: no.table"),
         (("refresh", "default.a/ds", "--data"), 2, "'ds'"),

@@ -86,7 +86,11 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
     assert printed(served, "--rules") == "no rules hold: every driver is on\n"
     assert json.loads(printed(served, "--rules", "--output=json")) == []
     try:
-        assert printed(served, "off").split() == ["applications", "state", "*", "off"]
+        done = topicast("drivers", "off", "--all", f"--statestores={served.statestores}")
+        assert done.stdout.split() == ["applications", "state", "*", "off"]
+        assert done.stderr == (
+            "note: drivers off --all: 1 are attached, and those that attach later\n"
+        )
         until(obeyed("off"), timeout_s=20, what="the order")
         assert listed(served)["app-1@node1:7"]["control"] == "off"
         shown = json.loads(printed(served, "dry-run", "--app=etl-*", "--output=json"))
@@ -98,8 +102,17 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
             assert later.driver.wanted("etl-8") == "dry-run"
             assert "\0drivers" not in "".join(later.databases())
     finally:
-        printed(served, "on")
+        topicast("drivers", "on", "--all", f"--statestores={served.statestores}")
     until(obeyed("on"), timeout_s=20, what="the end of all rules")
+
+
+@pytest.mark.parametrize("state", ["off", "on", "dry-run"])
+def test_an_order_for_every_driver_is_asked_for(served: Served, state: str) -> None:
+    for words in ((), ("--app=etl-*", "--all")):
+        done = topicast("drivers", state, *words, f"--statestores={served.statestores}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"drivers {state}: either --app PATTERN, or --all for every driver" in done.stderr
+    assert printed(served, "--rules") == "no rules hold: every driver is on\n"
 
 
 def test_order_for_no_application_is_refused(served: Served) -> None:

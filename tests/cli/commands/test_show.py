@@ -200,7 +200,7 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
 
 @pytest.mark.parametrize(
     "words",
-    ["status", "tables", "describe a.b", "sync", "mode", "invalidate", "refresh"],
+    ["status", "tables", "describe a.b", "sync", "mode", "invalidate --all", "refresh a.b"],
 )
 def test_hub_that_is_not_there_is_not_reachable(words: str) -> None:
     user_keys("operator")
