@@ -24,6 +24,7 @@ from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
+from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.messages import Bye, Channel, Message
 from ..topics.wire.refusal import refuse_frame
@@ -31,6 +32,7 @@ from .core import (
     BeginAnew,
     Catalog,
     Commit,
+    Connections,
     Effect,
     Fact,
     Floors,
@@ -50,7 +52,7 @@ from .publish import publisher
 from .publish.modes import overrides_text, pack_mode_state
 from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import Admit
-from .status import Status
+from .status import Status, verdict
 from .storage.store import Store
 
 SERVICE: Final = "service"
@@ -77,7 +79,7 @@ class HubConnection:
 
 
 class Catalogd:
-    """One catalogd. ``status`` and ``turned_at`` may be read from any thread."""
+    """One catalogd. ``status``, ``verdict`` and ``turned_at`` may be read from any thread."""
 
     def __init__(
         self,
@@ -134,17 +136,22 @@ class Catalogd:
         self.turned_at = clock()  # when the last turn began
         published.watermark = catalog.watermark  # known after a restart before any commit
         self.status: Status = catalog.status()
+        self.verdict: Verdict = verdict(self.status)
 
     @property
     def counts(self) -> LinkCounts:
         """Frames that its sockets have carried, refused and dropped; from any thread."""
         return self._link.counts
 
-    def run(self) -> None:
-        """Serve until ``stop``."""
+    def run(self, report: Callable[[Verdict], None] = lambda _: None) -> None:
+        """Serve until ``stop``; ``report`` is called with each verdict that differs."""
         self._read_threads.start()
         self._history_thread.start()
+        reported = None
         while not self._stopping:
+            if self.verdict is not reported:
+                reported = self.verdict
+                report(reported)
             self.run_once()
 
     def stop(self) -> None:
@@ -255,10 +262,9 @@ class Catalogd:
             try:
                 self._perform(self._effects[0], now=now, now_us=now_us)
             except StoreFull as full:
-                if not self.status.problem.startswith(str(full.path)):
+                if self.status.store_full is None:
                     self._full_at = now
-                    log.warning("serving: problem=%s", full)
-                    self.status = replace(self.status, problem=str(full))
+                    self._renew_status(replace(self.status, store_full=full))
                 return
             self._effects.popleft()
 
@@ -342,8 +348,9 @@ class Catalogd:
                         self._catalog.mint_above(epoch)
                 case publisher.Learned(keys=keys):
                     self._learn(hub, keys)
-                case publisher.Entered(state=state, reason=reason):
-                    log.info("hub: address=%s state=%s reason=%s", hub.address, state, reason)
+                case publisher.Entered(state=state, reason=reason, again=again):
+                    level = logging.DEBUG if again else logging.INFO
+                    log.log(level, "hub: address=%s state=%s reason=%s", hub.address, state, reason)
                 case _:
                     assert_never(effect)
 
@@ -399,6 +406,7 @@ class Catalogd:
             self._rotate_changed(now, now_us)
         if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
+            self._catalog.handle(self._connections(now), now=now, now_us=now_us)
             self._slices = self._catalog.status_in_slices()
         if self._slices is not None:
             status = next(self._slices)
@@ -469,19 +477,18 @@ class Catalogd:
             self._catalog.handle(Floors(floors={topic: floor}), now=now, now_us=now_us)
             self._floors_of.append(topic)
 
+    def _connections(self, now: float) -> Connections:
+        """Return what is to be known of hubs and clients as of ``now``."""
+        return Connections(
+            hubs=tuple(hub.publisher.facts(hub.address, now=now) for hub in self._hubs),
+            handshake_failed_s=self._link.counts.handshake_failed_ago_s(),
+        )
+
     def _renew_status(self, status: Status) -> None:
-        before, self.status = self.status, status
-        if _kind(before.problem) != _kind(status.problem):
-            level = logging.WARNING if status.problem else logging.INFO
-            log.log(level, "serving: problem=%s", status.problem or "none")
-        if _kind(before.warning) != _kind(status.warning):
-            level = logging.WARNING if status.warning else logging.INFO
-            log.log(level, "serving: warning=%s", status.warning or "none")
-
-
-def _kind(problem: str) -> str:
-    """Return a sentence without its numbers, so that it is logged once while they grow."""
-    return "".join(char for char in problem if not char.isdigit())
+        self.status = status
+        before, self.verdict = self.verdict, verdict(status)
+        for level, line in news(before, self.verdict):
+            log.log(level, line)
 
 
 def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:

@@ -36,7 +36,6 @@ from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Resul
 from .ingest.name_check import NAMES_S, NameCheck
 from .ingest.poller import (
     REFUSED,
-    UNPROVEN,
     EventWindow,
     Gap,
     Polled,
@@ -65,6 +64,7 @@ from .model.tables import Namespace, Tables, created_at
 from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
+from .publish.publisher import HubFacts
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
 from .serve.grants import Admit
@@ -72,7 +72,7 @@ from .serve.leases import Leases
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
 from .serve.sweeps import Sweeps
-from .status import Status, TopicStatus
+from .status import MetastoreFacts, Status, TopicStatus
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
@@ -162,7 +162,15 @@ class Floors:
     floors: dict[int, int]
 
 
-Fact = Answer | Requested | Minted | Floors | HistoryRead
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """Fact: how each hub is connected, and how long ago a client was refused; None: never."""
+
+    hubs: tuple[HubFacts, ...] = ()
+    handshake_failed_s: float | None = None
+
+
+Fact = Answer | Requested | Minted | Floors | HistoryRead | Connections
 
 
 @dataclass(slots=True)
@@ -296,6 +304,7 @@ class Catalog:
         self._seen_seq: int | None = None  # arrival number of what was seen without an event
         self._committed = self.poller.published  # of the last Commit: which events it covers
         self._finding = finding  # of the last check of a connection, for the status
+        self._connections = Connections()  # as last seen
         self._noted: list[Noted] = []  # to be logged
         self._release = ""  # of the metastore, as it says
         self._not_understood: dict[str, float] = {}  # types of events, and when the last came
@@ -366,6 +375,8 @@ class Catalog:
                 self._starts, self._mint_above = fact.starts, 0
                 for topic in self.version_log.topics.values():
                     topic.epoch = fact.epoch
+            case Connections():
+                self._connections = fact
             case Floors():
                 for number, floor in fact.floors.items():
                     self.version_log.topics[number].raise_floor(floor)
@@ -513,17 +524,20 @@ class Catalog:
 
     def _status(self, topics: tuple[TopicStatus, ...]) -> Status:
         (epoch, start), poller, mode = self.position, self.poller, self.backfill.mode
-        problem, warning = status.problem_and_warning(
-            poller.problem(self._now),
-            self._error,
+        metastore = MetastoreFacts(
+            addresses=self.settings.metastore,
+            polls=poller.problem(self._now),
+            names=self._error,
             names_known=self.names_known,
             missing=_missing(self._gap),
-            metastore=self.settings.metastore,
             blind=self.namespace.metastore_problem(),
+            unproven=poller.unproven,
+            not_understood=self._doubted(),
         )
         return Status(
-            problem=problem,
-            warning=warning or ("" if problem else self._doubt),
+            metastore=metastore,
+            hubs=self._connections.hubs,
+            handshake_failed_s=self._connections.handshake_failed_s,
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,
@@ -551,19 +565,10 @@ class Catalog:
             topics=topics,
         )
 
-    @property
-    def _doubt(self) -> str:
-        """What may be wrong while everything else is well; empty if nothing is."""
-        if self.poller.unproven:
-            return UNPROVEN
+    def _doubted(self) -> tuple[str, ...]:
+        """Return the types of events that were not understood lately."""
         since = self._now - DOUBT_S
-        types = [one or "(no type)" for one, at in self._not_understood.items() if at > since]
-        if not types:
-            return ""
-        return (
-            f"events were not understood ({', '.join(types)}): what they name was read again "
-            "whole; topicast doctor says whether the metastore's release was tried"
-        )
+        return tuple(one or "(no type)" for one, at in self._not_understood.items() if at > since)
 
     # -- facts
 

@@ -3,20 +3,54 @@
 ``Inspect`` is answered with the columns of ``table``; other threads may hold a Status.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
 from operator import attrgetter
 from typing import Final
 
 from .. import __version__
-from ..topics.errors import UsageError
+from ..topics.errors import StoreFull, UsageError
 from ..topics.objects.names import TableId, table_name
 from ..topics.topic import Topic
+from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages import Cell, Inspected, Rows
-from .ingest.poller import EVENTS_OFF
+from .ingest.poller import EVENTS_OFF, UNPROVEN
+from .publish.publisher import HubFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
+HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
+APART: Final = frozenset(
+    ("metastore", "hubs", "handshake_failed_s", "store_full", "counts", "topics")
+)
+"""The fields of a Status that are not facts of one value."""
+TRIED_AGAIN: Final = "catalogd tries again every few seconds"
+TRY_EVENTS: Final = "topicast doctor --role catalogd, on this host, tries whether events come"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetastoreFacts:
+    """What catalogd knows of its metastore.
+
+    Attributes:
+        addresses: As the operator set them.
+        polls: Why polls bring no events; empty when they do.
+        names: Why the last listing or read failed; empty when it did not.
+        names_known: Whether names were ever read.
+        missing: Which events are; empty if none is.
+        blind: Why no change of the metastore will arrive; empty when they do.
+        unproven: Whether it does not say that it records events, and none has come.
+        not_understood: Types of events of the last hour, what they name being read again whole.
+    """
+
+    addresses: str
+    polls: str = ""
+    names: str = ""
+    names_known: bool = True
+    missing: str = ""
+    blind: str = ""
+    unproven: bool = False
+    not_understood: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +66,11 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """catalogd at one moment. ``problem``: why it does not serve, or for ever what is old.
+    """catalogd at one moment. ``metastore`` and ``hubs`` are as of then.
 
-    ``warning``: what is wrong while it serves on, for example a metastore that is away.
+    ``handshake_failed_s``: since a client with a key that is not admitted tried to connect; None:
+    none did.
+    ``store_full``: why nothing can be stored, while that is so; all else is as of the last commit.
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
     connection has found: the same metastore or another one, and why; empty at first.
@@ -43,8 +79,10 @@ class Status:
     some of them, with the reason.
     """
 
-    problem: str
-    warning: str
+    metastore: MetastoreFacts
+    hubs: tuple[HubFacts, ...] = ()
+    handshake_failed_s: float | None = None
+    store_full: StoreFull | None = None
     epoch: int
     start: int
     num_topics: int
@@ -87,36 +125,107 @@ def first_of(tables: Mapping[TableId, str]) -> str:
     return "; ".join([*named, *([f"{more} more"] if more else [])])
 
 
-def problem_and_warning(
-    polls: str, names: str, *, names_known: bool, missing: str, metastore: str, blind: str
-) -> tuple[str, str]:
-    """Return why catalogd does not serve, and what is wrong while it serves on.
+def verdict(status: Status) -> Verdict:
+    """Return whether catalogd serves."""
+    return verdict_of(
+        (
+            *_store(status.store_full),
+            *_metastore(status.metastore),
+            *_hubs(status.hubs),
+            *refused_handshakes(status.handshake_failed_s),
+        )
+    )
 
-    Args:
-        polls: Why polls bring no events; empty when they do.
-        names: Why the last listing or read failed; empty when it did not.
-        names_known: Whether names were ever read.
-        missing: Which events are; empty if none is.
-        metastore: Its addresses, as the operator set them.
-        blind: Why no change of the metastore will arrive; empty when they do.
-    """
-    where = f"--hive_metastore_uris={metastore}"
-    retry = f"; catalogd tries again every few seconds: does the metastore run, and at {where}?"
-    reason = f"{polls or names}{retry}" if polls or names else "wait"
-    if not names_known:
-        return f"reading names from the metastore: {reason}", ""
-    if blind:
-        return ("", blind) if blind == EVENTS_OFF else (blind, "")
-    if polls:
-        return "", f"the metastore does not answer: {reason}"
-    return "", f"{missing}, everything is read again: {reason}" if missing else ""
+
+def _store(full: StoreFull | None) -> Iterator[Reason]:
+    """Yield why nothing is answered before it is stored."""
+    if full is not None:
+        yield Reason(
+            state=Serving.NOT_SERVING,
+            code="store_full",
+            what=f"{full.path}: {full.problem}",
+            mend=f"{full.remedy}; hubs and drivers serve what they have meanwhile",
+        )
+
+
+def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
+    """Yield what catalogd lacks of its metastore."""
+    where = f"does the metastore run, and at --hive_metastore_uris={found.addresses}?"
+    failed = found.polls or found.names
+    reason, mend = (f": {failed}", f"{TRIED_AGAIN}: {where}") if failed else ("", "wait")
+    if not found.names_known:
+        yield Reason(
+            state=Serving.NOT_SERVING,
+            code="metastore_names",
+            what=f"reading names from the metastore{reason}",
+            mend=mend,
+            starting=not failed,
+        )
+        return
+    if found.blind == EVENTS_OFF:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="events_off",
+            what=EVENTS_OFF,
+            mend="remove the flag where changes are to be seen by themselves",
+        )
+    elif found.blind:
+        yield Reason(
+            state=Serving.DEGRADED, code="metastore_events", what=found.blind, mend=TRY_EVENTS
+        )
+    if found.polls:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="metastore_silent",
+            what=f"the metastore does not answer{reason}",
+            mend=mend,
+        )
+    elif found.missing:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="events_missing",
+            what=f"{found.missing}, everything is read again{reason}",
+            mend=mend,
+        )
+    if found.unproven and not found.polls and not found.blind:
+        yield Reason(state=Serving.DEGRADED, code="events_unproven", what=UNPROVEN, mend=TRY_EVENTS)
+    if found.not_understood:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="events_not_understood",
+            what=f"events were not understood ({', '.join(found.not_understood)}): what they name "
+            "was read again whole",
+            mend="topicast doctor says whether the metastore's release was tried",
+        )
+
+
+def _hubs(hubs: tuple[HubFacts, ...]) -> Iterator[Reason]:
+    """Yield each hub that is not connected."""
+    for hub in hubs:
+        if not hub.connected and hub.since_s >= HUB_AWAY_S:
+            yield Reason(
+                state=Serving.DEGRADED,
+                code="hub_away",
+                subject=hub.address,
+                what=f"the statestored at {hub.address} has not been connected for "
+                f"{hub.since_s:.0f} s ({hub.reason}), and its drivers get no changes",
+                mend="does it run there? topicast doctor --role catalogd, on this host, tries it",
+            )
 
 
 def facts(status: Status) -> dict[str, Cell]:
     """Return every fact that is one value, by its name."""
-    names = [f.name for f in fields(status) if f.name not in ("counts", "topics")]
-    found = {name: getattr(status, name) for name in names}
-    return {"release": __version__} | found | status.counts
+    names = [f.name for f in fields(status) if f.name not in APART]
+    serves = verdict(status)
+    about: dict[str, Cell] = {
+        "release": __version__,
+        "verdict": str(serves.state),
+        "problem": serves.texts(Serving.NOT_SERVING),
+        "warning": serves.texts(Serving.DEGRADED),
+        "hubs": len(status.hubs),
+        "hubs_connected": sum(one.connected for one in status.hubs),
+    }
+    return about | {name: getattr(status, name) for name in names} | status.counts
 
 
 def table(status: Status, what: str) -> Inspected:
@@ -130,11 +239,17 @@ def table(status: Status, what: str) -> Inspected:
     match what:
         case "status":
             columns, rows = ("name", "value"), tuple(facts(status).items())
+        case "verdict":
+            columns, rows = COLUMNS, verdict(status).rows
+        case "hubs":
+            columns = tuple(f.name for f in fields(HubFacts))
+            rows = tuple(map(attrgetter(*columns), status.hubs))
         case "topics":
             columns = tuple(f.name for f in fields(TopicStatus))
             rows = tuple(map(attrgetter(*columns), status.topics))
         case _:
             raise UsageError(
-                f"no table {what!r}: status, topics, versions, history@db.table, changes@…"
+                f"no table {what!r}: status, verdict, hubs, topics, versions, history@db.table, "
+                "changes@…"
             )
     return Inspected(request=0, columns=columns, rows=rows)

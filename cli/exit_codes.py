@@ -5,5 +5,6 @@ FAILED = 1
 WRONG_USE = 2
 NOT_REACHABLE = 3
 TIMED_OUT = 4
+DEGRADED = 5
 NOT_FOUND = 127  # as a shell has it for a command that does not exist
 INTERRUPTED = 130  # as a shell has it for a command that SIGINT ended

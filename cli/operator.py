@@ -28,6 +28,7 @@ from ..topics.keys.folder import OPERATOR as OPERATOR_KEY
 from ..topics.keys.folder import find_credential
 from ..topics.link import Handshake, Link
 from ..topics.settings import Address, parse_addresses
+from ..topics.verdict import Reason, Serving, Verdict, verdict_in, verdict_of
 from ..topics.wire import header
 from ..topics.wire.messages import (
     Heartbeat,
@@ -234,6 +235,26 @@ def note_policy(left_out: str) -> bool:
     if policy is not None:
         note(f"this key sees {policy} only: {left_out}")
     return policy is not None
+
+
+def verdict_by(inspect: Callable[[str], Inspected], facts: Record) -> Verdict:
+    """Return the verdict of a daemon, which ``inspect`` asks for tables; ``facts``: its status.
+
+    One of an older release has two texts instead.
+    """
+    if "verdict" in facts:
+        return verdict_in(inspect("verdict").records())
+    states = {"problem": Serving.NOT_SERVING, "warning": Serving.DEGRADED}
+    return verdict_of(
+        Reason(
+            state=state,
+            code="metastore" if "metastore" in facts[name] else name,
+            what=str(facts[name]),
+            mend="",
+        )
+        for name, state in states.items()
+        if facts.get(name)
+    )
 
 
 def facts_of(table: Inspected) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What commands print: results on standard output, errors on standard error; and their exit codes.
 
     0 done    1 failed    2 wrong use    3 not reachable    4 timed out
+    5 degraded: ``status`` has answers from all, and one does not serve as it should
 
 ``--output table`` is to be read: with rules on a terminal, plain columns in a pipe.
 ``--output json`` is one document; a stream (``watch``) is one document a line.
@@ -27,7 +28,7 @@ from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRO
 from .extras import needs
 
 EXIT_CODES: Final = """\b
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out."""
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out, 5 degraded."""
 
 _CODES: Final = (  # the first that fits
     (NoSuchObject, FAILED),

@@ -11,7 +11,7 @@ import click
 from .daemons import catalogd_command, statestored_command
 from .main import topicast
 from .pages.front import COUNTER
-from .pages.metrics import CATALOGD, STATESTORED, Table
+from .pages.metrics import CATALOGD, STATESTORED, VERDICT, Table
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
 WIDTH = 96
@@ -64,11 +64,8 @@ def _metrics() -> str:
 
 
 def _metric_table(daemon: str, table: Table) -> str:
-    rows = [
-        "| metric | kind | meaning |",
-        "|---|---|---|",
-        f"| `topicast_{daemon}_serving` | gauge | 1 when it serves |",
-    ]
+    rows = ["| metric | kind | meaning |", "|---|---|---|"]
+    rows += [f"| `topicast_{daemon}_{name}` | gauge | {text} |" for name, text in VERDICT.items()]
     for name, (kind, meaning) in table.items():
         suffix = "_total" if kind == COUNTER else ""
         rows.append(f"| `topicast_{daemon}_{name}{suffix}` | {kind} | {meaning} |")

@@ -71,7 +71,6 @@ from .status import (
     SubscriberStatus,
     TopicStatus,
     driver_status,
-    problem_of,
     subscriber_status,
     topic_status,
 )
@@ -192,6 +191,9 @@ class Hub:
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
         self._sequence = 0  # of the last heartbeat
+        self.handshake_failed_s: float | None = None
+        """For how long no client has been refused at its handshake, as the shell last saw it;
+        None: none ever was."""
 
     @property
     def deadline(self) -> float:
@@ -321,7 +323,6 @@ class Hub:
         ingest = self.ingest
         return HubStatus(
             hub=self._hub_id,
-            problem=problem_of(ingest),
             epoch=ingest.epoch,
             start=ingest.start,
             num_topics=ingest.num_topics,
@@ -334,6 +335,8 @@ class Hub:
             publisher_silent_s=round(self._silent_s(), 3),
             topics_behind=ingest.behind,
             streams=len(self._sender),
+            seeding=ingest.seeding,
+            handshake_failed_s=self.handshake_failed_s,
             counts=replace(self.counts, refused=dict(self.counts.refused)),
             topics=topics,
             subscribers=members,

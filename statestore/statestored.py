@@ -18,12 +18,13 @@ from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, Received
+from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
 from .hub import Admit, Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
 from .ingest import Broadcast
-from .status import HubStatus
+from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER
 DATA: Final = "data"  # the XPUB
@@ -38,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Statestored:
-    """One statestored. ``status`` and ``turned_at`` may be read from any thread."""
+    """One statestored. ``status``, ``verdict`` and ``turned_at`` may be read from any thread."""
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Statestored:
         self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
         self.turned_at = clock()
         self.status: HubStatus = hub.status(now=clock())
+        self.verdict: Verdict = verdict(self.status)
         hub.admit(clients)
         hub.have_keys(keys.credential.own_keys)
         link.limit(DATA, hub.prefixes_for)
@@ -80,9 +82,13 @@ class Statestored:
         """What its sockets have carried, refused and dropped; from any thread."""
         return self._link.counts
 
-    def run(self) -> None:
-        """Serve until ``stop``."""
+    def run(self, report: Callable[[Verdict], None] = lambda _: None) -> None:
+        """Serve until ``stop``; ``report`` is called with each verdict that differs."""
+        reported = None
         while not self._stopping:
+            if self.verdict is not reported:
+                reported = self.verdict
+                report(reported)
             self.run_once()
 
     def stop(self) -> None:
@@ -210,16 +216,18 @@ class Statestored:
         """Make a slice of the next status, if it is time."""
         if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
+            self._hub.handshake_failed_s = self._link.counts.handshake_failed_ago_s()
             self._slices = self._hub.status_in_slices()
         status = next(self._slices) if self._slices is not None else None
         if status is None:
             return
         self._slices = None
-        before, self.status = self.status, status
+        before, verdict_before = self.status, self.verdict
+        self.status, self.verdict = status, verdict(status)
         if (before.epoch, before.start) != (status.epoch, status.start):
             log.info("publisher: epoch=%d start=%d", status.epoch, status.start)
-        if before.problem != status.problem:
-            log.info("serving: problem=%s", status.problem or "none")
+        for level, line in news(verdict_before, self.verdict):
+            log.log(level, line)
 
 
 def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, str]:

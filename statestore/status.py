@@ -5,7 +5,7 @@ HubStatus.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Final
@@ -15,17 +15,18 @@ from ..topics.liveness import LIVE, SUSPECT_S
 from ..topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
+from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages import Cell, Rows
 from .drivers import Driver
-from .ingest import Ingest, Slot
+from .ingest import Slot
 from .membership import Member, Membership
 
-TABLES: Final = ("status", "topics", "subscribers", "drivers")
+TABLES: Final = ("status", "verdict", "topics", "subscribers", "drivers")
 _COMMON: Final = frozenset(
     (
         *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
         *("catalog_address", "catalog_name", "watermark", "offers", "publisher"),
-        *("publisher_silent_s", "topics_behind", "warning"),
+        *("publisher_silent_s", "topics_behind", "warning", "verdict"),
     )
 )
 """The facts that are shown to a caller with access to some databases only."""
@@ -112,10 +113,14 @@ class DriverStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubStatus:
-    """A hub at one moment. ``problem``: why it does not serve everything; empty when it does."""
+    """A hub at one moment.
+
+    ``num_topics``: 0 until a catalogd has announced itself. ``seeding``: whether it has not yet
+    everything that catalogd had announced. ``handshake_failed_s``: since a client with a key that
+    is not admitted tried to connect; None: none did.
+    """
 
     hub: int
-    problem: str
     epoch: int
     start: int
     num_topics: int
@@ -128,30 +133,46 @@ class HubStatus:
     publisher_silent_s: float
     topics_behind: int
     streams: int
+    seeding: bool
+    handshake_failed_s: float | None
     counts: Counts
     topics: tuple[TopicStatus, ...]
     subscribers: tuple[SubscriberStatus, ...]
     drivers: tuple[DriverStatus, ...]
 
 
-def problem_of(ingest: Ingest) -> str:
-    """Return why a hub does not serve everything yet; empty when it does."""
-    if not ingest.slots:
-        return "no catalogd has announced itself yet"
-    if ingest.seeding:
-        return f"{ingest.behind} of {len(ingest.slots)} topics are being seeded"
-    return ""
+def verdict(status: HubStatus) -> Verdict:
+    """Return whether a hub serves."""
+    return verdict_of((*_catalogd(status), *refused_handshakes(status.handshake_failed_s)))
 
 
-def warning(status: HubStatus) -> str:
-    """Return what is wrong while a hub serves on; empty if nothing is."""
-    if not status.publisher or status.publisher_silent_s < SUSPECT_S:
-        return ""
-    return (
-        f"{status.publisher} at {status.catalog_address} has been silent for "
-        f"{status.publisher_silent_s:.0f} s: what is held is served on, and nothing newer comes; "
-        "does catalogd run, and is this statestored among its --statestores?"
-    )
+def _catalogd(status: HubStatus) -> Iterator[Reason]:
+    """Yield what a hub lacks of its catalogd."""
+    runs = "does catalogd run, and is this statestored among its --statestores?"
+    if not status.num_topics:
+        yield Reason(
+            state=Serving.NOT_SERVING,
+            code="no_catalogd",
+            what="no catalogd has announced itself yet",
+            mend=runs,
+            starting=True,
+        )
+    elif status.seeding:
+        yield Reason(
+            state=Serving.NOT_SERVING,
+            code="seeding",
+            what=f"{status.topics_behind} of {len(status.topics)} topics are being seeded",
+            mend="wait, catalogd sends them",
+            starting=True,
+        )
+    if status.publisher and status.publisher_silent_s >= SUSPECT_S:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="catalogd_silent",
+            what=f"{status.publisher} at {status.catalog_address} has been silent for "
+            f"{status.publisher_silent_s:.0f} s: what is held is served on, nothing newer comes",
+            mend=runs,
+        )
 
 
 def topic_status(number: int, slot: Slot, membership: Membership) -> TopicStatus:
@@ -202,6 +223,8 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
     match what:
         case "status":
             return ("name", "value"), tuple(facts(status).items())
+        case "verdict":
+            return COLUMNS, verdict(status).rows
         case "topics":
             columns = _columns(TopicStatus)
             return columns, tuple(map(attrgetter(*columns), status.topics))
@@ -243,11 +266,14 @@ def table_for_policy(
 
 def facts(status: HubStatus) -> dict[str, Cell]:
     """Return every fact that is one value, by its name."""
-    apart = ("counts", "topics", "subscribers", "drivers")
-    found: dict[str, Cell] = {"release": __version__} | {
-        f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart
-    }
-    found["warning"] = warning(status)
+    apart = ("seeding", "handshake_failed_s", "counts", "topics", "subscribers", "drivers")
+    serves = verdict(status)
+    found: dict[str, Cell] = {
+        "release": __version__,
+        "verdict": str(serves.state),
+        "problem": serves.texts(Serving.NOT_SERVING),
+        "warning": serves.texts(Serving.DEGRADED),
+    } | {f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart}
     found["members"] = len(status.subscribers)
     found |= _counts_of_drivers(status.drivers)
     found["entries"] = sum(one.entries for one in status.topics)

@@ -164,10 +164,14 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """Log that the publisher has entered ``state`` because of ``reason``."""
+    """Log that the publisher has entered ``state`` because of ``reason``.
+
+    ``again``: it has tried to connect once more, and nothing else was found.
+    """
 
     state: State
     reason: str
+    again: bool = False
 
 
 Effect = Reconnect | SendOn | Put | MintAbove | Learned | Entered
@@ -211,6 +215,16 @@ class Tick:
 Fact = FromHub | Committed | EpochBegun | Lost | Tick
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubFacts:
+    """A hub as catalogd sees it: whether it is connected, for how long it has (not) been, why."""
+
+    address: str
+    connected: bool
+    since_s: float
+    reason: str
+
+
 class Publisher:
     """One hub, as catalogd serves it."""
 
@@ -228,6 +242,9 @@ class Publisher:
         self.state: State = State.WAITING
         self.reason = "starting"
         self.hub = 0
+        self.connected = False  # the hub answers, and is announced what there is to announce
+        self._since: float | None = None  # when it became so, or ceased to be; None: not begun
+        self._logged = ""  # the reason of the last line of log since it was connected
         self._published = published
         self._name = name
         self._registration = registration
@@ -250,6 +267,16 @@ class Publisher:
         self._ahead_at = -inf
         self._ahead_s = AHEAD_S
         self._now_us = 0
+
+    def facts(self, address: str, *, now: float) -> HubFacts:
+        """Return what an operator wants to know of the hub, which is at ``address``."""
+        since_s = 0.0 if self._since is None else max(now - self._since, 0.0)
+        return HubFacts(
+            address=address,
+            connected=self.connected,
+            since_s=round(since_s, 3),
+            reason=self.reason,
+        )
 
     @property
     def deadline(self) -> float:
@@ -304,6 +331,7 @@ class Publisher:
         return self.state in (State.ANNOUNCED, State.LEADING)
 
     def _on_tick(self, now: float) -> tuple[Effect, ...]:
+        self._since = now if self._since is None else self._since
         if self.state == State.WAITING:
             return self._connect(now) if now >= self._connect_at else ()
         effects = self._watch(now)
@@ -381,6 +409,8 @@ class Publisher:
 
     def _compare(self, now: float) -> tuple[Effect, ...]:
         have = self._have
+        if self._is_welcome and not self._published.names_known:
+            self._connect_state(now, connected=True)  # it waits as we do
         if have is None or not self._may_announce:
             return ()
         try:
@@ -407,6 +437,7 @@ class Publisher:
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._heartbeat_at = now
+        self._connect_state(now, connected=True)
         epoch, start = self._published.position
         announce = Announce(
             epoch=epoch,
@@ -530,6 +561,7 @@ class Publisher:
         backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 16)
         self._connect_at = now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
+        self._connect_state(now, connected=False)
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
@@ -538,7 +570,13 @@ class Publisher:
 
     def _move(self, state: State, reason: str) -> tuple[Effect, ...]:
         self.state, self.reason = state, reason
-        return (Entered(state, reason),)
+        again = not self.connected and reason == self._logged
+        self._logged = "" if self.connected else reason
+        return (Entered(state, reason, again),)
+
+    def _connect_state(self, now: float, *, connected: bool) -> None:
+        if self.connected is not connected:
+            self.connected, self._since = connected, now
 
     def _find(self, wanted: Wanted) -> Topic | Refused:
         topic = self._published.topics.get(wanted.topic)

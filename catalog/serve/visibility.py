@@ -23,11 +23,11 @@ _PLAIN: Final = {
 _FACTS: Final = frozenset(
     (
         *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),
-        *("metastore_silent_s", "topic", "version", "floor"),
+        *("metastore_silent_s", "topic", "version", "floor", "verdict", "state", "code"),
     )
 )
 """The facts of catalogd that tell nothing of a database."""
-_TEXTS: Final = frozenset(("problem", "warning"))
+_TEXTS: Final = frozenset(("problem", "warning", "what"))
 
 
 def fault(table: TableId, policy: Policy) -> str:

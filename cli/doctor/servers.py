@@ -10,8 +10,9 @@ from ...topics.errors import LinkError, VersionMismatch
 from ...topics.keys.credential import Credential
 from ...topics.link import Handshake, Link
 from ...topics.settings import Address
+from ...topics.verdict import Reason, Serving
 from ...topics.wire import header
-from ..operator import Operator, facts_of
+from ..operator import Operator, facts_of, verdict_by
 from .checks import Answer, ok, warning, wrong
 
 APART_S: Final = 5.0  # of two clocks; fresh reads do not depend on them
@@ -27,6 +28,7 @@ UPGRADE: Final = (
     "releases work together, and what only the newer one has is missing; upgrade hubs, then "
     "catalogd, then drivers: docs/deploy.md"
 )
+OF_METASTORE: Final = ("metastore", "events")  # how codes of reasons begin that are about it
 LOOK_S: Final = 0.1  # between two looks at a handshake
 PROBE: Final = "probe"
 
@@ -40,6 +42,7 @@ class Servers:
         self._addresses = addresses
         self._timeout_s = timeout_s
         self._catalog: dict[str, Any] = {}  # catalogd's facts, once it has answered
+        self._metastore: tuple[Reason, ...] = ()  # of its verdict, likewise
 
     def hub(self) -> Answer:
         """Check that each hub admits the key, and that one of them answers.
@@ -70,18 +73,24 @@ class Servers:
         """Check that catalogd answers at the address that the hub gives for it."""
         with self._visit() as visit:
             self._catalog = facts_of(visit.catalog("status"))
-            problem = self._catalog["problem"]
-            if problem and "metastore" not in problem:
-                return wrong(f"catalogd at {visit.welcome.catalog_address}: {problem}")
-            return ok(f"catalogd at {visit.welcome.catalog_address} answers")
+            verdict = verdict_by(visit.catalog, self._catalog)
+            of_metastore = [one for one in verdict.reasons if one.code.startswith(OF_METASTORE)]
+            self._metastore = tuple(of_metastore)
+            where = f"catalogd at {visit.welcome.catalog_address}"
+            for one in verdict.reasons:
+                if one not in of_metastore:
+                    finding = f"{where} is {one.state}: {one.what}"
+                    serves = one.state is Serving.DEGRADED
+                    return warning(finding, one.mend) if serves else wrong(finding, one.mend)
+            return ok(f"{where} answers")
 
     def metastore(self) -> Answer:
         """Return what catalogd reports about its metastore."""
-        problem, doubt = self._catalog["problem"], self._catalog["warning"]
-        if problem:
-            return wrong(f"catalogd says: {problem}")
-        if doubt:
-            return warning(f"catalogd says: {doubt}", "topicast doctor --role catalogd, there")
+        for one in self._metastore:
+            finding = f"catalogd says: {one.what}"
+            if one.state is Serving.NOT_SERVING or one.code == "metastore_events":
+                return wrong(finding, one.mend)
+            return warning(finding, one.mend)
         return ok(f"catalogd has applied event {self._catalog['watermark']}")
 
     def versions(self) -> Answer:

@@ -1,8 +1,8 @@
 """Answers: the content of each page, made from immutable facts, independent of the web server.
 
 /          one page for people; ?json gives the same as a document
-/healthz   200 when the daemon serves (with a warning if there is one), else 503 with the reason;
-           that no change can arrive any more is a reason, too
+/healthz   a line for each reason of the verdict; 200 while the daemon serves, also when it is
+           degraded, because a restart mends none of that; else 503
 /metrics   Prometheus
 """
 
@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from ...topics.verdict import Serving, Verdict
 from .front import Fact, Meanings, front
 
 HEALTH: Final = "/healthz"
@@ -28,14 +29,11 @@ Answer = tuple[HTTPStatus, str, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the pages' answers come from; each function may be called by any thread.
-
-    The fact ``problem`` is why the daemon does not serve, or the empty text when it does;
-    ``warning``, if there is one, is what is wrong while it serves on.
-    """
+    """Where the pages' answers come from; each function may be called by any thread."""
 
     title: str
     facts: Callable[[], Facts]
+    verdict: Callable[[], Verdict]
     meanings: Meanings
     metrics: CollectorRegistry
 
@@ -47,7 +45,8 @@ def answer(sources: Sources, target: str) -> Answer:
         case "/":
             return _front(sources, as_json="json" in parse_qs(query, keep_blank_values=True))
         case "/healthz":
-            return _health(sources.facts())
+            verdict = sources.verdict()
+            return _status_of(verdict), TEXT, "".join(f"{x}\n" for x in verdict.lines).encode()
         case "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
         case _:
@@ -56,23 +55,21 @@ def answer(sources: Sources, target: str) -> Answer:
 
 
 def answer_to_probe(sources: Sources) -> Answer:
-    """Return the answer of /healthz to a stranger: whether the daemon serves, and no names."""
-    status, kind, _ = _health(sources.facts())
-    return status, kind, b"ok\n" if status is HTTPStatus.OK else b"not serving\n"
+    """Return the answer of /healthz to a stranger: the state of the verdict, and no names."""
+    verdict = sources.verdict()
+    return _status_of(verdict), TEXT, f"{verdict.state}\n".encode()
 
 
-def _health(facts: Facts) -> Answer:
-    problem, warning = facts.get("problem"), facts.get("warning")
-    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-    text = f"{problem or 'ok'}\n" + (f"warning: {warning}\n" if warning else "")
-    return status, TEXT, text.encode()
+def _status_of(verdict: Verdict) -> HTTPStatus:
+    serves = verdict.state is not Serving.NOT_SERVING
+    return HTTPStatus.OK if serves else HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def _front(sources: Sources, *, as_json: bool) -> Answer:
-    facts = sources.facts()
-    trouble = facts.get("problem")
+    facts, verdict = sources.facts(), sources.verdict()
     if as_json:
-        document = {"serving": not trouble, **facts}
+        serves = _status_of(verdict) is HTTPStatus.OK
+        document = {"serving": serves, **verdict.document, **facts}
         return HTTPStatus.OK, JSON, json.dumps(document, indent=2).encode()
-    page = front(sources.title, facts, sources.meanings)
+    page = front(sources.title, facts, sources.meanings, verdict=verdict)
     return HTTPStatus.OK, HTML, page.encode()

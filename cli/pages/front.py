@@ -1,4 +1,4 @@
-"""The page of a daemon for people: whether it serves, what it holds, what it has done."""
+"""The page of a daemon for people: its verdict, what it holds, what it has done."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -6,12 +6,14 @@ from hashlib import sha256
 from html import escape
 from typing import Final
 
+from ...topics.verdict import Serving, Verdict
+
 Fact = str | int | float | bool | None
 Meanings = Mapping[str, tuple[str, str]]
 """By the fact's name: its kind, ``counter`` or ``gauge``, and what it means."""
 
 COUNTER: Final = "counter"
-IN_VERDICT: Final = ("problem", "warning")
+CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.NOT_SERVING: "ill"}
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
 STYLE: Final = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 62rem }
 h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem }
@@ -37,26 +39,24 @@ PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><tit
 """
 
 
-def front(title: str, facts: Mapping[str, Fact], meanings: Meanings) -> str:
-    """Return the page with every fact, and its meaning where that is known."""
-    shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
-    counts = [name for name in shown if _is_count(name, meanings)]
+def front(title: str, facts: Mapping[str, Fact], meanings: Meanings, *, verdict: Verdict) -> str:
+    """Return the page with the verdict, every fact, and its meaning where that is known."""
+    counts = [name for name in facts if _is_count(name, meanings)]
     return PAGE.format(
         style=STYLE,
         title=escape(title),
-        verdict=_verdict(str(facts.get("problem") or ""), str(facts.get("warning") or "")),
-        now=_rows((name for name in shown if name not in counts), shown, meanings),
-        counts=_rows(counts, shown, meanings),
+        verdict=_verdict(verdict),
+        now=_rows((name for name in facts if name not in counts), facts, meanings),
+        counts=_rows(counts, facts, meanings),
     )
 
 
-def _verdict(problem: str, warning: str) -> str:
-    kind, text = (
-        ("ill", f"It does not serve as it should: {problem}") if problem else ("well", "It serves.")
+def _verdict(verdict: Verdict) -> str:
+    states = (one.state for one in verdict.reasons) if verdict.reasons else (verdict.state,)
+    return "".join(
+        f'<p class="verdict {CLASSES[state]}">{escape(line)}</p>'
+        for state, line in zip(states, verdict.lines, strict=True)
     )
-    if warning and not problem:
-        kind, text = "warned", f"It serves, but {warning}"
-    return f'<p class="verdict {kind}">{escape(text)}</p>'
 
 
 def _is_count(name: str, meanings: Meanings) -> bool:

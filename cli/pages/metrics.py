@@ -4,6 +4,7 @@ A fact is a counter when it only rises while the process lives, else a gauge. Na
 ``topicast_<daemon>_<fact>``.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ... import __version__
+from ...topics.verdict import Serving, Verdict
 from .answers import Facts
 from .front import COUNTER
 
@@ -20,6 +22,11 @@ GAUGE: Final = "gauge"
 
 Table = Mapping[str, tuple[str, str]]
 
+VERDICT: Final = {
+    "serving": "1 when it serves, also when it is degraded",
+    "verdict": "0 when it serves, 1 when it is degraded, 2 when it does not serve",
+    "reasons": "Reasons of the verdict, by code; without a series there is none",
+}
 STATESTORED: Final[Table] = {
     "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
     "num_topics": (GAUGE, "Table topics"),
@@ -67,6 +74,8 @@ CATALOGD: Final[Table] = {
     "databases": (GAUGE, "Databases"),
     "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
     "tables_unreadable": (GAUGE, "Tables that the metastore cannot read, or that are too large"),
+    "hubs": (GAUGE, "Hubs to which is published"),
+    "hubs_connected": (GAUGE, "Hubs that are connected"),
     "waiting_requests": (GAUGE, "Pulls, syncs, orders and reports that wait for the metastore"),
     "intents": (GAUGE, "Writes that drivers have begun and not ended"),
     "drivers": (GAUGE, "Drivers whose reports of writes are remembered"),
@@ -119,8 +128,16 @@ CATALOGD: Final[Table] = {
 class FactsCollector(Collector):
     """Reads the facts at each scrape; nothing is counted here."""
 
-    def __init__(self, daemon: str, table: Table, facts: Callable[[], Facts]) -> None:
+    def __init__(
+        self,
+        daemon: str,
+        table: Table,
+        *,
+        facts: Callable[[], Facts],
+        verdict: Callable[[], Verdict],
+    ) -> None:
         self._daemon = daemon
+        self._verdict = verdict
         self._table = table
         self._facts = facts
 
@@ -130,14 +147,28 @@ class FactsCollector(Collector):
             "topicast_build", "Which version runs", value={"version": __version__}
         )
         facts = self._facts()
-        serving = float(not facts.get("problem"))
-        yield GaugeMetricFamily(f"topicast_{self._daemon}_serving", "1 when it serves", serving)
+        yield from self._verdicts(self._verdict())
         for name, (kind, meaning) in self._table.items():
             value = facts.get(name)
             if isinstance(value, bool | int | float):
                 family = CounterMetricFamily if kind == COUNTER else GaugeMetricFamily
                 yield family(f"topicast_{self._daemon}_{name}", meaning, value=float(value))
         yield self._refusals(facts)
+
+    def _verdicts(self, verdict: Verdict) -> Iterator[Metric]:
+        """Yield what the verdict is, and how many reasons of each kind it has."""
+        values = {
+            "serving": float(verdict.state is not Serving.NOT_SERVING),
+            "verdict": float(verdict.state),
+        }
+        for name, value in values.items():
+            yield GaugeMetricFamily(f"topicast_{self._daemon}_{name}", VERDICT[name], value)
+        reasons = GaugeMetricFamily(
+            f"topicast_{self._daemon}_reasons", VERDICT["reasons"], labels=["code"]
+        )
+        for code, count in Counter(one.code for one in verdict.reasons).items():
+            reasons.add_metric([code], count)
+        yield reasons
 
     def _refusals(self, facts: Facts) -> Metric:
         """Yield the counts ``refused_<code>`` as one metric with the code as a label."""
@@ -152,8 +183,14 @@ class FactsCollector(Collector):
         return metric
 
 
-def registry_of(daemon: str, table: Table, facts: Callable[[], Facts]) -> CollectorRegistry:
+def registry_of(
+    daemon: str,
+    table: Table,
+    facts: Callable[[], Facts],
+    *,
+    verdict: Callable[[], Verdict] = Verdict,
+) -> CollectorRegistry:
     """Return a registry that holds the metrics of one daemon and nothing else."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(FactsCollector(daemon, table, facts))
+    registry.register(FactsCollector(daemon, table, facts=facts, verdict=verdict))
     return registry

@@ -17,6 +17,7 @@ from topicast.tests.keys import own_link, user_keys
 from topicast.tests.strategies import value
 from topicast.topics.errors import ConfigError, LinkError, StoreError
 from topicast.topics.keys.folder import CATALOGD
+from topicast.topics.verdict import Serving, Verdict
 
 NAME = "catalogd@test"
 
@@ -44,7 +45,8 @@ def test_catalogd_comes_up_with_an_address_of_its_own(config: CatalogdConfig) ->
         status = daemon.status
         assert status.num_topics == 4
         assert status.epoch
-        assert status.problem.startswith("reading names from the metastore")
+        (reason,) = daemon.verdict.reasons
+        assert (reason.code, reason.state) == ("metastore_names", Serving.NOT_SERVING)
     finally:
         daemon.close()
 
@@ -59,7 +61,7 @@ def test_what_the_store_holds_is_there_before_anything_is_read(config: CatalogdC
     status = daemon.status
     daemon.close()
     assert (status.epoch, status.entries, status.topics[0].version) == (epoch, 1, 1)
-    assert (status.watermark, status.problem) == (41, "")
+    assert (status.watermark, daemon.verdict) == (41, Verdict())
 
 
 def test_each_start_has_an_id_of_its_own(config: CatalogdConfig) -> None:

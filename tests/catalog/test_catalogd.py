@@ -27,6 +27,7 @@ from topicast.topics.link import Handshake, Link, Received
 from topicast.topics.link.curve import derived_pair
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
+from topicast.topics.verdict import Serving
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     Bye,
@@ -129,15 +130,15 @@ def test_hubs_are_told_nothing_before_the_names_are_known(
     caplog.set_level(logging.INFO)
     found = shell("tcp://127.0.0.1:1", place=None)
     found.turn(passed_s=1.0)
-    assert found.catalogd.status.problem
+    assert found.catalogd.verdict.state is Serving.NOT_SERVING
     assert found.publishers[0].state == State.CONNECTING, "it is sent the list of clients"
     assert not found.published.names_known
     found.turn(Identified(poll=1, connection=1, uuid="", current_id=3))
     found.turn(NamesRead(databases={"d": (b"struct", ())}))
     assert found.published.names_known
     found.turn(passed_s=1.0)
-    assert found.catalogd.status.problem == ""
-    ended = [one for one in caplog.records if one.getMessage() == "serving: problem=none"]
+    assert found.catalogd.verdict.state is not Serving.NOT_SERVING
+    ended = [one for one in caplog.records if "metastore_names" in one.getMessage()]
     assert [one.levelname for one in ended] == ["INFO"]
 
 
@@ -150,14 +151,19 @@ def test_what_is_told_is_in_the_store(shell: Callable[..., Shell]) -> None:
     assert found.store.last_event_id == found.published.watermark == 3
 
 
-def test_hub_that_does_not_answer_is_connected_to_again(
+def test_hub_that_does_not_answer_is_tried_again_and_said_once(
     shell: Callable[..., Shell], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     found = shell("tcp://127.0.0.1:1")
-    for _ in range(3):
+    for _ in range(6):
         found.turn(passed_s=WELCOME_S + 1)
-    assert sum("state=CONNECTING" in one.getMessage() for one in caplog.records) == 2
+    tries = [one.levelname for one in caplog.records if "state=CONNECTING" in one.getMessage()]
+    assert tries == ["INFO", *["DEBUG"] * 2]
+    warned = [one for one in caplog.records if "tcp://127.0.0.1:1 has not" in one.getMessage()]
+    assert [one.levelname for one in warned] == ["WARNING"]
+    facts = found.catalogd.verdict.document["reasons"]
+    assert [one["subject"] for one in facts if one["code"] == "hub_away"] == ["tcp://127.0.0.1:1"]
 
 
 @contextmanager
@@ -313,7 +319,7 @@ def test_another_metastore_is_a_new_epoch_that_hubs_hear_of_with_its_names(
     ]
     found.turn(passed_s=60.0)
     assert found.catalogd.status.metastore_found == why
-    assert found.catalogd.status.problem
+    assert found.catalogd.verdict.state is Serving.NOT_SERVING
     assert not found.published.names_known
     found.turn(Identified(poll=1, connection=1, uuid="one", current_id=40))
     found.turn(NamesRead(databases={"new": (b"struct", ())}))
@@ -321,7 +327,8 @@ def test_another_metastore_is_a_new_epoch_that_hubs_hear_of_with_its_names(
     assert [entry.key for entry in entries_of(found.store, NAMESPACE)] == [database_key("new")]
     assert found.published.names_known
     found.turn(passed_s=1.0)
-    assert (found.catalogd.status.problem, found.catalogd.status.metastore_uuid) == ("", "one")
+    assert found.catalogd.verdict.state is not Serving.NOT_SERVING
+    assert found.catalogd.status.metastore_uuid == "one"
 
 
 def test_new_epoch_begins_in_store_and_topics_before_it_is_told(

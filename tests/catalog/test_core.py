@@ -385,7 +385,7 @@ def test_gap_is_said_with_its_ids_and_how_much_is_read_again(gapped: Alone) -> N
     texts = [one.text for one in gapped.effects if isinstance(one, Noted) and one.trouble]
     missing = f"events {last + 1} to {last + 2} are missing"
     assert texts == [f"{missing}: 5 tables are read again, and what is new"]
-    assert gapped.catalog.status().warning == ""
+    assert gapped.reasons == {}
 
 
 def test_tables_are_reported_after_a_gap_as_what_has_become_of_them(gapped: Alone) -> None:

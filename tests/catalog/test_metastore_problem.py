@@ -33,19 +33,19 @@ def problem_of(core: Alone) -> str:
 
 def test_sync_without_a_listener_is_refused_with_the_setting_that_is_missing(core: Alone) -> None:
     """P-SYNC-3, P-PROBLEM-1."""
-    assert problem_of(core) == core.catalog.status().problem == ""
+    assert (problem_of(core), core.reasons) == ("", {})
     core.metastore.records = False
     core.create("d", "u")
     answer = core.answer_to(Sync(request=9), Refused, turns=4)
     assert (answer.code, answer.retry_ms, answer.message) == ("NO_EVENTS", 0, NO_LISTENER)
-    assert problem_of(core) == core.catalog.status().problem == NO_LISTENER
+    assert problem_of(core) == core.reasons["metastore_events"] == NO_LISTENER
     core.answer_to(Sync(request=10), Refused, turns=4)
 
 
 def test_listener_that_is_missing_is_noticed_without_any_request(core: Alone) -> None:
     core.metastore.records = False
     core.wait(CHECK_S + 1)
-    assert core.catalog.status().problem == NO_LISTENER
+    assert core.reasons == {"metastore_events": NO_LISTENER}
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -63,7 +63,7 @@ def test_changes_without_events_are_read_before_the_problem_is_over(
     core.metastore.records = True
     core.wait(CHECK_S + 1)
     assert core.tables() == ["t", "u"]
-    assert problem_of(core) == core.catalog.status().problem == ""
+    assert (problem_of(core), core.reasons) == ("", {})
     core.answer_to(Sync(request=9), Synced, turns=4)
 
 
@@ -75,7 +75,7 @@ def test_problem_stays_and_syncs_wait_until_what_changed_has_been_read(core: Alo
     core.metastore.records = True
     core.catalogd.hold(Read)
     core.wait(CHECK_S + 1)
-    assert problem_of(core) == core.catalog.status().problem == NO_LISTENER
+    assert problem_of(core) == core.reasons["metastore_events"] == NO_LISTENER
     core.ask(Sync(request=9))
     core.turn(6)
     assert core.replies() == []
@@ -106,11 +106,11 @@ def test_metastore_that_does_not_say_whether_it_records_is_a_warning_until_an_ev
     core.metastore.records = None
     core.metastore.connections += 1
     core.wait(CHECK_S + 1)
-    assert (problem_of(core), core.catalog.status().warning) == ("", UNPROVEN)
+    assert (problem_of(core), core.reasons) == ("", {"events_unproven": UNPROVEN})
     core.answer_to(Sync(request=9), Synced, turns=8)
     core.create("d", "u")
     core.wait(1)
-    assert (core.catalog.status().problem, core.catalog.status().warning) == ("", "")
+    assert core.reasons == {}
 
 
 def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> None:
@@ -120,7 +120,7 @@ def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> 
     core.wait(REFUSED_S + 6)
     answer = core.reply(Refused)
     assert (answer.code, answer.message) == ("NO_EVENTS", f"{REFUSED}not allowed")
-    assert problem_of(core) == core.catalog.status().problem == answer.message
+    assert problem_of(core) == core.reasons["metastore_events"] == answer.message
     core.create("d", "u")
     core.metastore.failures.clear()
     reads = len(core.reads)
@@ -132,8 +132,7 @@ def test_sync_is_refused_while_the_metastore_refuses_its_events(core: Alone) -> 
 
 def test_events_that_are_off_are_told_and_no_fault() -> None:
     core = loaded(polling_interval_s=0.0)
-    status = core.catalog.status()
-    assert (status.problem, status.warning, problem_of(core)) == ("", EVENTS_OFF, EVENTS_OFF)
+    assert (problem_of(core), core.reasons) == (EVENTS_OFF, {"events_off": EVENTS_OFF})
 
 
 # -- names that change without an event
@@ -155,7 +154,7 @@ def test_names_that_change_without_an_event_are_read_and_said_though_the_listene
     problem = problem_of(core)
     assert problem.startswith("database e is there, and no event reported it: ")
     assert LISTENER_SETTING in problem
-    assert core.catalog.status().problem == problem
+    assert core.reasons == {"metastore_events": problem}
     assert [one.text for one in core.effects if isinstance(one, Noted)] == [problem]
     answer = core.answer_to(Sync(request=9), Refused, turns=4)
     assert (answer.code, answer.message) == ("NO_EVENTS", problem)

@@ -1,22 +1,32 @@
 """The status: what catalogd reports, to pages, metrics and operators alike."""
 
 from dataclasses import asdict, fields, replace
+from typing import Any
 
 import pytest
 
 from topicast.catalog.core import Counts
-from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, Poll
+from topicast.catalog.ingest.poller import NO_LISTENER, UNPROVEN, Poll
+from topicast.catalog.publish.publisher import HubFacts
 from topicast.catalog.status import (
+    APART,
+    HUB_AWAY_S,
     NAMED_MAX,
+    TRY_EVENTS,
+    MetastoreFacts,
     Status,
     TopicStatus,
     first_of,
-    problem_and_warning,
     table,
+    verdict,
 )
 from topicast.tests.cluster.alone import Alone, loaded
+from topicast.topics.errors import StoreFull
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import NAMESPACE
+from topicast.topics.verdict import HANDSHAKES_S, Serving
+
+DEGRADED, NOT_SERVING = Serving.DEGRADED, Serving.NOT_SERVING
 
 
 @pytest.fixture
@@ -28,8 +38,9 @@ def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) 
     found = table(status, "status")
     assert found.columns == ("name", "value")
     facts = dict(found.rows)
-    named = {field.name for field in fields(Status)} - {"counts", "topics"}
-    assert set(facts) == {"release"} | named | set(status.counts)
+    named = {field.name for field in fields(Status)} - APART
+    about = {"release", "verdict", "problem", "warning", "hubs", "hubs_connected"}
+    assert set(facts) == about | named | set(status.counts)
     assert facts["databases"] == 2
     assert facts["events"] == status.counts["events"] > 0
 
@@ -79,19 +90,19 @@ def test_metastore_that_hangs_is_told_before_anything_fails(core: Alone) -> None
     core.catalogd.hold(Poll)
     core.turn(33)
     status = core.catalog.status()
-    assert "does not answer: a poll for events has waited 3 s" in status.warning
+    assert "a poll for events has waited 3 s" in core.reasons["metastore_silent"]
     assert status.counts["polls_late"] == 1
     assert status.metastore_silent_s is not None
     assert status.metastore_silent_s > 2
     core.catalogd.resume()
     core.turn(4)
     status = core.catalog.status()
-    assert (status.warning, status.counts["polls_late"]) == ("", 1)
+    assert (core.reasons, status.counts["polls_late"]) == ({}, 1)
     assert status.metastore_silent_s < 1
 
 
 AGAIN = (
-    "; catalogd tries again every few seconds: does the metastore run, and at "
+    "catalogd tries again every few seconds: does the metastore run, and at "
     "--hive_metastore_uris=m?"
 )
 
@@ -104,36 +115,79 @@ def test_some_tables_are_named_with_their_reasons_and_the_others_counted() -> No
 
 
 LOST = "events 3 to 5 are missing"
+NAMES = "reading names from the metastore"
+SILENT = "the metastore does not answer"
+ALL_AGAIN = f"{LOST}, everything is read again"
 
 
 @pytest.mark.parametrize(
-    ("polls", "names", "names_known", "missing", "expected"),
+    ("found", "expected"),
     [
-        ("", "", False, LOST, ("reading names from the metastore: wait", "")),
-        ("", "n", False, LOST, (f"reading names from the metastore: n{AGAIN}", "")),
-        ("p", "n", False, LOST, (f"reading names from the metastore: p{AGAIN}", "")),
-        ("", "n", True, "", ("", "")),
-        ("p", "n", True, "", ("", f"the metastore does not answer: p{AGAIN}")),
-        ("", "", True, LOST, ("", f"{LOST}, everything is read again: wait")),
-        ("", "n", True, LOST, ("", f"{LOST}, everything is read again: n{AGAIN}")),
+        ({}, []),
+        ({"names": "n"}, []),  # of one table that cannot be read
+        ({"names_known": False, "missing": LOST}, [(NOT_SERVING, NAMES, "wait")]),
+        ({"names_known": False, "names": "n"}, [(NOT_SERVING, f"{NAMES}: n", AGAIN)]),
+        ({"names_known": False, "names": "n", "polls": "p"}, [(NOT_SERVING, f"{NAMES}: p", AGAIN)]),
+        ({"polls": "p"}, [(DEGRADED, f"{SILENT}: p", AGAIN)]),
+        ({"polls": "p", "missing": LOST}, [(DEGRADED, f"{SILENT}: p", AGAIN)]),
+        ({"missing": LOST}, [(DEGRADED, ALL_AGAIN, "wait")]),
+        ({"missing": LOST, "names": "n"}, [(DEGRADED, f"{ALL_AGAIN}: n", AGAIN)]),
+        ({"blind": NO_LISTENER}, [(DEGRADED, NO_LISTENER, TRY_EVENTS)]),
+        (
+            {"blind": NO_LISTENER, "polls": "p", "unproven": True},
+            [(DEGRADED, NO_LISTENER, TRY_EVENTS), (DEGRADED, f"{SILENT}: p", AGAIN)],
+        ),
+        ({"unproven": True}, [(DEGRADED, UNPROVEN, TRY_EVENTS)]),
+        ({"unproven": True, "polls": "p"}, [(DEGRADED, f"{SILENT}: p", AGAIN)]),
     ],
 )
-def test_problem_and_warning_name_the_remedy(
-    polls: str, names: str, names_known: bool, missing: str, expected: tuple[str, str]
+def test_what_is_wrong_with_the_metastore_is_said_with_what_to_do(
+    status: Status, found: dict[str, Any], expected: list[tuple[Serving, str, str]]
 ) -> None:
-    found = problem_and_warning(
-        polls, names, names_known=names_known, missing=missing, metastore="m", blind=""
+    lacks = replace(status, metastore=MetastoreFacts(addresses="m", **found))
+    reasons = verdict(lacks).reasons
+    assert [(one.state, one.what, one.mend) for one in reasons] == expected
+
+
+def test_store_without_room_is_worse_than_all_else(status: Status) -> None:
+    full = StoreFull("/state/catalog.sqlite3", "cannot grow", "free space on its disk")
+    reasons = verdict(replace(status, store_full=full, handshake_failed_s=1.0)).reasons
+    assert [(one.state, one.code) for one in reasons] == [
+        (NOT_SERVING, "store_full"),
+        (DEGRADED, "handshakes_failed"),
+    ]
+    assert "free space" in reasons[0].mend
+
+
+def hub(*, connected: bool, since_s: float) -> HubFacts:
+    address = f"tcp://hub-{since_s:g}:24000"
+    return HubFacts(address=address, connected=connected, since_s=since_s, reason="silent")
+
+
+def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_restart(
+    status: Status,
+) -> None:
+    hubs = (
+        *(hub(connected=True, since_s=90.0), hub(connected=False, since_s=HUB_AWAY_S - 0.1)),
+        *(hub(connected=False, since_s=HUB_AWAY_S), hub(connected=False, since_s=61.0)),
     )
-    assert found == expected
+    lacks = replace(status, hubs=hubs)
+    found = verdict(lacks)
+    assert found.state is DEGRADED
+    assert [(one.code, one.subject) for one in found.reasons] == [
+        ("hub_away", "tcp://hub-2:24000"),
+        ("hub_away", "tcp://hub-61:24000"),
+    ]
+    assert "tcp://hub-61:24000 has not been connected for 61 s (silent)" in found.lines[1]
+    facts = dict(table(lacks, "status").rows)
+    assert (facts["verdict"], facts["hubs"], facts["hubs_connected"]) == ("degraded", 4, 1)
+    assert table(lacks, "verdict").rows == found.rows
+    assert [one["address"] for one in table(lacks, "hubs").records()] == [h.address for h in hubs]
 
 
-@pytest.mark.parametrize(
-    ("blind", "expected"),
-    [(NO_LISTENER, (NO_LISTENER, "")), (EVENTS_OFF, ("", EVENTS_OFF))],
-    ids=["a fault", "as the operator wants it"],
-)
-def test_view_that_no_change_reaches_is_a_problem_unless_events_are_off(
-    blind: str, expected: tuple[str, str]
-) -> None:
-    found = problem_and_warning("", "", names_known=True, missing="", metastore="m", blind=blind)
-    assert found == expected
+def test_clients_that_are_refused_degrade_for_a_minute(status: Status) -> None:
+    codes = [
+        [one.code for one in verdict(replace(status, handshake_failed_s=ago_s)).reasons]
+        for ago_s in (None, 0.0, HANDSHAKES_S, HANDSHAKES_S + 0.1)
+    ]
+    assert codes == [[], ["handshakes_failed"], ["handshakes_failed"], []]

@@ -31,5 +31,5 @@ def served(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) ->
         catalogd(folder, "--num_topics=16", hive=hive.uri, statestores=hub.ready["address"]) as own,
     ):
         until(lambda: hub.health()[0] == 200, timeout_s=30, what="the hub to be seeded")
-        until(lambda: own.health() == (200, "ok\n"), timeout_s=60, what="catalogd's health")
+        until(lambda: own.health() == (200, "serving\n"), timeout_s=60, what="catalogd's health")
         yield Served(hub, own)

@@ -109,10 +109,10 @@ def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None
 
 def test_both_are_healthy_once_the_metastore_was_read(served: Served) -> None:
     for daemon in (served.statestored, served.catalogd):
-        until(lambda daemon=daemon: daemon.health() == (200, "ok\n"), what="health")
+        until(lambda daemon=daemon: daemon.health() == (200, "serving\n"), what="health")
         facts = json.loads(daemon.page("/?json"))
         assert facts["serving"]
-        assert facts["problem"] == ""
+        assert (facts["verdict"], facts["reasons"]) == ("serving", [])
 
 
 def unscraped(daemon: Running, name: str, table: Table) -> list[str]:

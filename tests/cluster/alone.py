@@ -8,6 +8,7 @@ from topicast.catalog.core import Catalog, Commit, Effect, Publish, Requested, S
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.versions import OrderRow, Transaction
 from topicast.catalog.publish.modes import ModeState
+from topicast.catalog.status import verdict
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.keys import client_for
@@ -52,6 +53,11 @@ class Alone(Cluster):
         self.answers: list[tuple[bytes, Message]] = []  # with their peers, as they arrived
         self._requests: list[Requested] = []
         self.catalogd.performing.append(self.effects.append)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """What is wrong, by the code of each reason of catalogd's verdict."""
+        return {one.code: one.what for one in verdict(self.catalog.status()).reasons}
 
     # -- time and messages
 

@@ -13,6 +13,7 @@ from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.catalogd import Catalogd
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import Settings
+from topicast.catalog.status import verdict
 from topicast.cli.operator import Operator
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
@@ -22,6 +23,7 @@ from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import CATALOGD, STATESTORED
 from topicast.topics.settings import parse_addresses
+from topicast.topics.verdict import Serving
 
 POLL_S = 0.02
 HEARTBEAT_MS = 50
@@ -126,7 +128,8 @@ class Served:
 
     def _holds_everything(self) -> bool:
         status = self.catalogd.daemon.status
-        if not status.start or status.problem or status.tables_to_load:
+        serves = verdict(status).state is not Serving.NOT_SERVING
+        if not status.start or not serves or status.tables_to_load:
             return False
         return all(
             hub.daemon.status.start == status.start

@@ -46,7 +46,7 @@ class Stage:
         return self.daemons.of("catalogd").health()
 
     def is_well(self) -> bool:
-        return self.health() == (200, "ok\n")
+        return self.health() == (200, "serving\n")
 
     def log(self) -> str:
         return self.daemons.of("catalogd").log.read_text(encoding="utf-8")

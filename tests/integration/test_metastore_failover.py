@@ -125,7 +125,7 @@ def test_first_start_takes_the_next_address_when_the_first_hangs(
         with both_daemons(folder, f"{door.uri},{own_hive.uri}") as daemons:
             began = time.monotonic()
             catalogd = daemons.of("catalogd")
-            until(lambda: catalogd.health() == (200, "ok\n"), timeout_s=40, what="health")
+            until(lambda: catalogd.health() == (200, "serving\n"), timeout_s=40, what="health")
             return time.monotonic() - began
 
     in_time(seconds_until_healthy, limit_s=FAILOVER_S_MAX)

@@ -117,7 +117,8 @@ def undisturbed(stage: Stage) -> Iterator[None]:
     for count in ("hub", "catch_ups", "pulls", "wire_errors", "stale_replies"):
         assert getattr(after, count) == getattr(stats, count), count
     for name in BOTH:
-        until(lambda name=name: stage.daemons.of(name).health() == (200, "ok\n"), what="health")
+        daemon = stage.daemons.of(name)
+        until(lambda daemon=daemon: daemon.health() == (200, "serving\n"), what="health")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, MessageReceived, Undecodable
 from topicast.statestore.membership import KEPT_S
-from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, warning
+from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, verdict
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
@@ -34,6 +34,7 @@ from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_text
 from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
+from topicast.topics.verdict import COLUMNS, Serving, Verdict
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import FEATURES, NEXT_KEYS, PROTOCOL
 from topicast.topics.wire.messages import (
@@ -439,22 +440,27 @@ def test_refusal_is_never_answered() -> None:
     assert driver.receive(b"stranger", REFUSAL) == driver.receive(CONTROL, REFUSAL) == []
 
 
-def test_hub_without_a_publisher_has_a_problem_and_no_warning() -> None:
-    status = HubDriver().hub.status(now=2000.0)
-    assert status.problem
-    assert warning(status) == ""
+def test_hub_without_a_publisher_does_not_serve() -> None:
+    (reason,) = verdict(HubDriver().hub.status(now=2000.0)).reasons
+    assert (reason.code, reason.state, reason.starting) == (
+        *("no_catalogd", Serving.NOT_SERVING),
+        True,
+    )
 
 
 def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:
     driver, _ = seeded()
-    assert warning(driver.status) == ""
+    assert verdict(driver.status) == Verdict()
     status = driver.hub.status(now=driver.now + SUSPECT_S + 5)
-    text = warning(status)
-    assert text.startswith(f"{status.publisher} at {status.catalog_address} has been silent for")
-    assert "--statestores" in text
-    assert status.problem == "", "what is held is served on"
-    _, rows = table(status, "status") or ((), ())
-    assert dict(rows)["warning"] == text
+    (reason,) = verdict(status).reasons
+    assert (reason.code, reason.state) == ("catalogd_silent", Serving.DEGRADED), "it serves on"
+    since = f"{status.publisher} at {status.catalog_address} has been silent for"
+    assert reason.what.startswith(since)
+    assert "--statestores" in reason.mend
+    assert table(status, "verdict") == (COLUMNS, verdict(status).rows)
+    facts = dict((table(status, "status") or ((), ()))[1])
+    found = [facts[name] for name in ("verdict", "problem", "warning")]
+    assert found == ["degraded", "", reason.text]
 
 
 def test_status_made_in_slices_agrees_with_itself_while_members_come_and_go() -> None:

@@ -10,7 +10,7 @@ from topicast.tests.keys import client, guarded_keys
 from topicast.tests.statestore.hub_driver import BULK, CONTROL, PublisherPeer, hello
 from topicast.tests.statestore.hub_driver import DATA as DATA_ADDRESS
 from topicast.topics.keys.clients import ClientRole, Clients
-from topicast.topics.link import Received
+from topicast.topics.link import LinkCounts, Received
 from topicast.topics.link.link import PrefixesFor
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix
@@ -35,6 +35,7 @@ class BatchLink:
     def __init__(self) -> None:
         self.arrived: list[Received] = []
         self.sent: list[tuple[str, bytes]] = []
+        self.counts = LinkCounts()
 
     def poll(self, timeout_s: float) -> list[Received]:
         arrived, self.arrived = self.arrived, []

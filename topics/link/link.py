@@ -101,7 +101,14 @@ class LinkCounts:
     dropped: int = 0  # not delivered: another shape than the socket's
     # Handshakes at a bound socket that failed: no key, or one not admitted.
     handshakes_failed: int = 0
+    # When the last of them was refused, in monotonic seconds: one whose connection broke was not.
+    handshake_failed_at: float | None = None
     revoked: int = 0  # not delivered, or shut down: the connection's key is not admitted any more
+
+    def handshake_failed_ago_s(self) -> float | None:
+        """Return the seconds since a handshake was refused; None: none was."""
+        at = self.handshake_failed_at
+        return None if at is None else max(time.monotonic() - at, 0.0)
 
 
 @dataclass(slots=True)
@@ -622,6 +629,8 @@ class Link:
     def _on_handshake(self, port: _Port, event: int) -> None:
         if not port.servers:
             self.counts.handshakes_failed += 1
+            if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:  # else the connection was lost
+                self.counts.handshake_failed_at = time.monotonic()
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             port.handshake, port.failures = Handshake.DONE, 0
             port.early.clear()

@@ -76,7 +76,7 @@ def test_refused_events_are_reported_with_the_setting_that_refuses_them(tmp_path
         assert "hive.metastore.event.db.notification.api.auth=false" in problem
         answer = core.answer_to(Sync(request=9), Refused, turns=4)
         assert (answer.code, answer.message) == ("NO_EVENTS", problem)
-        assert "api.auth=false" in core.catalog.status().problem
+        assert "api.auth=false" in core.reasons["metastore_events"]
 
 
 def test_table_of_another_catalog_that_is_dropped_changes_nothing(
@@ -111,7 +111,7 @@ def test_table_that_is_not_recorded_is_found_and_said(
         core.wait(NAMES_S + 1)
         assert core.tables(real_place.db) == ["unrecorded"]
         core.wait(2 * WINDOW_S)
-        problem = core.catalog.status().problem
+        problem = core.reasons["metastore_events"]
         assert problem.startswith(f"table {real_place.db}.unrecorded is there, and no event")
         assert LISTENER_SETTING in problem
 

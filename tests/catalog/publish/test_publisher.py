@@ -309,6 +309,59 @@ def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(peer: H
     assert peer.tick(wait_s)[0] == Reconnect()
 
 
+def test_it_is_known_since_when_a_hub_is_connected_or_not_and_why(peer: HubPeer) -> None:
+    def facts() -> tuple[bool, float, str]:
+        found = peer.publisher.facts("tcp://hub", now=peer.now)
+        assert found.address == "tcp://hub"
+        return found.connected, found.since_s, found.reason
+
+    assert facts() == (False, 0.0, "starting")
+    peer.tick()
+    peer.now += 1.5
+    assert facts() == (False, 1.5, "starting")
+    peer.lead()
+    peer.now += 0.5
+    assert facts() == (True, 0.5, "the hub follows")
+    lost_at = peer.now + SILENCE_S
+    while peer.now < lost_at + 9:  # it is tried again and again
+        peer.tick(0.1)
+    connected, since_s, reason = facts()
+    assert (connected, reason) == (False, f"the hub is silent for {SILENCE_S} s")
+    assert since_s == pytest.approx(peer.now - lost_at, abs=0.7)
+    peer.now = peer.publisher.deadline
+    peer.lead()
+    assert facts()[:2] == (True, 0.0)
+
+
+def test_hub_that_waits_for_names_with_catalogd_is_connected(peer: HubPeer) -> None:
+    peer.published.names_known = False
+    peer.connect()
+    assert not peer.publisher.connected
+    peer.receive(peer.have())
+    assert peer.publisher.connected
+    assert peer.publisher.state == State.CONNECTING
+
+
+def test_hub_of_another_catalogd_is_never_connected(peer: HubPeer) -> None:
+    """Given two that fight for it, then this one has not led it, however often it is greeted."""
+    for _ in range(5):
+        peer.connect()
+        peer.receive(peer.have(EPOCH, 77, 1))
+        assert not peer.publisher.connected
+        peer.handle(Lost("reset"))
+        peer.now = peer.publisher.deadline
+
+
+def test_attempts_that_find_nothing_else_are_marked_as_such(peer: HubPeer) -> None:
+    peer.lead()
+    entered: list[Entered] = []
+    for _ in range(300):
+        entered += [one for one in peer.tick(0.1) if isinstance(one, Entered)]
+    reasons = [one.reason for one in entered if not one.again]
+    assert reasons == [f"the hub is silent for {SILENCE_S} s"]
+    assert len(entered) > 10
+
+
 def test_hub_that_sends_messages_and_no_welcome_is_left(peer: HubPeer) -> None:
     began, _ = peer.now, peer.tick()
     while peer.publisher.state == State.CONNECTING:

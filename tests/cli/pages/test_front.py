@@ -1,22 +1,26 @@
 from topicast.cli.pages.front import COUNTER, front
+from topicast.topics.verdict import Reason, Serving, verdict_of
 
 MEANINGS = {"entries": ("gauge", "Entries held"), "pulls": (COUNTER, "Pulls answered")}
 
 
-def page(**facts: str | int | float | None) -> str:
-    return front("catalogd", facts, MEANINGS)
+AWAY = Reason(state=Serving.DEGRADED, code="away", what="hive is <away>", mend="start it")
+NEW = Reason(state=Serving.NOT_SERVING, code="new", what="nothing is here", mend="wait")
+
+
+def page(*reasons: Reason, **facts: str | int | float | None) -> str:
+    return front("catalogd", facts, MEANINGS, verdict=verdict_of(reasons))
 
 
 def test_daemon_that_serves_says_so_first() -> None:
-    assert '<p class="verdict well">It serves.</p>' in page(problem="", warning="")
-    assert '<p class="verdict well">It serves.</p>' in page()
+    assert '<p class="verdict well">serving</p>' in page()
 
 
 def test_what_is_wrong_stands_above_everything_else() -> None:
-    assert "It serves, but the metastore is &lt;away&gt;" in page(warning="the metastore is <away>")
-    printed = page(problem="no catalogd", warning="the metastore is away")
-    assert '<p class="verdict ill">It does not serve as it should: no catalogd</p>' in printed
-    assert "the metastore is away" not in printed
+    degraded = '<p class="verdict warned">degraded: hive is &lt;away&gt;; start it</p>'
+    assert degraded in page(AWAY)
+    worst = '<p class="verdict ill">not serving: nothing is here; wait</p>'
+    assert worst + degraded in page(AWAY, NEW)
 
 
 def test_facts_stand_apart_from_counts_and_say_what_they_mean() -> None:

@@ -24,7 +24,7 @@ from topicast.cli.pages.access import Access
 from topicast.cli.pages.answers import Facts
 from topicast.cli.pages.server import CONNECTIONS_MAX, LOG_S, Pages
 from topicast.tests.cli.pages.secrets import TOKEN, access, basic, certificate, secret_file
-from topicast.tests.cli.pages.test_answers import FACTS, sources
+from topicast.tests.cli.pages.test_answers import FACTS, NEW, sources
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 
@@ -40,7 +40,7 @@ def served() -> Iterator[str]:
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[str]:
-    with Pages(sources("a thing is away"), guard(tmp_path)) as pages:
+    with Pages(sources(NEW), guard(tmp_path)) as pages:
         yield pages.url
 
 
@@ -116,7 +116,7 @@ def test_front_page_shows_every_fact_and_escapes_it(served: str) -> None:
 def test_front_page_comes_as_json_too(served: str) -> None:
     status, kind, body = get(f"{served}/?json")
     assert (status, kind) == (200, "application/json")
-    assert json.loads(body) == {"serving": True, **FACTS, "problem": "", "warning": ""}
+    assert json.loads(body) == {"serving": True, "verdict": "serving", "reasons": [], **FACTS}
 
 
 def test_metrics_are_those_of_prometheus(served: str) -> None:
@@ -134,7 +134,7 @@ def test_unknown_page_is_not_found_and_named(served: str, path: str) -> None:
 
 def test_head_has_no_body_and_the_headers_of_get(served: str) -> None:
     status, headers, body = requested(f"{served}/healthz", "HEAD")
-    assert (status, headers["Content-Length"], body) == (200, "3", "")
+    assert (status, headers["Content-Length"], body) == (200, "8", "")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "RUBBISH"])
@@ -189,7 +189,7 @@ def test_name_of_the_host_does_not_matter_where_a_secret_is_needed(guarded: str)
 def test_password_and_token_open_every_page(guarded: str, path: str, secret: str) -> None:
     status, _, body = requested(guarded + path, Authorization=secret)
     assert status == (503 if path == "/healthz" else 200)
-    assert path == "/metrics" or "a thing is away" in body
+    assert path == "/metrics" or NEW.what in body
 
 
 @pytest.mark.parametrize("path", ["/", "/?json", "/metrics", "/unknown"])
@@ -221,7 +221,7 @@ def test_wrong_secrets_are_refused_late_and_logged_once(
 
 def test_pages_come_by_https_alone_where_there_is_a_certificate(encrypted: str) -> None:
     assert encrypted.startswith("https://127.0.0.1:")
-    assert get(f"{encrypted}/healthz")[::2] == (200, "ok\n")
+    assert get(f"{encrypted}/healthz")[::2] == (200, "serving\n")
     with connected(encrypted) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert not received(plain).startswith(b"HTTP")

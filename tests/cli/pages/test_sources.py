@@ -9,23 +9,28 @@ from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
 from topicast.cli.pages.answers import answer
 from topicast.cli.pages.metrics import CATALOGD
-from topicast.cli.pages.sources import STUCK_S, sources_of, trouble
+from topicast.cli.pages.sources import STUCK_S, sources_of, verdict_of_loop
 from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.keys import user_keys
+from topicast.topics.verdict import Reason, Serving, Verdict
+
+NEW = Verdict(
+    (Reason(state=Serving.NOT_SERVING, code="no_catalogd", what="no catalogd", mend="start it"),)
+)
 
 
-def test_daemon_that_turns_reports_its_own_problem() -> None:
-    assert trouble("", silent_s=STUCK_S) == ""
-    assert trouble("no catalogd has announced itself", silent_s=0.0).startswith("no catalogd")
+def test_daemon_that_turns_reports_its_own_verdict() -> None:
+    assert verdict_of_loop(Verdict(), silent_s=STUCK_S) == Verdict()
+    assert verdict_of_loop(NEW, silent_s=0.0) == NEW
 
 
-def test_loop_that_hangs_is_reported_before_its_last_problem() -> None:
-    printed = trouble("no catalogd has announced itself", silent_s=STUCK_S + 2)
-    assert "hangs: its last turn began 12 s ago" in printed
-    assert "restart" in printed
-    assert "no catalogd" not in printed
+def test_loop_that_hangs_is_all_that_is_known() -> None:
+    (reason,) = verdict_of_loop(NEW, silent_s=STUCK_S + 2).reasons
+    assert (reason.state, reason.code) == (Serving.NOT_SERVING, "loop_hangs")
+    assert "hangs: its last turn began 12 s ago" in reason.what
+    assert "restart" in reason.mend
 
 
 @pytest.fixture(params=["statestored", "catalogd"])

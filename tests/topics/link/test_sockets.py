@@ -60,6 +60,13 @@ def test_every_option_is_taken_by_the_library_as_set(role):
             assert option in write_only or made.getsockopt(option) == value
 
 
+def test_connection_that_breaks_in_its_handshake_was_not_refused(hub):
+    """Given one that ends before it has shown a key, as when this process was stopped for long."""
+    _throw(hub.bind_router("second", ANY), b"")
+    until(lambda: hub.poll(0.05) == [] and hub.counts.handshakes_failed, what="its end")
+    assert hub.counts.handshake_failed_ago_s() is None
+
+
 def test_garbage_on_the_port_is_no_frame_and_others_are_served(hub, reader, introduce, frames):
     rng = random.Random(3)
     peer = introduce(hub, reader)

@@ -1,0 +1,145 @@
+"""Verdict: whether a process serves, and the reasons why not, each with what to do next.
+
+    facts of a process ──a pure function of it──▶ Verdict ──▶ commands, page, /healthz, metrics, log
+
+Each process makes one verdict, and every surface shows that one and nothing of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from logging import INFO, WARNING
+from typing import Any, Final
+
+from .wire.messages import Cell, Rows
+
+HANDSHAKES_S: Final = 60.0  # a client with a wrong key tries again every second
+
+
+class Serving(IntEnum):
+    """Whether a process does what it is there for; its number is that of the metric."""
+
+    SERVING = 0
+    DEGRADED = 1  # it serves on, and something that its users rely on is missing
+    NOT_SERVING = 2
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason why a process does not serve as it should.
+
+    ``code`` names the kind, for metrics and programs. ``subject``: which one it is about, if a
+    process may have several reasons of one kind. ``starting``: it is part of every start.
+    """
+
+    state: Serving
+    code: str
+    subject: str = ""
+    what: str
+    mend: str
+    starting: bool = False
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and what to do."""
+        return f"{self.what}; {self.mend}" if self.mend else self.what
+
+
+COLUMNS: Final = tuple(one.name for one in fields(Reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``reasons`` why a process does not serve as it should, the worst first; none: it serves."""
+
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def state(self) -> Serving:
+        """The worst state of a reason."""
+        return max((one.state for one in self.reasons), default=Serving.SERVING)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """A line for each reason, with its state; one line if there is none."""
+        found = tuple(f"{one.state}: {one.text}" for one in self.reasons)
+        return found or (str(self.state),)
+
+    @property
+    def rows(self) -> Rows:
+        """A row for each reason, of COLUMNS."""
+        return tuple(tuple(_cell(getattr(one, name)) for name in COLUMNS) for one in self.reasons)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The verdict for programs: its state, and for each reason its row by names."""
+        reasons = [dict(zip(COLUMNS, row, strict=True)) for row in self.rows]
+        return {"verdict": str(self.state), "reasons": reasons}
+
+    def texts(self, state: Serving) -> str:
+        """Return the texts of the reasons of ``state``."""
+        return "; ".join(one.text for one in self.reasons if one.state is state)
+
+
+def verdict_of(reasons: Iterable[Reason]) -> Verdict:
+    """Return the verdict for ``reasons``; those of one state keep their order."""
+    return Verdict(tuple(sorted(reasons, key=lambda one: -one.state)))
+
+
+def verdict_in(records: Iterable[Mapping[str, Cell]]) -> Verdict:
+    """Return the verdict whose ``rows`` a process has answered, as a record for each."""
+    states = {str(state): state for state in Serving}
+    return verdict_of(
+        Reason(
+            state=states.get(str(one.get("state")), Serving.DEGRADED),
+            code=str(one.get("code") or ""),
+            subject=str(one.get("subject") or ""),
+            what=str(one.get("what") or ""),
+            mend=str(one.get("mend") or ""),
+            starting=bool(one.get("starting")),
+        )
+        for one in records
+    )
+
+
+def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
+    """Return what to log when a verdict follows another: a level and a line for each change.
+
+    A reason is logged when it begins and when it has ended, not when its words change.
+    """
+    known = {(one.code, one.subject) for one in before.reasons}
+    left = {(one.code, one.subject) for one in after.reasons}
+    begun = [one for one in after.reasons if (one.code, one.subject) not in known]
+    ended = [one for one in before.reasons if (one.code, one.subject) not in left]
+    lines = [(INFO if one.starting else WARNING, f"{one.state}: {one.text}") for one in begun]
+    lines += [(INFO, f"no longer {one.state}: {_named(one)}") for one in ended]
+    if not after.reasons and ended:
+        lines.append((INFO, str(after.state)))
+    return tuple(lines)
+
+
+def refused_handshakes(ago_s: float | None) -> tuple[Reason, ...]:
+    """Return the reason that a client is refused, if the last one was, ``ago_s`` ago."""
+    if ago_s is None or ago_s > HANDSHAKES_S:
+        return ()
+    return (
+        Reason(
+            state=Serving.DEGRADED,
+            code="handshakes_failed",
+            what="a client without a key, or with one that is not admitted, tries to connect",
+            mend="topicast doctor, on the client's host, says which key it has; "
+            "topicast keys list, on catalogd's, which ones are admitted",
+        ),
+    )
+
+
+def _named(reason: Reason) -> str:
+    return f"{reason.code} {reason.subject}".rstrip()
+
+
+def _cell(value: Cell | Serving) -> Cell:
+    return str(value) if isinstance(value, Serving) else value
