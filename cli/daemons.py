@@ -1,9 +1,10 @@
 """The commands ``statestored`` and ``catalogd``.
 
-    flags ──▶ config ──▶ daemon ──▶ one line "ready …" on standard output ──▶ until SIGTERM, SIGINT
+    flags ──▶ config ──▶ daemon ──▶ "listening …" ──▶ it serves: "ready …" ──▶ until SIGTERM, SIGINT
 
-They log to standard error, end with 0 after a signal, with 2 on settings that are not allowed, and
-with 1 on anything else, such as a port in use. What needs an extra is imported when it is used.
+Both lines are on standard output; a daemon that cannot serve never prints the second. They log to
+standard error, end with 0 after a signal, with 2 on settings that are not allowed, and with 1 on
+anything else, such as a port in use. What needs an extra is imported when it is used.
 """
 
 import gc
@@ -26,7 +27,7 @@ from ..topics.settings import state_folder
 from .exit_codes import FAILED, WRONG_USE
 from .flags import F, flags_of, settings, version_option
 from .logs import log_to_stderr
-from .notify import notify_ready
+from .notify import Announcement
 from .output import run
 from .pages.config import PagesConfig
 from .signals import handled
@@ -206,14 +207,14 @@ def _exit_code(error: TopicastError) -> int:
 
 
 def _serve(daemon: "Daemon", sources: "Sources", address: str, *, access: "Access") -> None:
-    """Print that it serves, and serve until a signal; ``access``: to its pages."""
+    """Announce ``daemon``, and serve until a signal; ``access``: to its pages."""
     from .pages.server import Pages
 
     stop = dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda *_: daemon.stop())
     with closing(daemon), Pages(sources, access) as pages, handled(stop):
-        print(f"ready address={address} web={pages.url}", flush=True)
-        notify_ready()
-        daemon.run()
+        announcement = Announcement(f"address={address} web={pages.url}")
+        announcement.listening()
+        daemon.run(announcement.report)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 ONE_WAY = {
     "topics": (
         *("errors", "backports", "slices", "settings", "requests", "liveness", "objects", "topic"),
-        *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link"),
+        *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link", "verdict"),
     ),
     "statestore": (
         *("membership", "drivers", "stub_deltas", "validation", "policies", "ingest"),

@@ -24,7 +24,7 @@ class Daemon(Protocol):
     def counts(self) -> LinkCounts:
         """What its sockets have carried, refused and dropped."""
 
-    def run(self, report: Callable[[Verdict], None] = ...) -> None:
+    def run(self, report: Callable[[Verdict], None]) -> None:
         """Serve until ``stop``; ``report`` is called with each verdict that differs."""
 
     def stop(self) -> None:

@@ -65,7 +65,7 @@ def commands(statestores: str, *, metastore_uri: str, usual: bool) -> list[str]:
 
 
 def read_ready(line: str) -> dict[str, str]:
-    """Return the addresses of a line ``ready name=address …``."""
+    """Return the addresses of a line ``listening name=address …`` or ``ready name=address …``."""
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 

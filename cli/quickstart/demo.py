@@ -26,6 +26,8 @@ from .spark_settings import submit_arguments
 from .stack import Ended, Line, Stack
 from .writer_steps import QUERY, STEPS
 
+LISTENING: Final = "listening "  # how the line of a daemon begins that may be connected to,
+READY: Final = "ready "  # and that of a process that serves
 METASTORE: Final = "metastore"
 STATESTORED: Final = "statestored"
 CATALOGD: Final = "catalogd"
@@ -62,6 +64,7 @@ class Demo:
         }
         self._environment: dict[str, str] = {}  # of Spark applications
         self.addresses: dict[str, dict[str, str]] = {}
+        self._ready = set[str]()  # the processes that serve
 
     def begin(self) -> None:
         """Start every process; return when all of them serve.
@@ -94,7 +97,7 @@ class Demo:
             statestores=self.statestores,
             state_dir=self._folder / "catalogd",
         )
-        self._until(lambda: CATALOGD in self.addresses, what=CATALOGD)
+        self._until(lambda: {CATALOGD, STATESTORED} <= self._ready, what=CATALOGD)
         self._until(lambda: self._has(READER, "ready"), what="the reader's subscriber")
         self._until(lambda: self._has(WRITER, "ready"), what="the writer's Spark")
         self._stack.write(READER, "begin")
@@ -306,8 +309,11 @@ class Demo:
             self._print(METASTORE, line.text)
         elif line.error:
             return  # it is in the log of the child
-        elif line.text.startswith("ready "):
+        elif line.text.startswith(LISTENING):
             self.addresses[line.name] = read_ready(line.text)
+        elif line.text.startswith(READY):
+            self.addresses[line.name] = read_ready(line.text)
+            self._ready.add(line.name)
             self._print(line.name, line.text)
         elif line.name in self._facts:
             self._facts[line.name].append(json.loads(line.text))

@@ -64,6 +64,7 @@ def start(folder: Path, state: str, *, hive: str, hub: str, wait_for_hub: bool =
     begin = perf_counter()
     flags = (f"--state_dir={folder / state}",)
     with catalogd(folder, *flags, hive=hive, statestores=hub) as started:
+        started.becomes_ready()
         ready_s = perf_counter() - begin
         wait_for_sync(started.ready["address"])
         synced_s = perf_counter() - begin

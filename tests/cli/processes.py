@@ -22,11 +22,21 @@ END_TIMEOUT_S: Final = 60.0
 
 @dataclass(slots=True)
 class Running:
-    """A daemon that has printed its ready line."""
+    """A daemon that listens. ``ready``: its addresses; ``is_ready``: whether it serves, too."""
 
     process: "subprocess.Popen[str]"
     ready: dict[str, str]
     log: Path
+    is_ready: bool = False
+
+    def becomes_ready(self) -> "Running":
+        """Return when it has printed that it serves."""
+        if not self.is_ready:
+            assert self.process.stdout is not None
+            line = self.process.stdout.readline()
+            assert line.startswith("ready "), f"{line}{self.log.read_text()}"
+            self.is_ready = True
+        return self
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return what the process ended with."""
@@ -127,7 +137,7 @@ def running(
     environment: dict[str, str] | None = None,
     under: Sequence[str] = (),
 ) -> Iterator[Running]:
-    """Start a daemon, by ``under``, and wait for its line; at the end it is gone.
+    """Start a daemon, by ``under``, and wait until it listens; at the end it is gone.
 
     ``environment``: else ours.
     """
@@ -142,8 +152,9 @@ def running(
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line.startswith("ready "), f"{line}{log.read_text()}"
-        yield Running(process, read_ready(line), log)
+        is_ready = line.startswith("ready ")  # of an older release: its only line
+        assert is_ready or line.startswith("listening "), f"{line}{log.read_text()}"
+        yield Running(process, read_ready(line), log, is_ready)
     finally:
         process.kill()
         process.wait()

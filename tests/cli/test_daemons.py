@@ -1,8 +1,8 @@
 import json
 import os
+import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -17,6 +17,7 @@ from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import (
     Running,
+    catalogd,
     command,
     completed,
     running,
@@ -24,6 +25,7 @@ from topicast.tests.cli.processes import (
     steady_port,
     topicast,
 )
+from topicast.tests.integration.relay import Relay
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.keys.credential import credential_text
@@ -96,7 +98,7 @@ def test_signal_ends_the_hub_with_zero(number: int, tmp_path: Path) -> None:
         assert hub.ready["address"].startswith("tcp://127.0.0.1:")
         assert hub.end(number) == 0
         assert hub.process.stdout is not None
-        assert hub.process.stdout.read() == "", "one line is all that stands on standard output"
+        assert hub.process.stdout.read() == "", "without a catalogd it is never ready"
 
 
 def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None:
@@ -257,14 +259,52 @@ def test_hub_takes_its_port_again_after_it_was_killed(tmp_path: Path) -> None:
         assert second.ready["address"].endswith(f":{port}")
 
 
-def test_closed_stdout_does_not_end_a_daemon(tmp_path: Path) -> None:
+def test_closed_stdout_does_not_end_a_daemon(hive: EmbeddedMetastore, tmp_path: Path) -> None:
+    """Given a hub whose output nobody reads any more, then it serves, once it can."""
     with statestored(tmp_path) as hub:
         assert hub.process.stdout is not None
         hub.process.stdout.close()
-        port = int(hub.ready["address"].rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=5):
-            assert os.waitpid(hub.process.pid, os.WNOHANG) == (0, 0)
+        with catalogd(tmp_path, hive=hive.uri, statestores=hub.ready["address"]):
+            until(lambda: hub.health()[0] == 200, what="the hub to serve")
         assert hub.end() == 0
+
+
+def test_ready_is_printed_when_health_is_200_and_not_before(
+    hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Given a metastore that is away, then neither daemon is ready, until it has been read."""
+    with ExitStack() as up:
+        relay = up.enter_context(Relay("thrift://127.0.0.1:1"))
+        hub = up.enter_context(statestored(tmp_path))
+        own = up.enter_context(catalogd(tmp_path, hive=relay.uri, statestores=hub.ready["address"]))
+        until(lambda: "cannot" in own.health()[1], what="the reason")
+        assert [one.health()[0] for one in (hub, own)] == [503, 503]
+        assert not [one for one in (hub, own) if may_be_read(one)]
+        relay.lead_to(hive.uri)
+        for one in (own, hub):
+            one.becomes_ready()
+            assert one.health()[0] == 200
+
+
+def test_catalogd_with_a_store_is_ready_though_its_metastore_is_away(
+    hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    with statestored(tmp_path) as hub:
+        where = {"statestores": hub.ready["address"]}
+        with catalogd(tmp_path, hive=hive.uri, **where) as first:
+            first.becomes_ready()
+            until(lambda: first.health() == (200, "serving\n"), what="what is to be stored")
+            first.end()
+        with catalogd(tmp_path, hive="thrift://127.0.0.1:1", **where) as second:
+            second.becomes_ready()
+            until(lambda: "metastore does not answer" in second.health()[1], what="the reason")
+            assert second.health()[0] == 200
+
+
+def may_be_read(daemon: Running) -> bool:
+    """Return whether it has printed more than was read."""
+    assert daemon.process.stdout is not None
+    return bool(select.select([daemon.process.stdout], [], [], 0)[0])
 
 
 def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class Machine:
         """Run what ends; start what serves, and wait until it does."""
         serves = re.search(rf"^\S*/({'|'.join(DAEMONS)}) .*", commands, re.MULTILINE | re.DOTALL)
         if serves is not None:
-            assert self.start(f"exec {serves[0]}").first.startswith("ready ")
+            assert self.start(f"exec {serves[0]}").first.startswith("listening ")
             return
         done = self.host.run("sh", "-ec", commands, **self._variables)
         assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"

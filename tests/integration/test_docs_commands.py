@@ -164,7 +164,7 @@ def test_every_command_works(
                 watches.append(running)
                 until(lambda: is_watching(environment), timeout_s=60, what="the watch at the hub")
             else:
-                running.says("ready ", timeout_s=60)
+                running.says("listening ", timeout_s=60)
         for watch in watches:
             watch.says("shop.orders  schema", timeout_s=60)
             watch.interrupt()
