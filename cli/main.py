@@ -1,5 +1,6 @@
 """The command ``topicast`` and its subcommands."""
 
+import signal
 from typing import Final
 
 import click
@@ -16,8 +17,10 @@ from .commands.pipeline.export import export
 from .commands.pipeline.files import list_files
 from .commands.pipeline.group import pipeline
 from .commands.run import run as run_application
+from .exit_codes import TERMINATED
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
+from .signals import unwinding
 
 PROGRAM: Final = "topicast"
 
@@ -62,7 +65,8 @@ pipeline.add_command(list_files)
 
 def main() -> None:
     """Run ``topicast`` with this process's arguments and end the process."""
-    run(topicast)
+    with unwinding((signal.SIGTERM, signal.SIGHUP), code=TERMINATED):
+        run(topicast)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped on
 DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
 LOOK_S: Final = 0.1  # between two looks at a handshake
+COMMANDS: Final = frozenset(("operator", "command"))  # roles of members that end soon
 
 T = TypeVar("T")
 Answer = Inspected | TopicastError
@@ -206,8 +207,8 @@ def ordered(
 
 
 def members_of(visit: Operator) -> list[Record]:
-    """Return a record for each client of a hub."""
-    found = visit.hub("subscribers").records()
+    """Return a record for each client of a hub, but for commands, such as this one."""
+    found = [one for one in visit.hub("subscribers").records() if one["role"] not in COMMANDS]
     return [{**one, "statestored": str(visit.address)} for one in found]
 
 
@@ -276,6 +277,7 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
         always="",
         never="",
         credential=find_credential(OPERATOR_KEY, environ=os.environ),
+        command=True,
     )
     logging.disable(logging.WARNING)  # the error says what is logged meanwhile
     try:

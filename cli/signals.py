@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -21,6 +21,23 @@ def handled(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def unwinding(numbers: Iterable[signal.Signals], *, code: int) -> Iterator[None]:
+    """End the process with ``code`` by the first of these signals, and let blocks end before.
+
+    So a command tells its peers that it leaves. A signal that is ignored, as by nohup, stays so.
+    """
+    obeyed = [one for one in numbers if signal.getsignal(one) is signal.SIG_DFL]
+
+    def end(*_: object) -> None:
+        for number in obeyed:
+            signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(code)
+
+    with handled(dict.fromkeys(obeyed, end)):
+        yield
 
 
 def wait_until_ended(pid: int) -> None:

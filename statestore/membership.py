@@ -16,6 +16,7 @@ from ..topics.keys.clients import Client
 from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
 from ..topics.policy import Policy
 from ..topics.topic import NONE
+from ..topics.wire.header import COMMAND
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
@@ -39,6 +40,7 @@ class Member:
     """When each of ``peers`` was last sent a Welcome."""
     have: Have | None = None  # of a publisher: the last Have that it was sent
     takes_keys: bool = False  # whether it knows ServerKeys
+    is_command: bool = False  # whether it ends soon, as commands do, and is no application
     lag_versions: int = 0
     lag_us: int = 0
     held_bytes: int = 0
@@ -113,6 +115,7 @@ class Membership:
             member.peers[channel] = peer
             self._connections[peer] = (member, channel)
         member.name = hello.name
+        member.is_command = role == Role.OPERATOR or bool(hello.features & COMMAND)
         self.mark_alive(member, now=now)
         return member
 
@@ -175,8 +178,8 @@ class Membership:
             member.state = member.liveness.state(now)
             if member.state == LOST:
                 self._count(member, member.joined.values(), -1)
-                if member.role == Role.OPERATOR:
-                    self.remove(member)  # a command line that ended
+                if member.is_command:
+                    self.remove(member)  # it was killed
                 else:
                     lost.append(member)
         return tuple(lost)

@@ -16,11 +16,12 @@ from ..topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
-from ..topics.wire.messages import Cell, Rows
+from ..topics.wire.messages import READER, Cell, Rows
 from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership
 
+COMMAND: Final = "command"  # the role of a reader that is one
 TABLES: Final = ("status", "verdict", "topics", "subscribers", "drivers")
 _COMMON: Final = frozenset(
     (
@@ -75,7 +76,10 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberStatus:
-    """One member. ``lag_s`` is what it reported, and its silence while it is not LIVE."""
+    """One member. ``lag_s`` is what it reported, and its silence while it is not LIVE.
+
+    ``role``: reader, publisher or operator; of a command that reads: command.
+    """
 
     name: str
     registration: str
@@ -198,7 +202,7 @@ def subscriber_status(member: Member, *, now: float) -> SubscriberStatus:
     return SubscriberStatus(
         name=member.name,
         registration=member.registration.hex(),
-        role=member.role.name.lower(),
+        role=_role(member),
         state=member.state,
         topics=len(member.joined),
         lag_versions=member.lag_versions,
@@ -206,6 +210,11 @@ def subscriber_status(member: Member, *, now: float) -> SubscriberStatus:
         held_bytes=member.held_bytes,
         budget_bytes=member.budget_bytes,
     )
+
+
+def _role(member: Member) -> str:
+    reads = member.role == READER
+    return COMMAND if reads and member.is_command else member.role.name.lower()
 
 
 def driver_status(driver: Driver, *, now: float) -> DriverStatus:

@@ -45,6 +45,7 @@ class Settings:
     never: tuple[str, ...] = ()  # patterns of tables that are banned; they count first
     metastore: str = ""
     key_file: str | None = None  # None: as `topics.keys.folder.find_credential` finds it
+    command: bool = False  # whether it belongs to a command, not to an application
 
 
 def settings_of(
@@ -59,6 +60,7 @@ def settings_of(
     never: str | None = None,
     metastore: str | None = None,
     key_file: str | None = None,
+    command: bool = False,
     environ: Mapping[str, str],
     default_name: str,
     memory_bytes: int | None = None,
@@ -109,6 +111,7 @@ def settings_of(
         never=_patterns("never", never, environ),
         metastore=environ.get("TOPICAST_METASTORE", "") if metastore is None else metastore,
         key_file=key_file,
+        command=command,
     )
 
 

@@ -25,6 +25,10 @@ from ..operator import (
 from ..output import Output
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
+MEMBERS: Final = (
+    *("name", "registration", "role", "state", "topics", "lag_versions", "lag_s"),
+    *("held_bytes", "budget_bytes", "statestored"),
+)
 BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
 WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
 
@@ -70,7 +74,7 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     note_policy(OWN_ONLY)
     records = [one for records in found for one in records]
     apart = {"statestored"} if len(addresses) == 1 and output != "json" else set()
-    columns = [name for name in (records[0] if records else BY_LEVEL) if name not in apart]
+    columns = [name for name in (BY_LEVEL if by_topic else MEMBERS) if name not in apart]
     if output != "json":
         records = [_shown(one) for one in records]
     Output(output).rows(columns, [[one[name] for name in columns] for one in records])

@@ -280,7 +280,7 @@ def _hello(*, reads_bulk: bool) -> Hello:
         registration=secrets.token_bytes(16),
         protocol_min=header.PROTOCOL_MIN,
         protocol_max=header.PROTOCOL,
-        features=header.FEATURES,
+        features=header.FEATURES | header.COMMAND,
     )
 
 

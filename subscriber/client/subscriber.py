@@ -274,6 +274,7 @@ class Subscriber:
         credential: Credential | None = None,
         outbox: Outbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
+        command: bool = False,
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
@@ -296,6 +297,8 @@ class Subscriber:
             outbox: Writes to be reported that outlive this subscriber; None: its own ones only.
             driver_facts: Returns what ``topicast drivers`` shows of this application, without
                 waiting; None: it is not listed there.
+            command: Whether it belongs to a command that ends soon, and not to an application:
+                lists of subscribers and drivers leave it out.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
@@ -318,6 +321,7 @@ class Subscriber:
             never=never,
             metastore=metastore,
             key_file=key_file,
+            command=command,
             environ=os.environ,
             default_name=f"{socket.gethostname()}:{os.getpid()}",
         )

@@ -155,6 +155,7 @@ class Core:
         session = HubSession(
             settings.statestores,
             name=settings.name,
+            command=settings.command,
             registration=registration,
             next_id=self._next_id,
             new_nonce=self._new_id,

@@ -118,7 +118,13 @@ def audit(
         stack.enter_context(_metastore_reached())
         catalog = stack.enter_context(
             Subscriber(
-                hubs, budget=budget, timeout_s=TIMEOUT_S, always="", never="", key_file=key_file
+                hubs,
+                budget=budget,
+                timeout_s=TIMEOUT_S,
+                always="",
+                never="",
+                key_file=key_file,
+                command=True,
             )
         )
         planner = stack.enter_context(planning(options))

@@ -97,7 +97,7 @@ def convert(
     )
     with (
         nullcontext() if dry_run else held(lease),
-        Subscriber(hubs, key_file=key_file) as catalog,
+        Subscriber(hubs, key_file=key_file, command=True) as catalog,
     ):
         conversion = Conversion(
             Warehouse(spark, file_bytes=target_file_mb << 20),

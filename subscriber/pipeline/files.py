@@ -89,7 +89,9 @@ def files(
     began = time.monotonic()
     with ExitStack() as stack:
         catalog = stack.enter_context(
-            Subscriber(statestores, budget=BUDGET, always="", never="", key_file=key_file)
+            Subscriber(
+                statestores, budget=BUDGET, always="", never="", key_file=key_file, command=True
+            )
         )
         known = stack.enter_context(known_at(statestores, key_file=key_file))
         paced = Lister(spark, requests_per_s=max_requests_per_second)

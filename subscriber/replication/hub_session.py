@@ -24,6 +24,7 @@ from zlib import crc32
 from ...topics.replica_set import Account, patience_s
 from ...topics.requests import Requests
 from ...topics.wire.header import (
+    COMMAND,
     FEATURES,
     HEARTBEAT_PREFIX,
     KEEP_ALIVES,
@@ -100,6 +101,7 @@ class HubSession:
         addresses: tuple[str, ...],
         *,
         name: str,
+        command: bool = False,
         registration: bytes,
         next_id: Callable[[], int],
         new_nonce: Callable[[], bytes],
@@ -109,6 +111,7 @@ class HubSession:
         self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
         self._addresses = addresses
         self._name = name
+        self._own_features = FEATURES | (COMMAND if command else 0)
         self._registration = registration
         self._next_id = next_id
         self._new_nonce = new_nonce
@@ -315,7 +318,7 @@ class HubSession:
                     registration=self._registration,
                     protocol_min=PROTOCOL_MIN,
                     protocol_max=PROTOCOL,
-                    features=FEATURES,
+                    features=self._own_features,
                 ),
             )
             for channel, number in CHANNELS

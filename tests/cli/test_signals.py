@@ -2,12 +2,14 @@
 
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from topicast.cli.signals import SIGNAL_DELAY_S, handled, wait_until_ended
+from topicast.tests.cli.processes import completed
 
 
 class Signalled(Exception):
@@ -23,6 +25,32 @@ def test_wait_ends_with_the_child_and_leaves_its_status() -> None:
         wait_until_ended(child.pid)
         assert child.poll() == 1
         wait_until_ended(child.pid)  # its status was collected
+
+
+ENDS = """
+import os, signal, sys
+from topicast.cli.signals import unwinding
+with unwinding((signal.SIGTERM, signal.SIGHUP), code=143):
+    try:
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        signal.pause() if sys.argv[2] == "ends" else print("goes on")
+    finally:
+        if sys.argv[2] == "ends":  # another one does not disturb the clean-up
+            os.kill(os.getpid(), signal.SIGTERM)
+        print("cleaned up")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_signal_ends_a_process_after_its_blocks(name: str) -> None:
+    done = completed([sys.executable, "-c", ENDS, name, "ends"])
+    assert (done.returncode, done.stdout) == (143, "cleaned up\n"), done.stderr
+
+
+def test_signal_that_is_ignored_stays_so() -> None:
+    script = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{ENDS}"
+    done = completed([sys.executable, "-c", script, "SIGHUP", "stays"])
+    assert done.stdout == "goes on\ncleaned up\n"
 
 
 def test_signal_that_interrupts_no_call_is_handled() -> None:

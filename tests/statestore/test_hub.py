@@ -36,7 +36,7 @@ from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.verdict import COLUMNS, Serving, Verdict
 from topicast.topics.wire import decode
-from topicast.topics.wire.header import FEATURES, NEXT_KEYS, PROTOCOL
+from topicast.topics.wire.header import COMMAND, FEATURES, NEXT_KEYS, PROTOCOL
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -331,6 +331,30 @@ def test_member_that_is_lost_makes_room_for_a_new_one_and_is_listed_for_a_while(
     driver.pass_time(9.0)
     driver.tick(KEPT_S)
     assert driver.status.subscribers == ()
+
+
+@pytest.mark.parametrize(
+    ("role", "features", "listed_as", "stays"),
+    [
+        (READER, 0, "reader", True),
+        (READER, FEATURES | COMMAND, "command", False),
+        (OPERATOR, FEATURES, "operator", False),
+    ],
+)
+def test_command_that_was_killed_is_gone_as_soon_as_it_is_lost(
+    role: Role, features: int, listed_as: str, stays: bool
+) -> None:
+    """P-LIVE-12."""
+    driver, _ = seeded()
+    greeting = replace(hello("one", role, CONTROL_CHANNEL), features=features)
+    (welcome, *_) = driver.receive(b"one", greeting)
+    assert isinstance(welcome, Welcome)
+    assert not welcome.features & COMMAND, "the hub is none"
+    assert member(driver, listed_as).name == "one"
+    driver.pass_time(SUSPECT_S + 1)
+    assert "one" in [one.name for one in driver.status.subscribers]
+    driver.pass_time(9.0)
+    assert ("one" in [one.name for one in driver.status.subscribers]) is stays
 
 
 def test_registration_in_another_role_is_another_member() -> None:

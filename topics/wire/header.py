@@ -25,6 +25,7 @@ CLIENT_LISTS: Final = 2  # a feature bit: a hub that has it takes ClientList fro
 NEXT_KEYS: Final = 4  # a feature bit: it takes ServerKeys, and a hub next keys in the list
 TOPIC_SETS: Final = 8  # a feature bit: a hub that has it takes subscriptions to topic sets
 FEATURES: Final = KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS | TOPIC_SETS  # the bits spoken here
+COMMAND: Final = 1 << 15  # a feature bit of a Hello: its sender is a command, no application
 NUMBER_SHIFT: Final = 16  # from here the features of a Welcome have the number of a policy, u16,
 DIGEST_SHIFT: Final = 32  # and its digest, u32
 

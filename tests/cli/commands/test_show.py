@@ -11,6 +11,7 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.operator import Operator
 from topicast.subscriber.engine.reachability import UNREACHED_S
 from topicast.subscriber.pipeline.sweep.known import known_at
 from topicast.subscriber.pipeline.sweep.plan import Point
@@ -20,6 +21,7 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
 from topicast.topics.wire.messages import FileFacts
 
 NOWHERE = "tcp://127.0.0.1:1"
@@ -184,6 +186,41 @@ def test_watch_shows_a_change_until_it_is_interrupted(
     finally:
         watch.kill()
         watch.wait()
+
+
+def test_command_that_reads_is_listed_nowhere_and_says_that_it_leaves(
+    statestores: str, tmp_path: Path
+) -> None:
+    """Given a watch, then only the hub knows of it, as a command; SIGTERM ends it at once."""
+
+    def commands() -> list[str]:
+        with Operator(parse_addresses(statestores), timeout_s=30) as visit:
+            members = visit.hub("subscribers").records()
+        return [str(one["name"]) for one in members if one["role"] == "command"]
+
+    assert commands() == []
+    watch = subprocess.Popen(
+        command("main", "watch", "look.*", f"--statestores={statestores}"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TOPICAST_NAME": "a-watch"},
+    )
+    try:
+        assert watch.stderr is not None
+        assert watch.stderr.readline() == "watching look.*\n"
+        assert commands() == ["a-watch"]
+        for word in ("subscribers", "drivers"):
+            done = topicast(word, "--output=json", f"--statestores={statestores}")
+            listed = json.loads(done.stdout)
+            assert "a-watch" not in [one["name"] for one in listed]
+            assert "operator" not in [one.get("role") for one in listed]
+        watch.send_signal(signal.SIGTERM)
+        assert (watch.wait(60), watch.stderr.read()) == (143, "")
+        assert commands() == [], "it has said goodbye"
+    finally:
+        watch.kill()
+        watch.communicate()
 
 
 def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from topicast.topics.replica_set import Account
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
 from topicast.topics.wire.header import (
     BARRIER_PREFIX,
+    COMMAND,
+    FEATURES,
     HEARTBEAT_PREFIX,
     TOPIC_SETS,
     prefix,
     set_prefix,
 )
-from topicast.topics.wire.messages import Drop, Heartbeat, Welcome
+from topicast.topics.wire.messages import Drop, Heartbeat, Hello, Welcome
 
 WELCOME = Welcome(
     hub=1,
@@ -93,6 +95,29 @@ class Session(HubSession):
 def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
     prefixes = [one.prefix for one in effects if isinstance(one, Subscribe)]
     return [one.removeprefix(BARRIER_PREFIX) for one in prefixes if one.startswith(BARRIER_PREFIX)]
+
+
+@pytest.mark.parametrize("command", [False, True])
+def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, command: bool) -> None:
+    """P-LIVE-12."""
+    session = HubSession(
+        ("hub-0",),
+        name="",
+        command=command,
+        registration=bytes(16),
+        next_id=count(1).__next__,
+        new_nonce=bytes,
+    )
+
+    def features(now: float) -> set[int]:
+        sent = [one.message for one in session.tick(now=now) if isinstance(one, Send)]
+        return {one.features for one in sent if isinstance(one, Hello)}
+
+    wanted = {FEATURES | COMMAND} if command else {FEATURES}
+    assert features(0.0) == wanted
+    session.on_welcome(WELCOME, now=0.1)
+    later = set[int]().union(*(features(float(now)) for now in range(1, 120)))
+    assert later == wanted, "to a hub that has fallen silent"
 
 
 def test_subscriptions_that_come_while_a_barrier_is_under_way_do_not_delay_it() -> None:
