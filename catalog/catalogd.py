@@ -22,7 +22,7 @@ from ..topics.errors import ConfigError, StoreFull, WireError
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
-from ..topics.link import Inbox, Link, LinkCounts, Received
+from ..topics.link import Handshake, Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
@@ -50,7 +50,7 @@ from .metastore.port import ListNames, Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
 from .publish.modes import overrides_text, pack_mode_state
-from .publish.publisher import PublishedState, Publisher, delta_of_transaction
+from .publish.publisher import HubFacts, PublishedState, Publisher, delta_of_transaction
 from .serve.grants import Admit
 from .status import Status, verdict
 from .storage.store import Store
@@ -480,9 +480,20 @@ class Catalogd:
     def _connections(self, now: float) -> Connections:
         """Return what is to be known of hubs and clients as of ``now``."""
         return Connections(
-            hubs=tuple(hub.publisher.facts(hub.address, now=now) for hub in self._hubs),
+            hubs=tuple(self._facts_of(hub, now) for hub in self._hubs),
             handshake_failed_s=self._link.counts.handshake_failed_ago_s(),
         )
+
+    def _facts_of(self, hub: HubConnection, now: float) -> HubFacts:
+        """Return what is known of ``hub``; while it is away, how the handshake with it ended."""
+        found = hub.publisher.facts(hub.address, now=now)
+        socket = hub.socket(Channel.CONTROL)
+        if found.connected or socket not in self._connected:
+            return found
+        handshake = self._link.handshake(socket)
+        if handshake not in (Handshake.REFUSED, Handshake.FAILED):
+            return found
+        return replace(found, reason=f"{found.reason}, handshake {handshake.value}")
 
     def _renew_status(self, status: Status) -> None:
         self.status = status

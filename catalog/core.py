@@ -538,6 +538,7 @@ class Catalog:
             metastore=metastore,
             hubs=self._connections.hubs,
             handshake_failed_s=self._connections.handshake_failed_s,
+            rules=self.namespace.rules(),
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,

@@ -12,6 +12,7 @@ from typing import Final
 from .. import __version__
 from ..topics.errors import StoreFull, UsageError
 from ..topics.objects.names import TableId, table_name
+from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages import Cell, Inspected, Rows
@@ -21,7 +22,7 @@ from .publish.publisher import HubFacts
 NAMED_MAX: Final = 5  # tables, each with an error of a line
 HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
 APART: Final = frozenset(
-    ("metastore", "hubs", "handshake_failed_s", "store_full", "counts", "topics")
+    ("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics")
 )
 """The fields of a Status that are not facts of one value."""
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
@@ -70,6 +71,7 @@ class Status:
 
     ``handshake_failed_s``: since a client with a key that is not admitted tried to connect; None:
     none did.
+    ``rules``: those that operators set for drivers.
     ``store_full``: why nothing can be stored, while that is so; all else is as of the last commit.
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
@@ -83,6 +85,7 @@ class Status:
     hubs: tuple[HubFacts, ...] = ()
     handshake_failed_s: float | None = None
     store_full: StoreFull | None = None
+    rules: tuple[Rule, ...] = ()
     epoch: int
     start: int
     num_topics: int
@@ -132,6 +135,7 @@ def verdict(status: Status) -> Verdict:
             *_store(status.store_full),
             *_metastore(status.metastore),
             *_hubs(status.hubs),
+            *_rules(status.rules),
             *refused_handshakes(status.handshake_failed_s),
         )
     )
@@ -211,6 +215,18 @@ def _hubs(hubs: tuple[HubFacts, ...]) -> Iterator[Reason]:
                 f"{hub.since_s:.0f} s ({hub.reason}), and its drivers get no changes",
                 mend="does it run there? topicast doctor --role catalogd, on this host, tries it",
             )
+
+
+def _rules(rules: tuple[Rule, ...]) -> Iterator[Reason]:
+    """Yield the rules by which drivers are plain Spark, though nothing is broken."""
+    less = [f"{one.state} for {one.pattern!r}" for one in rules if one.state != ON]
+    if less:
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="drivers_off",
+            what=f"by order of an operator drivers are not refreshed: {', '.join(less)}",
+            mend="topicast drivers on, with the --app of the rule, ends it",
+        )
 
 
 def facts(status: Status) -> dict[str, Cell]:

@@ -8,8 +8,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from ..subscriber import Subscriber
@@ -22,7 +22,7 @@ from ..subscriber.client.conversation import (
 from ..subscriber.engine.reachability import unreached
 from ..subscriber.protocol.effects import Connection
 from ..topics.backports import Self
-from ..topics.errors import LinkError, NotReady, TopicastError
+from ..topics.errors import LinkError, NotReady, TopicastError, UsageError
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import OPERATOR as OPERATOR_KEY
 from ..topics.keys.folder import find_credential
@@ -42,6 +42,7 @@ ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped on
 DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
 LOOK_S: Final = 0.1  # between two looks at a handshake
+WITHOUT_CATALOGD: Final = frozenset(("no_catalogd", "catalogd_silent"))  # codes of a hub's reasons
 COMMANDS: Final = frozenset(("operator", "command"))  # roles of members that end soon
 
 T = TypeVar("T")
@@ -217,6 +218,25 @@ def readers_of(visit: Operator) -> list[Record]:
     return [one for one in members_of(visit) if one["role"] == "reader"]
 
 
+def verdicts_at(visit: Operator) -> dict[str, Verdict]:
+    """Return the verdicts of a hub, and of the catalogd behind it, by their names.
+
+    A catalogd that does not answer has none: its hub says so.
+    """
+    found = {f"statestored {visit.address}": verdict_by(visit.hub)}
+    if WITHOUT_CATALOGD.isdisjoint(one.code for one in next(iter(found.values())).reasons):
+        with suppress(LinkError):
+            found["catalogd"] = verdict_by(visit.catalog)
+    return found
+
+
+def note_verdicts(verdicts: Mapping[str, Verdict]) -> None:
+    """Print on standard error what a reader of a list must know of the daemons behind it."""
+    for name, verdict in verdicts.items():
+        for line in verdict.lines if verdict.reasons else ():
+            note(f"{name} is {line}")
+
+
 def complain_of(failures: Sequence[LinkError]) -> int:
     """Print which hubs did not answer; return the exit code, as others have."""
     for error in failures:
@@ -238,13 +258,15 @@ def note_policy(left_out: str) -> bool:
     return policy is not None
 
 
-def verdict_by(inspect: Callable[[str], Inspected], facts: Record) -> Verdict:
-    """Return the verdict of a daemon, which ``inspect`` asks for tables; ``facts``: its status.
+def verdict_by(inspect: Callable[[str], Inspected]) -> Verdict:
+    """Return the verdict of a daemon, which ``inspect`` asks for tables.
 
     One of an older release has two texts instead.
     """
-    if "verdict" in facts:
+    try:
         return verdict_in(inspect("verdict").records())
+    except UsageError:
+        facts = facts_of(inspect("status"))
     states = {"problem": Serving.NOT_SERVING, "warning": Serving.DEGRADED}
     return verdict_of(
         Reason(

@@ -5,15 +5,16 @@ HubStatus.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Final
 
 from .. import __version__
-from ..topics.liveness import LIVE, SUSPECT_S
+from ..topics.liveness import LIVE, LOST, SUSPECT_S
 from ..topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
+from ..topics.objects.rules import ON
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages import READER, Cell, Rows
@@ -21,6 +22,9 @@ from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership
 
+CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less
+LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
+NAMED_MAX: Final = 5  # subscribers in a reason
 COMMAND: Final = "command"  # the role of a reader that is one
 TABLES: Final = ("status", "verdict", "topics", "subscribers", "drivers")
 _COMMON: Final = frozenset(
@@ -147,7 +151,62 @@ class HubStatus:
 
 def verdict(status: HubStatus) -> Verdict:
     """Return whether a hub serves."""
-    return verdict_of((*_catalogd(status), *refused_handshakes(status.handshake_failed_s)))
+    return verdict_of(
+        (
+            *_catalogd(status),
+            *_lost(status.subscribers),
+            *_drivers(status.drivers),
+            *refused_handshakes(status.handshake_failed_s),
+        )
+    )
+
+
+def _drivers(drivers: Sequence[DriverStatus]) -> Iterator[Reason]:
+    """Yield which drivers that are there are plain Spark, or lack something, as they say."""
+    ill = [one for one in drivers if _is_ill(one)]
+    if ill:
+        named = [_in_words(one) for one in ill[:NAMED_MAX]]
+        more = [f"{len(ill) - NAMED_MAX} more"] if len(ill) > NAMED_MAX else []
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="drivers_problem",
+            what=f"drivers are not as they should be: {'; '.join((*named, *more))}",
+            mend="topicast drivers shows all",
+        )
+
+
+def _is_ill(driver: DriverStatus) -> bool:
+    """Tell whether a driver is not what it should be; one that connects has time for that."""
+    if driver.state == GONE:
+        return False
+    connects = driver.state == CONNECTING and driver.since_s < CONNECTING_S
+    is_well = driver.state == DRIVER_LIVE and not driver.reason and driver.control in ("", ON)
+    return not (connects or is_well)
+
+
+def _in_words(driver: DriverStatus) -> str:
+    name = driver.application or driver.driver
+    control = f", switched to {driver.control}" if driver.control not in ("", ON) else ""
+    return f"{name} is {driver.state}{control}" + (f": {driver.reason}" if driver.reason else "")
+
+
+def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
+    """Yield which subscribers have died, or are stopped, without a goodbye."""
+    lost = [
+        one
+        for one in members
+        if one.role == READER.name.lower() and one.state == LOST and one.lag_s <= LOST_SHOWN_S
+    ]
+    if lost:
+        named = [f"{one.name} for {one.lag_s:.0f} s" for one in lost[:NAMED_MAX]]
+        more = [f"{len(lost) - NAMED_MAX} more"] if len(lost) > NAMED_MAX else []
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="subscribers_lost",
+            what=f"subscribers have sent nothing: {', '.join((*named, *more))}",
+            mend="topicast drivers shows them; look at their processes. One that has died is "
+            f"counted for {LOST_SHOWN_S / 60:g} minutes",
+        )
 
 
 def _catalogd(status: HubStatus) -> Iterator[Reason]:

@@ -21,8 +21,10 @@ from ..operator import (
     complain_of,
     facts_of,
     note_policy,
+    note_verdicts,
     ordered,
     readers_of,
+    verdicts_at,
 )
 from ..output import Output, note
 
@@ -98,10 +100,15 @@ def drivers(
         facts = ordered("drivers", given, statestores=statestores, timeout_s=timeout_s)
         _print_rules(facts, output)
         return DONE
-    found, failures = at_each(addresses, drivers_of)
+    found, failures = at_each(addresses, lambda visit: (drivers_of(visit), verdicts_at(visit)))
     code = complain_of(failures)
     note_policy(OWN_ONLY)
-    records = [one for one in each_once(found) if app is None or _matches(one, app)]
+    note_verdicts(dict(one for _, verdicts in found for one in verdicts.items()))
+    records = [
+        one
+        for one in each_once(records for records, _ in found)
+        if app is None or _matches(one, app)
+    ]
     columns = (*JSON_COLUMNS, *KNOWN) if output == "json" else TABLE_COLUMNS
     Output(output).rows(columns, [[one.get(name) for name in columns] for one in records])
     return code

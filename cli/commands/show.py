@@ -223,7 +223,7 @@ def _process(inspect: Callable[[str], Inspected]) -> dict[str, Any]:
     facts = facts_of(inspect("status"))
     shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
     offers = offered_names(int(facts["offers"] or 0))
-    return verdict_by(inspect, facts).document | shown | {"offers": offers}
+    return verdict_by(inspect).document | shown | {"offers": offers}
 
 
 def _properties(found: Table | Database) -> list[tuple[str, str | int]]:

@@ -73,7 +73,7 @@ class Servers:
         """Check that catalogd answers at the address that the hub gives for it."""
         with self._visit() as visit:
             self._catalog = facts_of(visit.catalog("status"))
-            verdict = verdict_by(visit.catalog, self._catalog)
+            verdict = verdict_by(visit.catalog)
             of_metastore = [one for one in verdict.reasons if one.code.startswith(OF_METASTORE)]
             self._metastore = tuple(of_metastore)
             where = f"catalogd at {visit.welcome.catalog_address}"

@@ -22,6 +22,7 @@ from topicast.catalog.status import (
 )
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.errors import StoreFull
+from topicast.topics.objects.rules import Rule
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.verdict import HANDSHAKES_S, Serving
@@ -157,6 +158,14 @@ def test_store_without_room_is_worse_than_all_else(status: Status) -> None:
         (DEGRADED, "handshakes_failed"),
     ]
     assert "free space" in reasons[0].mend
+
+
+def test_rules_that_switch_drivers_off_are_said(status: Status) -> None:
+    rules = (Rule("*", "dry-run"), Rule("etl-*", "off"), Rule("etl-7", "on"))
+    (reason,) = verdict(replace(status, rules=rules)).reasons
+    assert (reason.state, reason.code) == (DEGRADED, "drivers_off")
+    assert reason.what.endswith("not refreshed: dry-run for '*', off for 'etl-*'")
+    assert verdict(replace(status, rules=rules[2:])).reasons == ()
 
 
 def hub(*, connected: bool, since_s: float) -> HubFacts:

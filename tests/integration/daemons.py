@@ -127,9 +127,11 @@ def can_open(hubs: str, key_file: Path | None) -> bool:
 
 
 @contextmanager
-def both_daemons(folder: Path, metastore: str, *, module: str = "daemons") -> Iterator[Daemons]:
-    """Run a hub and a catalogd until the block ends."""
+def both_daemons(
+    folder: Path, metastore: str, *, module: str = "daemons", of_hub: Sequence[str] = ()
+) -> Iterator[Daemons]:
+    """Run a hub, with more options ``of_hub``, and a catalogd until the block ends."""
     with closing(Daemons(folder, metastore, module=module)) as found:
-        found.start("statestored")
+        found.start("statestored", *of_hub)
         found.start("catalogd")
         yield found

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.statestore import drivers as module
 from topicast.statestore.drivers import AWAY_S, KEPT_S, LEFT, SILENT
-from topicast.statestore.status import facts
+from topicast.statestore.status import CONNECTING_S, facts, verdict
 from topicast.tests.statestore.hub_driver import (
     HubDriver,
     hello,
@@ -50,6 +50,40 @@ def announce(driver: HubDriver, name: str = "reader", /, **more: object) -> None
     rows: Any = tuple((ANN | more).items())
     said = Inspected(request=0, columns=("name", "value"), rows=rows)
     assert driver.receive(f"{name}-control".encode(), said) == []
+
+
+def problems(driver: HubDriver) -> list[str]:
+    reasons = verdict(driver.status).reasons
+    return [one.what for one in reasons if one.code == "drivers_problem"]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({}, ""),
+        ({"state": "plain", "reason": "no"}, "nightly is plain: no"),
+        ({"reason": "9 of 16 topics"}, "nightly is live: 9 of 16 topics"),
+        ({"control": "off"}, "nightly is live, switched to off"),
+        ({"application": "", "state": "plain"}, "d7 is plain"),
+    ],
+)
+def test_driver_that_is_not_as_it_should_be_degrades_its_hub(
+    driver: HubDriver, said: dict[str, str], shown: str
+) -> None:
+    announce(driver, **said)
+    wanted = [f"drivers are not as they should be: {shown}"] if shown else []
+    assert problems(driver) == wanted
+    announce(driver)
+    assert problems(driver) == []
+
+
+def test_driver_has_time_to_connect(driver: HubDriver) -> None:
+    announce(driver, state="connecting")
+    assert problems(driver) == []
+    for _ in range(round(CONNECTING_S) + 1):
+        driver.pass_time(1.0)
+        driver.receive(b"reader-control", KeepAlive())
+    assert problems(driver) == ["drivers are not as they should be: nightly is connecting"]
 
 
 def listed(driver: HubDriver) -> list[dict[str, Any]]:

@@ -7,7 +7,14 @@ import pytest
 
 from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, MessageReceived, Undecodable
 from topicast.statestore.membership import KEPT_S
-from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, verdict
+from topicast.statestore.status import (
+    LOST_SHOWN_S,
+    Counts,
+    HubStatus,
+    SubscriberStatus,
+    table,
+    verdict,
+)
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
@@ -34,7 +41,7 @@ from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_text
 from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
-from topicast.topics.verdict import COLUMNS, Serving, Verdict
+from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import COMMAND, FEATURES, NEXT_KEYS, PROTOCOL
 from topicast.topics.wire.messages import (
@@ -485,6 +492,28 @@ def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:
     facts = dict((table(status, "status") or ((), ()))[1])
     found = [facts[name] for name in ("verdict", "problem", "warning")]
     assert found == ["degraded", "", reason.text]
+
+
+def test_subscribers_that_died_are_named_for_a_while() -> None:
+    """Given seven that fell silent and a command, then five are named, and later none."""
+    driver, _ = seeded()
+
+    def lost() -> list[Reason]:
+        reasons = verdict(driver.status).reasons
+        return [one for one in reasons if one.code == "subscribers_lost"]
+
+    for name in "abcdefg":
+        driver.greet(name)
+    greeting = replace(hello("killed", READER, CONTROL_CHANNEL), features=COMMAND)
+    driver.receive(b"killed", greeting)
+    driver.pass_time(SUSPECT_S + 1)
+    assert lost() == [], "it may be a pause"
+    driver.pass_time(6.0)
+    (reason,) = lost()
+    assert reason.state is Serving.DEGRADED
+    assert reason.what.endswith(": a for 9 s, b for 9 s, c for 9 s, d for 9 s, e for 9 s, 2 more")
+    driver.pass_time(LOST_SHOWN_S - 5)
+    assert lost() == []
 
 
 def test_status_made_in_slices_agrees_with_itself_while_members_come_and_go() -> None:

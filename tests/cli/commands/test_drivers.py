@@ -10,7 +10,7 @@ from topicast.cli.commands.drivers import each_once, unreachable
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import shown, topicast
+from topicast.tests.cli.processes import topicast
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 
@@ -45,7 +45,11 @@ def etl(served: Served) -> Iterator[Subscriber]:
 
 
 def printed(served: Served, *words: str) -> str:
-    return shown(served.statestores, "drivers", *words, "--timeout_s=60")
+    """Return what the command prints; beside it may stand what is wrong with the daemons."""
+    done = topicast("drivers", *words, "--timeout_s=60", f"--statestores={served.statestores}")
+    assert done.returncode == 0, done.stderr
+    assert {line[:5] for line in done.stderr.splitlines()} <= {"note:"}
+    return done.stdout
 
 
 def listed(served: Served, *words: str) -> dict[str, dict[str, Any]]:
