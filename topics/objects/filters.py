@@ -20,8 +20,9 @@ The metastore's own filters, as Hive and Spark send it for partitions, and as me
 
 As in Hive 2.3, tried on it: text columns take quoted literals, integer columns take numbers and
 compare as such ("02" is 2), dates take either form; in texts nothing is escaped; in a ``like``
-``.*`` stands for anything, ``.`` for one character, and all else for itself. One difference:
-__HIVE_DEFAULT_PARTITION__ is NULL in text columns too, and never matches.
+``.*`` stands for anything, ``.`` for one character, and all else for itself. Differences, where
+Spark's answer is given: __HIVE_DEFAULT_PARTITION__ is NULL in text columns too, and never matches;
+a CHAR is compared with its spaces; other types, and numbers in quotes, are those of operands.py.
 """
 
 import re
@@ -31,7 +32,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError
-from .names import NULL_PARTITION
+from .operands import CHAR, NULL, Operand, Typed, Value, applied, beside, column_operand, texts
 from .tables import Column
 
 LENGTH_MAX: Final = 1 << 20  # characters of a filter; Spark sends lists of thousands of values
@@ -39,7 +40,8 @@ DEPTH_MAX: Final = 100  # of parentheses; Spark nests one for each "or"
 SHOWN_MAX: Final = 20  # characters of a filter from where it is not understood
 PATTERN_MAX: Final = 4096  # characters of a like's text, which is compiled
 
-Literal: TypeAlias = int | str
+Literal: TypeAlias = int | str | Typed
+Functions: TypeAlias = tuple[str, ...]  # of a column, the innermost first; the metastore has none
 
 Predicate: TypeAlias = Callable[[Sequence[str]], bool]
 """Whether a partition matches, by its values."""
@@ -55,13 +57,9 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_INTEGER: Final = re.compile("[+-]?[0-9]{1,18}")
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "like", "between"})
 _COMPARE: Final = {"=": eq, "!=": ne, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _REVERSED: Final = {"=": "=", "!=": "!=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
-TEXTS: Final = frozenset({"string", "varchar", "char", "date"})
 _LITERALS: Final = frozenset({"text", "date", "number"})
 _SHOWN_MAX: Final = 200  # characters of a filter in an error
 
@@ -73,6 +71,7 @@ class Comparison:
     column: str
     sign: str
     literal: Literal
+    of: Functions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,7 @@ class Among:
     column: str
     literals: tuple[Literal, ...]
     negated: bool
+    of: Functions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ class Like:
     column: str
     pieces: tuple[tuple[str, ...], ...]  # at least one
     negated: bool
+    of: Functions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +103,19 @@ class Null:
 
     column: str
     negated: bool
+    of: Functions = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """All of ``terms`` hold."""
+    """All of ``terms`` hold; of none, all do."""
 
     terms: "tuple[Term, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """One of ``terms`` holds."""
+    """One of ``terms`` holds; of none, none does."""
 
     terms: "tuple[Term, ...]"
 
@@ -321,63 +323,63 @@ def bind(term: Term, columns: Sequence[Column]) -> Predicate:
     if position is None:
         known = ", ".join(column.name for column in columns) or "none"
         raise UsageError(f"{term.column} is not a partition column; these are: {known}")
-    kind = columns[position].type.partition("(")[0].lower()
-    if kind not in TEXTS | _INTEGERS:
-        raise UsageError(f"no filter works on {term.column}, which is of type {kind}")
-    has_value = _is_integer if kind in _INTEGERS else _is_text
+    operand = column_operand(term.column, columns[position].type)
+    for function in term.of:
+        operand = applied(operand, function)
+    if isinstance(term, Like):
+        operand = texts(operand)
+    read = operand.read
     if isinstance(term, Null):
         negated = term.negated
-        return lambda values: has_value(values[position]) is negated
-    holds = _test(term, kind)
-    return lambda values: has_value(values[position]) and holds(values[position])
+        return lambda values: (read(values[position]) is None) is not negated
+    holds = _test(term, operand)
+
+    def matches(values: Sequence[str]) -> bool:
+        value = read(values[position])
+        return value is not None and holds(value)
+
+    return matches
 
 
-def _is_text(value: str) -> bool:
-    return value != NULL_PARTITION
-
-
-def _is_integer(value: str) -> bool:
-    return _INTEGER.fullmatch(value) is not None
-
-
-def _test(term: Comparison | Among | Like, kind: str) -> Callable[[str], bool]:
-    """Return ``term`` as a test of a value, which is not NULL, of a column of type ``kind``."""
-    is_number, is_date, name = kind in _INTEGERS, kind == "date", term.column
+def _test(term: Comparison | Among | Like, operand: Operand) -> Callable[[Value], bool]:
+    """Return ``term`` as a test of a value, which is not NULL, of ``operand``."""
     if isinstance(term, Like):
-        if is_number or is_date:
-            what = "date" if is_date else "number"
-            raise UsageError(f"{name} is a {what}: like compares texts only")
         like, unlike = _pattern(term.pieces), term.negated
         return lambda value: (like.fullmatch(value) is not None) is not unlike
-    if is_number:
-        number_holds = _compared(term, lambda literal: _number(literal, name))
-        return lambda value: number_holds(int(value))
-    return _compared(term, lambda literal: _quoted(literal, name, is_date=is_date))
+    if isinstance(term, Comparison):
+        return _compared(operand, _COMPARE[term.sign], term.literal)
+    negated = term.negated
+    if operand.kind == CHAR and NULL in term.literals:
+        why = f"leave NULL out: with it Spark does not pad the texts of a list for {operand.name}"
+        raise UsageError(f"{operand.is_called}: {why}")
+    found = [beside(operand, one, listed=True) for one in term.literals if one != NULL]
+    plain = frozenset(value for change, value in found if change is None)
+    others = [one for one in found if one[0] is not None]
+
+    def among(value: Value) -> bool:
+        if value in plain:
+            return not negated
+        changed = [(change(value), literal) for change, literal in others if change is not None]
+        if any(one == literal for one, literal in changed):
+            return not negated
+        return negated and all(one is not None for one, _ in changed)
+
+    return among
 
 
 def _compared(
-    term: Comparison | Among, read: Callable[[Literal], Literal]
-) -> Callable[[Literal], bool]:
-    """Return ``term`` as a test of one value; ``read`` checks its literals."""
-    if isinstance(term, Among):
-        wanted, negated = frozenset(map(read, term.literals)), term.negated
-        return lambda value: (value in wanted) is not negated
-    compare, literal = _COMPARE[term.sign], read(term.literal)
-    return lambda value: compare(value, literal)
+    operand: Operand, compare: Callable[[Value, Value], bool], literal: Literal
+) -> Callable[[Value], bool]:
+    change, wanted = beside(operand, literal, listed=False)
+    if change is None:
+        return lambda value: compare(value, wanted)
+    first = change
 
+    def holds(value: Value) -> bool:
+        changed = first(value)
+        return changed is not None and compare(changed, wanted)
 
-def _number(literal: Literal, column: str) -> int:
-    if type(literal) is not int:
-        raise UsageError(f"{column} is a number, {literal!r} is not: write it without quotes")
-    return literal
-
-
-def _quoted(literal: Literal, column: str, *, is_date: bool) -> str:
-    if type(literal) is not str:
-        raise UsageError(f"{column} is not a number, {literal} is one: write it in quotes")
-    if is_date and not _DATE.fullmatch(literal):
-        raise UsageError(f"{column} is a date, {literal!r} is not: write it as 2026-11-01")
-    return literal
+    return holds
 
 
 def _pieces(like: str) -> tuple[tuple[str, ...], ...]:

@@ -28,13 +28,16 @@ from typing import Final, TypeAlias
 
 from ..backports import IntEnum
 from ..errors import UsageError
-from .filters import TEXTS, Among, Comparison, Every, Leaf, Some, Term, bind, parse
+from .filters import Among, Comparison, Every, Leaf, Literal, Some, Term, bind, parse
 from .names import check_partition_name, partition_name, partition_values
+from .operands import DATE, date_of
 from .sql_filters import in_hive, parse_sql
 from .tables import Column
 
 RANGES_MAX: Final = 4096  # beyond, looking at every block is as cheap
 AFTER_ALL: Final = "\U0010ffff"  # sorts behind every character that a name has
+
+RANGED: Final = frozenset({"string", "varchar", DATE})  # their values' texts have their order
 
 KeyRange: TypeAlias = tuple[str, str]  # from this name on, below that one
 Matches: TypeAlias = Callable[[str], bool]
@@ -198,9 +201,14 @@ def _ranges(term: Term, columns: Sequence[Column]) -> list[KeyRange] | None:
     terms = list(_flat(term))
     prefix, pinned = "", 0
     for column in columns:
-        if column.type.partition("(")[0].lower() not in TEXTS:
+        kind = column.type.partition("(")[0].lower()
+        if kind not in RANGED:
             break
-        mine = [one for one in terms if one.column.lower() == column.name.lower()]
+        mine = [
+            one
+            for one in terms
+            if one.column.lower() == column.name.lower() and _is_ranged(one, kind)
+        ]
         values = _values(mine)
         key = partition_name([column.name], ["x"])[:-1]
         if values is not None and len(values) == 1:
@@ -216,6 +224,19 @@ def _ranges(term: Term, columns: Sequence[Column]) -> list[KeyRange] | None:
     if pinned == len(columns):
         prefix = prefix[:-1]
     return _pinned(prefix)
+
+
+def _is_ranged(term: Leaf, kind: str) -> bool:
+    """Return whether values of ``kind`` match ``term`` by their text, in its order."""
+    if isinstance(term, Comparison):
+        literals: tuple[Literal, ...] = (term.literal,)
+    elif isinstance(term, Among):
+        literals = term.literals
+    else:
+        return False
+    return not term.of and all(
+        isinstance(one, str) and (kind != DATE or date_of(one) == one) for one in literals
+    )
 
 
 def _pinned(prefix: str) -> list[KeyRange] | None:

@@ -2,38 +2,71 @@
 
     filter  = all { "or" all }                                   keywords in any case
     all     = not { "and" not }
-    not     = "not" not | "(" filter ")" | test
-    test    = column ( "=" | "==" | "<=>" | "!=" | "<>" | "<" | "<=" | ">" | ">=" ) literal
-            | literal ( … ) column
-            | column [ "not" ] "like" text [ "escape" text ]
-            | column [ "not" ] "in" "(" literal { "," literal } ")"
-            | column [ "not" ] "between" literal "and" literal
-            | column "is" [ "not" ] "null"   |   column "<=>" "null"
-    column  = name | `name` | "(" column ")"
-    literal = 12 | -3 | 'text' | "text" | date '2026-11-01'
+    not     = ( "not" | "!" ) not | "(" filter ")" | test
+    test    = value ( "=" | "==" | "<=>" | "!=" | "<>" | "<" | "<=" | ">" | ">=" ) literal
+            | literal ( … ) value
+            | value [ "not" ] ( "like" | "ilike" ) text [ "escape" text ]
+            | value [ "not" ] "in" "(" literal { "," literal } ")"
+            | value [ "not" ] "between" literal "and" literal
+            | value "is" [ "not" ] ( "null" | "true" | "false" | "distinct" "from" literal )
+            | value | "true" | "false"
+    value   = name | `name` | "(" value ")" | function "(" value ")"
+            | ( "cast" | "try_cast" ) "(" value "as" type ")"
+    literal = 12 | -3 | 1.5 | 1e3 | 'text' | "text" | "true" | "false" | "null"
+            | date '2026-11-01' | timestamp '2026-11-01 12:00:00'
 
 As in Spark: in a ``like`` ``%`` is anything and ``_`` one character, and behind a backslash, or the
 character that ``escape`` names, they stand for themselves; a quote is doubled in a text, or stands
-behind a backslash; only ``is null`` and ``<=>`` find NULL. Whatever else SQL knows is refused with
-its place, and so is what means something else than it seems to: ``d = 2026-11-01`` subtracts.
+behind a backslash; only ``is null`` and ``<=>`` find NULL. What is compared with what: operands.py.
+Whatever else SQL knows is refused with its place, and so is what means something else than it seems
+to: ``d = 2026-11-01`` subtracts.
 
 ``in_hive`` writes a filter in the metastore's own form, where that can say it.
 """
 
 import re
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from ..errors import UsageError
-from .filters import Among, Comparison, Every, Like, Literal, Null, Some, Term, Tokens, parse
+from .filters import (
+    Among,
+    Comparison,
+    Every,
+    Functions,
+    Like,
+    Literal,
+    Null,
+    Some,
+    Term,
+    Tokens,
+    parse,
+)
+from .operands import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DECIMAL_DIGITS_MAX,
+    DOUBLE,
+    NULL,
+    TIMESTAMP,
+    WHOLE,
+    Typed,
+    date_of,
+    timestamp_of,
+    whole_of,
+)
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
       (?P<text>"(?:[^"\\]|\\.|"")*"|'(?:[^'\\]|\\.|'')*')
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<subtraction>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2})(?!\w)
-    | (?P<number>-?[0-9]{1,18})(?!\w)
+    | (?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?
+        (?:[lLsSyYdD]|[bB][dD])?)(?![\w.])
     | (?P<word>\w+)
-    | (?P<sign><=>|<=|>=|<>|!=|==|[=<>(),])
+    | (?P<sign><=>|<=|>=|<>|!=|==|[=<>(),!])
     | (?P<end>$)
     )""",
     re.VERBOSE | re.DOTALL,
@@ -47,9 +80,21 @@ _REVERSED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _CONTRARY: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 _FOR_LIKE: Final = ("%", "_")  # whose backslash stays in the text
-_DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _IN_TEXT: Final = re.compile(r"\\(.)|(['\"])\2", re.DOTALL)
+_NUMBER: Final = re.compile(r"([+-]?[0-9.]+)(e[+-]?[0-9]+)?([a-z]*)")
 _LITERAL: Final = "a number, a text in quotes, or date '2026-11-01'"
+_FUNCTIONS: Final = {
+    "lower": "lower",
+    "lcase": "lower",
+    "upper": "upper",
+    "ucase": "upper",
+    **{name: f"cast {name}" for name in ("string", "date", "timestamp", "boolean", *WHOLE)},
+    "to_date": "cast date",
+}
+_TIMES: Final = (DATE, TIMESTAMP, "timestamp_ntz")
+_CASTS: Final = ("cast", "try_cast")
+_VALUE: Final = "a column, or lower, upper, date, string or cast of one"
+NEVER: Final = Some(())  # what is compared with NULL is neither true nor false
 
 
 def parse_sql(text: str) -> Term:
@@ -68,6 +113,21 @@ def in_hive(term: Term) -> str | None:
         return text if parse(text) == term else None
     except UsageError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Of:
+    """A column, or functions of it."""
+
+    column: str
+    of: Functions = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Literal:
+    """A literal; None: it is NULL."""
+
+    literal: Literal | None
 
 
 class _Parser:
@@ -98,7 +158,7 @@ class _Parser:
         return terms[0] if len(terms) == 1 else _together(terms, every=not negated)
 
     def _not(self, *, negated: bool) -> Term:
-        while self._tokens.took("not"):
+        while self._tokens.took("not") or self._tokens.took("!"):
             negated = not negated
         if not self._tokens.took("("):
             return self._test(negated=negated)
@@ -113,48 +173,79 @@ class _Parser:
         return term
 
     def _test(self, *, negated: bool) -> Term:
-        if self._is_literal():
-            literal = self._literal()
-            sign = self._sign()
-            return _comparison(self._column(), _REVERSED.get(sign, sign), literal, negated=negated)
-        return self._test_of(self._column(), negated=negated)
+        found = self._side()
+        if isinstance(found, _Of):
+            return self._test_of(found, negated=negated)
+        literal = found.literal
+        if isinstance(literal, Typed) and literal.kind == BOOLEAN and self._ends_test():
+            return Every(()) if literal.value is not negated else NEVER
+        sign = self._sign()
+        other = self._side()
+        if not isinstance(other, _Of):
+            raise self._tokens.wrong("a column on one side", back=1)
+        return _comparison(other, _REVERSED.get(sign, sign), literal, negated=negated)
 
-    def _test_of(self, column: str, *, negated: bool) -> Term:
+    def _test_of(self, value: "_Of", *, negated: bool) -> Term:
         tokens = self._tokens
+        if self._ends_test():
+            return _comparison(value, "=", Typed(BOOLEAN, value=True), negated=negated)
         if tokens.took("is"):
-            negated = tokens.took("not") is not negated
-            tokens.expect("null", '"null", or "not null"')
-            return Null(column, negated)
+            return self._is(value, negated=tokens.took("not") is not negated)
         if tokens.took("not"):
-            if tokens.kind not in ("in", "between", "like"):
+            if tokens.kind not in ("in", "between", "like") and not tokens.is_word("ilike"):
                 raise tokens.wrong('"in", "between" or "like"')
             negated = not negated
         if tokens.took("like"):
-            return Like(column, self._pieces(), negated)
+            return Like(value.column, self._pieces(), negated, value.of)
+        if tokens.is_word("ilike"):
+            tokens.take()
+            lowered = tuple(tuple(map(str.lower, piece)) for piece in self._pieces())
+            return Like(value.column, lowered, negated, (*value.of, "lower"))
         if tokens.took("in"):
-            return Among(column, self._list(), negated)
+            return self._among(value, negated=negated)
         if tokens.took("between"):
-            return self._between(column, negated=negated)
+            return self._between(value, negated=negated)
         sign = self._sign()
-        if sign == "<=>" and tokens.took("null"):
-            return Null(column, negated)
-        return _comparison(column, sign, self._literal(), negated=negated)
+        return _comparison(value, sign, self._literal(), negated=negated)
 
-    def _between(self, column: str, *, negated: bool) -> Term:
+    def _ends_test(self) -> bool:
+        return self._tokens.kind in ("and", "or", ")", "end")
+
+    def _is(self, value: "_Of", *, negated: bool) -> Term:
+        """Read what stands behind ``is``, and ``not``, which is in ``negated`` already."""
+        tokens = self._tokens
+        for word in ("true", "false"):
+            if tokens.is_word(word):
+                tokens.take()
+                literal = Typed(BOOLEAN, value=word == "true")
+                return _comparison(value, "<=>", literal, negated=negated)
+        if tokens.is_word("distinct"):
+            tokens.take()
+            if not tokens.is_word("from"):
+                raise tokens.wrong('"from"')
+            tokens.take()
+            return _comparison(value, "<=>", self._literal(), negated=not negated)
+        tokens.expect("null", '"null", or "not null"')
+        return Null(value.column, negated, value.of)
+
+    def _between(self, value: "_Of", *, negated: bool) -> Term:
         low = self._literal()
         self._tokens.expect("and", '"and"')
         high = self._literal()
-        above = _comparison(column, ">=", low, negated=negated)
-        below = _comparison(column, "<=", high, negated=negated)
+        above = _comparison(value, ">=", low, negated=negated)
+        below = _comparison(value, "<=", high, negated=negated)
         return _together([above, below], every=not negated)
 
-    def _list(self) -> tuple[Literal, ...]:
+    def _among(self, value: "_Of", *, negated: bool) -> Term:
         self._tokens.expect("(", '"("')
-        literals = [self._literal()]
+        found = [self._literal()]
         while self._tokens.took(","):
-            literals.append(self._literal())
+            found.append(self._literal())
         self._tokens.expect(")", '"," or ")"')
-        return tuple(literals)
+        literals = tuple(NULL if one is None else one for one in found)
+        if set(literals) == {NULL} or (negated and NULL in literals):
+            return NEVER
+        return Among(value.column, literals, negated, value.of)
 
     def _pieces(self) -> tuple[tuple[str, ...], ...]:
         """Read the text of a ``like``, and its ``escape``."""
@@ -180,38 +271,103 @@ class _Parser:
     def _is_column(self) -> bool:
         return self._tokens.kind in ("word", "quoted")
 
-    def _column(self) -> str:
+    def _column(self) -> "_Of":
         if not self._is_column():
             raise self._tokens.wrong("a column")
         token = self._tokens.take()
-        return token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
+        name = token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
+        return _Of(name)
+
+    def _side(self) -> "_Of | _Literal":
+        """Read a column or a literal, or a function of one."""
+        if self._is_literal():
+            return _Literal(self._literal())
+        if not (self._tokens.kind == "word" and self._tokens.kind_after == "("):
+            return self._column()
+        name = self._tokens.take().text.lower()
+        if name not in _FUNCTIONS and name not in _CASTS:
+            raise self._tokens.wrong(_VALUE, back=1)
+        self._tokens.expect("(", "")
+        self._tokens.enter()
+        inner = self._side()
+        function = _FUNCTIONS.get(name) or f"{name} {self._type()}"
+        self._tokens.leave()
+        self._tokens.expect(")", '")"')
+        if isinstance(inner, _Of):
+            return _Of(inner.column, (*inner.of, function))
+        folded = _folded(function, inner.literal)
+        if folded is None:
+            raise self._tokens.wrong(_LITERAL, back=2)
+        return _Literal(folded)
+
+    def _type(self) -> str:
+        """Read ``as`` and a type without spaces."""
+        if not self._tokens.is_word("as"):
+            raise self._tokens.wrong('"as" and a type')
+        self._tokens.take()
+        return self._tokens.expect("word", "a type such as string or date").text.lower()
 
     def _sign(self) -> str:
         if self._tokens.kind not in _COMPARE:
             raise self._tokens.wrong('a comparison, as = or "like"')
         return _COMPARE[self._tokens.take().kind]
 
-    def _is_date(self) -> bool:
-        """Tell whether ``date '…'`` follows: a column may be called so, too."""
-        return (self._tokens.kind_after == "text") and self._tokens.is_word("date")
+    def _is_time(self) -> bool:
+        """Tell whether ``date '…'`` follows, or the like: a column may be called so, too."""
+        return self._tokens.kind_after == "text" and any(map(self._tokens.is_word, _TIMES))
+
+    def _time(self) -> Literal:
+        kind = self._tokens.take().text.lower().removesuffix("_ntz")
+        text = self._text()
+        found = date_of(text) if kind == DATE else timestamp_of(text)
+        if found is None:
+            wanted = "a date as '2026-11-01', or a time as '2026-11-01 12:00:00', without a zone"
+            raise self._tokens.wrong(wanted, back=1)
+        return Typed(kind, found)
 
     def _is_literal(self) -> bool:
-        return self._tokens.kind in ("text", "number", "subtraction") or self._is_date()
+        tokens = self._tokens
+        return (
+            tokens.kind in ("text", "number", "subtraction", "null")
+            or self._is_time()
+            or tokens.is_word("true")
+            or tokens.is_word("false")
+        )
 
-    def _literal(self) -> Literal:
-        if self._tokens.kind == "null":
-            raise self._tokens.wrong(f'{_LITERAL}: "is null" finds NULL')
-        if self._tokens.kind == "subtraction":
-            raise self._tokens.wrong(f"{_LITERAL}: this subtracts")
-        if self._is_date():
-            self._tokens.take()
-            found = self._text()
-            if not _DATE.fullmatch(found):
-                raise self._tokens.wrong("a date as '2026-11-01'", back=1)
-            return found
-        if self._tokens.kind == "number":
-            return int(self._tokens.take().text)
+    def _literal(self) -> Literal | None:
+        """Read a literal; None: it is NULL."""
+        tokens = self._tokens
+        if tokens.took("null"):
+            return None
+        if tokens.kind == "subtraction":
+            raise tokens.wrong(f"{_LITERAL}: this subtracts")
+        if self._is_time():
+            return self._time()
+        if tokens.is_word("true") or tokens.is_word("false"):
+            return Typed(BOOLEAN, value=tokens.take().text.lower() == "true")
+        if tokens.kind == "number":
+            return self._number()
+        if tokens.kind == "word" and tokens.kind_after == "(":
+            found_side = self._side()
+            if isinstance(found_side, _Literal):
+                return found_side.literal
+            raise tokens.wrong(_LITERAL, back=1)
         return self._text(_LITERAL)
+
+    def _number(self) -> Literal:
+        token = self._tokens.take()
+        found = _NUMBER.fullmatch(token.text.lower())
+        assert found is not None, token
+        digits, exponent, suffix = found[1], found[2] or "", found[3]
+        if len(digits) > DECIMAL_DIGITS_MAX:
+            raise self._tokens.wrong(f"a number of at most {DECIMAL_DIGITS_MAX} digits", back=1)
+        if suffix == "d" or (exponent and not suffix):
+            return Typed(DOUBLE, float(digits + exponent))
+        if suffix == "bd" or ("." in digits and not suffix):
+            return Typed(DECIMAL, Decimal(digits + exponent))
+        if "." in digits or exponent:
+            raise self._tokens.wrong(_LITERAL, back=1)
+        return int(digits)
 
     def _text(self, wanted: str = "a text in quotes") -> str:
         token = self._tokens.expect("text", wanted)
@@ -233,12 +389,30 @@ def _together(terms: list[Term], *, every: bool) -> Term:
     return Every(tuple(terms)) if every else Some(tuple(terms))
 
 
-def _comparison(column: str, sign: str, literal: Literal, *, negated: bool) -> Term:
+def _folded(function: str, literal: Literal | None) -> Literal | None:
+    """Return ``function`` of a literal; None if it has none of its own."""
+    if not isinstance(literal, str):
+        same = isinstance(literal, Typed) and function == f"cast {literal.kind}"
+        return literal if same else None
+    kind = function.partition(" ")[2]
+    if function in ("lower", "upper"):
+        return literal.lower() if function == "lower" else literal.upper()
+    if kind in WHOLE:
+        return whole_of(literal, WHOLE[kind])
+    read = {DATE: date_of, TIMESTAMP: timestamp_of}.get(kind)
+    found = None if read is None else read(literal)
+    return literal if kind == "string" else None if found is None else Typed(kind, found)
+
+
+def _comparison(value: "_Of", sign: str, literal: Literal | None, *, negated: bool) -> Term:
+    if literal is None:
+        return Null(value.column, negated, value.of) if sign == "<=>" else NEVER
     if sign != "<=>":
-        return Comparison(column, _CONTRARY[sign] if negated else sign, literal)
+        return Comparison(value.column, _CONTRARY[sign] if negated else sign, literal, value.of)
     if negated:
-        return Some((Comparison(column, "!=", literal), Null(column, negated=False)))
-    return Comparison(column, "=", literal)
+        null = Null(value.column, negated=False, of=value.of)
+        return Some((Comparison(value.column, "!=", literal, value.of), null))
+    return Comparison(value.column, "=", literal, value.of)
 
 
 def _written(term: Term) -> str:
@@ -252,12 +426,12 @@ def _written(term: Term) -> str:
             word = " and " if isinstance(term, Every) else " or "
             inner = [(_written(one), isinstance(one, Every | Some)) for one in terms]
             return word.join(f"({text})" if compound else text for text, compound in inner)
-        case Comparison(column=column, sign=sign, literal=literal):
+        case Comparison(column=column, sign=sign, literal=literal, of=()):
             return f"{column} {sign} {_quoted(literal)}"
-        case Among(column=column, literals=literals, negated=negated):
+        case Among(column=column, literals=literals, negated=negated, of=()):
             listed = ", ".join(map(_quoted, literals))
             return f"{column} {'not in' if negated else 'in'} ({listed})"
-        case Like(column=column, pieces=pieces, negated=False):
+        case Like(column=column, pieces=pieces, negated=False, of=()):
             text = ".*".join("".join(char or "." for char in piece) for piece in pieces)
             return f"{column} like {_quoted(text)}"
         case _:
@@ -267,5 +441,7 @@ def _written(term: Term) -> str:
 def _quoted(literal: Literal) -> str:
     if isinstance(literal, int):
         return str(literal)
+    if isinstance(literal, Typed):
+        raise UsageError("the metastore's filters have no such literals")
     quote = "'" if "'" not in literal else '"'
     return f"{quote}{literal}{quote}"

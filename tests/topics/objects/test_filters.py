@@ -149,14 +149,12 @@ def test_what_is_no_filter_is_refused_with_its_place(text, problem):
     ("text", "problem"),
     [
         ("zz = 1", "zz is not a partition column; these are: s, n, d, v"),
-        ('n = "2"', "n is a number, '2' is not"),
-        ('n in (1, "2")', "n is a number, '2' is not"),
-        ("s = 1", "s is not a number, 1 is one"),
-        ('s in ("a", 1)', "s is not a number, 1 is one"),
-        ("d = 5", "d is not a number"),
+        ('n = "x"', "n is a number, 'x' is not"),
+        ('n in (1, "02")', "n is a number: write '02' without quotes"),
+        ("s = 1", "s is a text, 1 is a number"),
+        ('s in ("a", 1)', "s is a text, 1 is a number"),
+        ("d = 5", "d is a date, 5 is a number"),
         ('d = "1.1.2024"', "d is a date"),
-        ('n like "1.*"', "n is a number: like compares texts only"),
-        ('d like "2024.*"', "d is a date: like compares texts only"),
         (f's like "{"x" * 4097}"', "4097 characters"),
         ('n = 1 and (zz = 1 or s = "a")', "zz is not a partition column"),
     ],
@@ -167,8 +165,8 @@ def test_a_filter_that_does_not_fit_the_table_is_refused(text, problem):
 
 
 def test_a_column_of_a_type_that_no_filter_knows_is_refused():
-    with pytest.raises(UsageError, match=r"f, which is of type decimal"):
-        by_filter("f = 1").matches([Column("f", "decimal(9,2)")])
+    with pytest.raises(UsageError, match=r"f, which is of type binary"):
+        by_filter("f = 1").matches([Column("f", "binary")])
 
 
 def test_a_table_without_partition_columns_says_so():

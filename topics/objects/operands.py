@@ -1,0 +1,282 @@
+"""Operands: partitions' values as Spark reads them, by the type of their column, and literals.
+
+    "04" of an int ──▶ 4        "ab" of a char(4) ──▶ "ab  "        "2024" of a date ──▶ 2024-01-01
+
+A value that is not of its column's type is NULL, and so is __HIVE_DEFAULT_PARTITION__. A comparison
+of two types is that of Spark's coercions, as far as these do not depend on a setting of the
+session: where ``spark.sql.ansi.enabled`` decides, as for a text beside a number, it is refused.
+Times are compared as they are written, without a time zone.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from ..errors import UsageError
+from .names import NULL_PARTITION
+
+Value: TypeAlias = Any  # of a kind that the operand names; values of one kind can be compared
+Read: TypeAlias = Callable[[Any], Value | None]
+
+WHOLE: Final = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
+TEXT: Final = "string"
+CHAR: Final = "char"
+DECIMAL: Final = "decimal"
+DOUBLE: Final = "double"
+BOOLEAN: Final = "boolean"
+DATE: Final = "date"
+TIMESTAMP: Final = "timestamp"
+ANSI: Final = "spark.sql.ansi.enabled"
+DECIMAL_DIGITS_MAX: Final = 38  # as in Spark
+
+_TYPE: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\s*)?")
+_ALIASES: Final = {"varchar": TEXT, "timestamp_ntz": TIMESTAMP}
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
+_DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_TIME: Final = re.compile(
+    r"([0-9]{4}-[0-9]{1,2}-[0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,6}))?)?)?"
+)
+_TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
+_FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A literal that is neither a whole number nor a text: ``value`` is of this ``kind``."""
+
+    kind: str
+    value: Value
+
+
+NULL: Final = Typed("null", None)  # in a list, of which it finds nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A column, or a function of it: ``read`` makes the value of a partition's text.
+
+    ``length``: of a char.
+    """
+
+    name: str
+    kind: str
+    read: Read
+    length: int = 0
+
+    @property
+    def is_called(self) -> str:
+        """What it is, for an error: ``n is a number``."""
+        if self.kind in WHOLE:
+            return f"{self.name} is a number"
+        return f"{self.name} is a {'text' if self.kind in (TEXT, CHAR) else self.kind}"
+
+
+def column_operand(name: str, type_: str) -> Operand:
+    """Return the operand of a column.
+
+    Raises:
+        UsageError: no filter works on a column of this type.
+    """
+    found = _TYPE.fullmatch(type_.lower())
+    kind = _ALIASES.get(found[1], found[1]) if found else type_
+    if kind not in (TEXT, CHAR, DATE, *WHOLE):
+        raise UsageError(f"no filter works on {name}, which is of type {type_}")
+    length = int(found[2] or 0) if found and kind == CHAR else 0
+    read = reader(kind, length=length)
+    return Operand(name, kind, lambda text: None if text == NULL_PARTITION else read(text), length)
+
+
+def reader(kind: str, *, length: int = 0) -> Callable[[str], Value | None]:
+    """Return what reads a text as a value of ``kind``; None for a text that is none.
+
+    ``length``: of a char.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    if kind in WHOLE:
+        bound = WHOLE[kind]
+        return lambda text: whole_of(text, bound)
+    match kind:
+        case "string":
+            return lambda text: text
+        case "char":
+            return lambda text: text.ljust(length)
+        case "boolean":
+            return boolean_of
+        case "date":
+            return date_of
+        case "timestamp":
+            return timestamp_of
+        case _:
+            raise UsageError(f"there is no type {kind}")
+
+
+def whole_of(text: str, bound: int) -> int | None:
+    """Return the whole number in ``text`` between -``bound`` and ``bound`` - 1."""
+    stripped = text.strip(" \t\n\r")
+    if not _WHOLE.fullmatch(stripped):
+        return None
+    number = int(stripped)
+    return number if -bound <= number < bound else None
+
+
+def boolean_of(text: str) -> bool | None:
+    """Return the truth value in ``text``."""
+    lowered = text.strip(" \t\n\r").lower()
+    if lowered in _TRUE:
+        return True
+    return False if lowered in _FALSE else None
+
+
+def date_of(text: str) -> str | None:
+    """Return the date in ``text``, as 2026-11-01; a time behind it is left out, as by Spark."""
+    found = _DATE.fullmatch(text.strip(" \t\n\r"))
+    return _calendar("-".join(one or "1" for one in found.groups())) if found else None
+
+
+def timestamp_of(text: str) -> datetime | None:
+    """Return the time in ``text``, which names no time zone."""
+    found = _TIME.fullmatch(text.strip(" \t\n\r"))
+    day = _calendar(found[1]) if found else None
+    if found is None or day is None:
+        return None
+    hour, minute, second = (int(one or 0) for one in found.group(2, 3, 4))
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    micros = int((found[5] or "").ljust(6, "0"))
+    return datetime.fromisoformat(day) + timedelta(
+        hours=hour, minutes=minute, seconds=second, microseconds=micros
+    )
+
+
+def _calendar(text: str) -> str | None:
+    try:
+        return date(*map(int, text.split("-"))).isoformat()
+    except ValueError:
+        return None
+
+
+def applied(operand: Operand, function: str) -> Operand:
+    """Return ``function`` of ``operand``: lower, upper, or "cast TYPE", "try_cast TYPE".
+
+    Raises:
+        UsageError: it is not known for this kind, or depends on a setting.
+    """
+    if function in ("lower", "upper"):
+        as_text, change = texts(operand), str.lower if function == "lower" else str.upper
+        return replace(as_text, read=_then(as_text.read, change))
+    how, _, type_ = function.partition(" ")
+    found = _TYPE.fullmatch(type_)
+    kind = _ALIASES.get(found[1], found[1]) if found and not found[2] else type_
+    here = operand.kind
+    if kind == TEXT:
+        return texts(operand)
+    if kind == here:
+        return operand
+    if kind in WHOLE and here in WHOLE and WHOLE[kind] >= WHOLE[here]:
+        return replace(operand, kind=kind)
+    if (here, kind) == (TIMESTAMP, DATE):
+        return replace(
+            operand, kind=DATE, read=_then(operand.read, lambda at: at.date().isoformat())
+        )
+    if (here, kind) == (DATE, TIMESTAMP):
+        return replace(operand, kind=TIMESTAMP, read=_then(operand.read, datetime.fromisoformat))
+    of_text = here in (TEXT, CHAR) and kind in (*WHOLE, BOOLEAN, DATE)
+    if of_text and how == "try_cast":
+        return replace(operand, kind=kind, read=_then(operand.read, reader(kind)))
+    if of_text:
+        raise UsageError(
+            f"cast({operand.name} as {kind}): where a text is none, {ANSI} decides: write try_cast"
+        )
+    raise UsageError(f"no filter casts {operand.name}, which is a {here}, to {type_}")
+
+
+def texts(operand: Operand) -> Operand:
+    """Return ``operand`` cast to a text."""
+    if operand.kind in (TEXT, CHAR):
+        return replace(operand, kind=TEXT)
+    write: Read = {
+        BOOLEAN: lambda value: "true" if value else "false",
+        DATE: lambda value: value,
+        TIMESTAMP: written_time,
+    }.get(operand.kind, str)
+    return replace(operand, kind=TEXT, read=_then(operand.read, write))
+
+
+def written_time(at: datetime) -> str:
+    """Return a time as Spark writes it: without zeros at the end of its fraction."""
+    text = at.isoformat(" ")
+    return text.rstrip("0") if "." in text else text
+
+
+def beside(
+    operand: Operand, literal: "int | str | Typed", *, listed: bool
+) -> tuple[Read | None, Value]:
+    """Return ``literal`` as it is compared with ``operand``.
+
+    With it comes what is done to the operand's value before, which may make NULL of it.
+    ``listed``: in a list of ``in``, which Spark coerces otherwise.
+
+    Raises:
+        UsageError: they cannot be compared, or a setting decides how.
+    """
+    if isinstance(literal, str):
+        return _beside_text(operand, literal, listed=listed)
+    kind = "int" if isinstance(literal, int) else literal.kind
+    value: Value = literal if isinstance(literal, int) else literal.value
+    here = operand.kind
+    if here in WHOLE and kind == DOUBLE:
+        return float, value
+    if here == kind or (here in WHOLE and kind in ("int", DECIMAL)):
+        return None, value
+    if {here, kind} == {DATE, TIMESTAMP}:
+        if here == DATE:
+            return datetime.fromisoformat, value
+        return None, datetime.fromisoformat(value)
+    if (here, kind) == (TEXT, DATE):
+        return date_of, value
+    raise _mismatch(operand, kind, value)
+
+
+def _beside_text(operand: Operand, text: str, *, listed: bool) -> tuple[Read | None, Value]:
+    """Return a text beside ``operand``: cast to its kind, unless it is a text itself."""
+    kind = operand.kind
+    if kind == TEXT:
+        return None, text
+    if kind == CHAR:
+        length = max(len(text), operand.length)
+        return (lambda value: value.ljust(length)), text.ljust(length)
+    value = reader(kind)(text)
+    if value is None:
+        raise UsageError(f"{operand.is_called}, {text!r} is not: Spark's answer depends on {ANSI}")
+    if listed and _written(value) != text:
+        why = f"in a list {ANSI} decides whether texts are compared"
+        raise UsageError(f"{operand.is_called}: write {text!r} without quotes: {why}")
+    return None, value
+
+
+def _written(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return written_time(value) if isinstance(value, datetime) else str(value)
+
+
+def _mismatch(operand: Operand, kind: str, value: Value) -> UsageError:
+    shown = "a number" if kind in ("int", DECIMAL, DOUBLE) else f"a {kind}"
+    if operand.kind in (TEXT, CHAR):
+        why = f"Spark's answer depends on {ANSI}: write it in quotes"
+    else:
+        why = "Spark compares these under some settings only, if at all"
+    return UsageError(f"{operand.is_called}, {value} is {shown}: {why}")
+
+
+def _then(first: Read, second: Read) -> Read:
+    def read(text: str) -> Value | None:
+        value = first(text)
+        return None if value is None else second(value)
+
+    return read
