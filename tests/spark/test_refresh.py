@@ -523,6 +523,50 @@ def test_users_cached_data_stays_unless_requested(attached: Scene) -> None:
     scene.attach_anew()
 
 
+def test_cached_data_that_is_to_be_fresh_is_so_of_young_tables_and_of_partitions(
+    attached: Scene,
+) -> None:
+    """Of a table that has just been made, and if another driver makes a partition."""
+    scene, reader = attached, attached.reader
+    scene.attach_anew(refresh_cached=True)
+    kinds = {"young": EVERY_KIND["parquet"], "days": EVERY_KIND["parquet_by_day"]}
+    Pair.create(scene, "recached", kinds)
+    scene.refreshed()
+    reader.sql(*(f"CACHE TABLE recached.{kind}" for kind in kinds))
+    with scene.without_statistics():
+        scene.insert("recached", ["days"], "(2, 'b')")
+    scene.insert("recached", ["young"], "(2, 'a')")
+    scene.refreshed()
+    assert scene.read("recached", kinds) == {
+        "young": [*BEFORE, [2, "a"]],
+        "days": [*BEFORE, [2, "b"]],
+    }
+    scene.insert("recached", ["young"], "(3, 'a')", how="OVERWRITE")
+    scene.alter("recached", ["days"], "ADD PARTITION (ds = 'c')")
+    scene.alter("recached", ["days"], "DROP PARTITION (ds = 'a')")
+    scene.refreshed()
+    assert scene.read("recached", kinds) == {"young": [[3, "a"]], "days": [[2, "b"]]}
+    for kind in kinds:
+        assert reader.do(f"spark.catalog.isCached('recached.{kind}')") is True
+    reader.sql("CLEAR CACHE")
+    assert scene.status("errors") == 0
+    scene.attach_anew()
+
+
+def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_like_others(
+    attached: Scene,
+) -> None:
+    scene, reader = attached, attached.reader
+    Pair.create(scene, "just_made", {"parquet": EVERY_KIND["parquet"]})
+    scene.refreshed()
+    reader.do("frame = spark.table('just_made.parquet')")
+    for number in (2, 3):  # nobody reads it by its name meanwhile
+        scene.insert("just_made", ["parquet"], f"({number}, 'a')", how="OVERWRITE")
+        scene.refreshed()
+        assert reader.read(it="frame.select('*')") == {"it": [[number, "a"]]}
+    reader.do("frame = None")
+
+
 def test_dry_run_counts_what_off_ignores_and_on_cures(attached: Scene) -> None:
     scene = attached
     scene.create("turned", {"parquet": KINDS["parquet"]})

@@ -6,7 +6,8 @@
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
 Partitions that come and go need nothing where Spark requests them in every query; a session that
-lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed.
+lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed, and so
+has each where cached data is to be made anew.
 A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
 With spark.sql.caseSensitive=true a session has one relation for each spelling of a table's name:
 each is renewed by itself. Changes carry names in lower case, as the metastore has them.
@@ -189,7 +190,7 @@ class Refresher:
         if self.control == OFF:
             return
         if change.kind == DATA_CHANGED and not change.files:
-            if self._lists_partitions or any(s.lists_partitions for s in self._sessions.values()):
+            if self._are_partitions_kept():
                 self._note(change.object + _PARTITIONS, reshaped=False, until=now + LATE_S)
             else:
                 self.counts.ignored += 1
@@ -272,13 +273,14 @@ class Refresher:
         seen = self._sessions.setdefault(session, _Session())
         if cached is not seen.cached:
             seen.capitals |= {low for one in cached if (low := one.lower()) != one}
+        loaded = cached - seen.cached
         seen.cached, seen.held, seen.lists_partitions = cached, held, looked.lists_partitions
         if self._refresh_cached:
             seen.recached |= cached
         again = seen.unread & cached
         seen.unread -= again
         self.counts.reread += len(again)
-        orders = self._orders(session, seen) if self._recent else []
+        orders = self._orders(session, seen, loaded) if self._recent else []
         seen.looked = self._number
         for settled in (seen.settled, seen.settled_held):
             for table in [one for one in settled if self._newest(one, seen) is None]:
@@ -323,6 +325,11 @@ class Refresher:
             numbers = [*seen.settled.values(), *seen.settled_held.values()]
             assert all(number <= self._number for number in numbers)
 
+    def _are_partitions_kept(self) -> bool:
+        """Whether a session keeps what partitions a table had: by itself, or in cached data."""
+        kept = self._lists_partitions or self._refresh_cached
+        return kept or any(one.lists_partitions for one in self._sessions.values())
+
     def _note(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
         old = self._recent.pop(name, _Recent(0, 0, 0, 0.0))
         self._number += 1
@@ -337,18 +344,21 @@ class Refresher:
         self._news = True
         self._urgent = self._urgent or self.is_cached(name.removesuffix(_PARTITIONS))
 
-    def _orders(self, session: str, seen: _Session) -> list[Order]:
+    def _orders(self, session: str, seen: _Session, loaded: frozenset[str]) -> list[Order]:
+        """Return what is to be done; ``loaded``: relations that it has since its last look."""
         orders: list[Order] = []
-        loaded = seen.cached | seen.recached
-        for table in sorted(loaded | seen.held):
+        cached = seen.cached | seen.recached
+        for table in sorted(cached | seen.held):
             recent, settled = self._newest(table, seen), seen.settled.get(table, 0)
-            if table not in loaded:
+            if table not in cached:
                 settled = max(settled, seen.settled_held.get(table, 0))
             if recent is None or recent.number <= settled:
                 continue
-            (seen.settled if table in loaded else seen.settled_held)[table] = recent.number
+            (seen.settled if table in cached else seen.settled_held)[table] = recent.number
             existing = Existing.ALWAYS if recent.overwritten > settled else self._existing
-            if recent.reshaped > settled and not self._is_late(recent, seen):
+            # What was loaded after a look that knew of the newest shape has that one.
+            has_shape = table in loaded and recent.reshaped <= seen.looked
+            if recent.reshaped > settled and not has_shape:
                 existing = Existing.NEVER
             seen_changes = self._found(table, seen, unseen=False)
             known = any(one.number > settled for one in seen_changes)
@@ -363,16 +373,11 @@ class Refresher:
             )
         return orders
 
-    def _is_late(self, recent: _Recent, seen: _Session) -> bool:
-        """Whether it was loaded after all was to be renewed: it has read its columns since."""
-        everything = self._recent.get(_EVERYTHING)
-        return everything is not None and recent.reshaped == everything.reshaped <= seen.looked
-
     def _found(self, table: str, seen: _Session, *, unseen: bool = True) -> list[_Recent]:
         """Return the recent changes of ``table``; ``unseen``: with those that may have been."""
         name = table.lower()
         names = [name, name.partition(".")[0], _EVERYTHING]
-        if seen.lists_partitions:
+        if seen.lists_partitions or self._refresh_cached:
             names.append(name + _PARTITIONS)
         if self._topic_of is not None:
             topic = self._topic_of(table)

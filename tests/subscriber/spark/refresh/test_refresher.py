@@ -78,6 +78,32 @@ def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -
     )
 
 
+@pytest.mark.parametrize("kind", [CREATED, SCHEMA])
+def test_dataframe_that_is_loaded_after_a_change_of_shape_is_refreshed_in_place_later(
+    kind: str,
+) -> None:
+    """Also if its table changes again before the next look, which finds both in one."""
+    refresher = Refresher()
+    refresher.changed(changed(kind=kind), now=0.0)
+    assert turn(refresher, {"s": set()}) == ()
+    refresher.changed(replace(changed(), overwritten=True), now=0.1)
+    assert turn(refresher, {"s": {ORDERS}}, now=0.2) == (renew(existing=Existing.ALWAYS),)
+    refresher.changed(changed(kind=kind), now=0.3)
+    before = turn(refresher, {"s": {ORDERS}, "new": {ORDERS}}, now=0.4)
+    never = Existing.NEVER
+    assert before == (renew(existing=never), renew(session="new", existing=never)), "perhaps older"
+
+
+def test_relation_whose_renewal_failed_is_not_taken_for_one_that_was_loaded_since() -> None:
+    refresher = Refresher()
+    turn(refresher, {"s": {ORDERS}})
+    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    refresher.begin_turn(["s"], now=0.0)
+    (order,) = refresher.look("s", Looked(frozenset({ORDERS})))
+    refresher.failed(order)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+
+
 def test_relations_of_a_session_are_renewed_again_though_they_were_not_read_since() -> None:
     """A plan that was being made when its relation was discarded holds it: nobody else does."""
     refresher = Refresher()
@@ -243,8 +269,12 @@ def test_cached_data_is_made_anew_only_where_that_is_requested() -> None:
     assert turn(refresher, {"s": {ORDERS}}) == (wanted,)
     refresher.changed(changed(), now=0.0)  # the relation is gone, the data is cached
     assert turn(refresher, {"s": set()}) == (wanted,)
+    refresher.changed(changed(files=False), now=0.0)  # partitions, which cached data has
+    assert refresher.pause_s() == 0.0
+    assert turn(refresher, {"s": set()}) == (wanted,)
     refresher.changed(changed(kind=SCHEMA), now=0.0)
     assert turn(refresher, {"s": set()}) == (replace(wanted, existing=Existing.NEVER),)
+    assert refresher.counts.ignored == 0
 
 
 def test_relation_that_was_being_loaded_when_its_table_changed_is_renewed_once_it_appears() -> None:
