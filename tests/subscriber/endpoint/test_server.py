@@ -28,10 +28,10 @@ TABLE = call("get_table", "shop", "orders")
 class Client:
     """A connection that sends what a test says."""
 
-    def __init__(self, port: int, *, admitted: bool = True) -> None:
+    def __init__(self, port: int, *, admitted: bool = True, token: str = TOKEN) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_S)
         if admitted:
-            assert self.ask("set_ugi", TOKEN, ["staff"]) == []
+            assert self.ask("set_ugi", token, ["staff"]) == []
 
     def ask(self, method: str, *arguments: Any) -> Any:
         self.send(call(method, *arguments))
