@@ -98,7 +98,7 @@ def settings_of(
     ):
         allowed = "above 0, at most a year; or None"
         raise ConfigError("max_staleness_s", _shown(max_staleness_s), allowed)
-    budget_bytes = _bytes(size, memory_bytes)
+    budget_bytes = bytes_of_budget(size, memory_bytes)
     return Settings(
         statestores=tuple(map(str, parse_addresses(hubs, setting="statestores"))),
         budget_bytes=budget_bytes,
@@ -144,7 +144,12 @@ def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tup
     return tuple(pattern.lower() for pattern in patterns)
 
 
-def _bytes(size: str | int, memory_bytes: int | None) -> int:
+def bytes_of_budget(size: str | int, memory_bytes: int | None = None) -> int:
+    """Return the bytes of a budget; ``memory_bytes`` as in ``settings_of``.
+
+    Raises:
+        ConfigError: it is not a number of bytes.
+    """
     if isinstance(size, str):
         return parse_size(size, setting="budget", total_bytes=memory_bytes or usable_bytes())
     if not _is_number(size) or not 0 < size <= SIZE_BYTES_MAX or size != int(size):

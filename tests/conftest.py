@@ -40,7 +40,9 @@ SPARK_GROUPS = {  # of its files, by how their names begin; each group shares tw
     "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pipeline"),
     "others": ("test_",),
 }
-OWN_DRIVERS = (f"{SPARK}test_key_content.py", f"{SPARK}test_run.py")  # are in no group
+OWN_DRIVERS = tuple(  # are in no group
+    f"{SPARK}{name}" for name in ("test_key_content.py", "test_planning.py", "test_run.py")
+)
 NAMED = (
     "tests/lakes",
     "tests/kerberos",

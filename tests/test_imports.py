@@ -70,7 +70,8 @@ ONE_WAY = {
         *("placement", "engine", "client", "datasource", "endpoint", "spark", "pipeline"),
     ),
     "subscriber/spark": (
-        *("java", "paths", "guard", "config", "sessions", "status", "refresh", "writes", "driver"),
+        *("java", "paths", "guard", "config", "sessions", "status", "planning", "refresh"),
+        *("writes", "driver"),
     ),
     "subscriber/pipeline": (
         *("progress", "session", "twin", "comparison", "sweep", "export", "convert", "audit"),

@@ -52,7 +52,11 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "would_refresh",
     "writes",
 )
-JSON_COLUMNS: Final = (*TABLE_COLUMNS, "pid", "sessions", "writes_reported", "errors", "last_error")
+JSON_COLUMNS: Final = (
+    *TABLE_COLUMNS,
+    *("planning", "memory_reads", "metastore_calls_saved", "writes_refused"),
+    *("pid", "sessions", "writes_reported", "errors", "last_error"),
+)
 KNOWN: Final = ("name", "driver", "registration", "statestored")
 
 

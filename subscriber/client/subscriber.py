@@ -10,11 +10,12 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from ...topics.backports import Self
-from ...topics.errors import AuthRefused, LinkError, NotReady, UsageError
+from ...topics.errors import AuthRefused, LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
@@ -659,6 +660,21 @@ class Subscriber:
         """
         wanted = frozenset(self._reader.numbers(arguments.topics(topics)))
         self._reader.facts(partial(self._core.prefer, wanted))
+
+    def follows(self, name: str) -> bool:
+        """Return whether memory holds the table ``name``, so that a watch sees each change of it.
+
+        What somebody else reads of it after that may be kept until the watch sees a change. If it
+        is not held it is pulled first, and catalogd loads it.
+
+        Raises:
+            LinkError, SourceError: as ``table``.
+        """
+        db, table = arguments.table(name)
+        with suppress(NoSuchObject):
+            self._reader.table(db, table)
+            return self._core.view.table(db, table) is not None
+        return False
 
     def pin(self, name: str) -> None:
         """Keep the table ``name`` whole, pulled anew after each change; return once it is held.

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError
 from ...topics.objects.rules import ON, STATES
-from ...topics.settings import parse_addresses, parse_size
+from ...topics.settings import parse_addresses, parse_duration_s, parse_size
 
 BUDGET: Final = "64MB"  # a driver that only refreshes holds the names, and 64 bytes a topic
 
@@ -18,7 +18,14 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.refreshCached": "TOPICAST_REFRESH_CACHED",
     "spark.topicast.metastore": "TOPICAST_METASTORE",
     "spark.topicast.keyFile": "TOPICAST_KEY_FILE",
+    "spark.topicast.planning": "TOPICAST_PLANNING",
+    "spark.topicast.maxStaleness": "TOPICAST_MAX_STALENESS",
+    "spark.topicast.validate": "TOPICAST_VALIDATE",
 }
+PLANNING: Final = ("off", "on")  # plans from memory; the first one is the default
+VALIDATE: Final = ("none", "hms")  # what confirms a table that is answered from memory
+MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
+PLANNING_SHARE: Final = 0.5  # of the budget, for objects in the JVM; the names take little
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -29,6 +36,8 @@ class SparkSettings:
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
     the user has cached is made anew, too. ``metastore``: the one that reports name, empty:
     hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
+    ``planning``: plans are made from memory, unless the hub or catalogd was silent for
+    ``max_staleness_s``; ``validate``: hms: each table is compared with the metastore's.
     """
 
     statestores: str
@@ -38,6 +47,9 @@ class SparkSettings:
     refresh_cached: bool
     metastore: str = ""
     key_file: str | None = None
+    planning: bool = False
+    max_staleness_s: float = 10.0
+    validate: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +63,9 @@ class Arguments:
     refresh_cached: bool | None = None
     metastore: str | None = None
     key_file: str | None = None
+    planning: str | None = None
+    max_staleness: str | None = None
+    validate: str | None = None
 
 
 def settings_of(
@@ -65,6 +80,14 @@ def settings_of(
     def configured(key: str) -> str | None:
         found = conf(key)
         return found if found is not None else environ.get(SETTINGS[key])
+
+    def chosen(name: str, argument: str | None, allowed: tuple[str, ...]) -> str:
+        """Return one of ``allowed``; the first one is the default."""
+        key = f"spark.topicast.{name}"
+        text = _first(argument, configured(key), allowed[0])
+        if text not in allowed:
+            raise ConfigError(key, text, " or ".join(allowed))
+        return text
 
     statestores = _first(arguments.statestores, configured("spark.topicast.statestores"), "")
     parse_addresses(statestores, setting="spark.topicast.statestores")
@@ -86,6 +109,9 @@ def settings_of(
         ),
         metastore=_first(arguments.metastore, configured("spark.topicast.metastore"), ""),
         key_file=arguments.key_file or conf("spark.topicast.keyFile"),
+        planning=chosen("planning", arguments.planning, PLANNING) == "on",
+        max_staleness_s=_duration_s(arguments.max_staleness, configured),
+        validate=chosen("validate", arguments.validate, VALIDATE),
     )
 
 
@@ -104,6 +130,15 @@ def _first(argument: str | None, configured: str | None, default: str) -> str:
     if argument is not None:
         return argument
     return configured if configured is not None else default
+
+
+def _duration_s(argument: str | None, configured: Callable[[str], str | None]) -> float:
+    key = "spark.topicast.maxStaleness"
+    text = _first(argument, configured(key), MAX_STALENESS)
+    seconds = parse_duration_s(text, setting=key)
+    if not seconds:
+        raise ConfigError(key, text, "above 0")
+    return seconds
 
 
 def _boolean(argument: bool | None, configured: Callable[[str], str | None], *, key: str) -> bool:  # noqa: FBT001 - an argument is what it is

@@ -19,7 +19,11 @@ class Status:
     ``changes``: received; ``changes_ignored``: those that need no refresh. ``refreshes``: relations
     renewed; ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what
     a dry run would have renewed. ``full_refreshes``: how often all relations were renewed because
-    changes may have been missed. ``writes``: reported, or why not; ``writes_reported``: how many.
+    changes may have been missed. ``planning``: on, or why Spark asks the metastore for its plans;
+    ``memory_reads``: of the catalog, answered without it; ``metastore_calls_saved`` by these;
+    ``metastore_reads``: the others, by reason; ``writes_refused``: outside of commands, because
+    they would have undone what somebody else had changed. ``writes``: reported, or why not;
+    ``writes_reported``: how many.
     ``errors``: failures of ours, which ended in plain Spark; ``last_error``.
     """
 
@@ -41,6 +45,11 @@ class Status:
     stale_reads_avoided: int
     would_refresh: int
     full_refreshes: int
+    planning: str
+    memory_reads: int
+    metastore_calls_saved: int
+    metastore_reads: str
+    writes_refused: int
     writes: str
     writes_reported: int
     errors: int

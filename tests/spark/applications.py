@@ -260,6 +260,7 @@ def _main(conf: dict[str, str]) -> None:
         "spark": SparkSession.builder.config(map=conf).getOrCreate(),
         "threads": ThreadPoolExecutor(THREADS),
         "read": _read,
+        "name_of": name_of,
         "await_end": _await_end,
     }
     for line in sys.stdin:

@@ -20,10 +20,13 @@ from ....topics.keys.folder import KEY
 from ....topics.objects.drivers import DETACHED, UNSUPPORTED
 from ...arguments import timeout_s as checked_timeout_s
 from ...client.subscriber import Subscriber
+from ...config import bytes_of_budget
 from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
-from ..config import Arguments, SparkSettings, control_of, settings_of
+from ..config import PLANNING_SHARE, Arguments, SparkSettings, control_of, settings_of
 from ..guard import Guard
+from ..planning.planning import Planning, PlanningSettings, text_of
+from ..planning.router import Router, why_not
 from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
 from ..refresh.control import Application, Control, facts_of
 from ..refresh.path_relations import PathRelations
@@ -60,6 +63,7 @@ class _Parts:
     application: Application
     outbox: Outbox  # outlives the worker's subscribers, which send what is in it
     clients: ConnectSessions
+    planning: Planning
     worker: Worker
     reporter: Reporter
     unhook: Callable[[], None]  # new sessions are found no more
@@ -107,6 +111,7 @@ class Handle:
         here = self._pid == os.getpid()
         subscriber = parts.worker.subscriber if parts and here else None
         silent_s, metastore_problem, connection_problem = health(subscriber)
+        plans = parts.planning.facts(now=True) if parts is not None and here else None
         return Status(
             state=state,
             reason=reason,
@@ -126,6 +131,11 @@ class Handle:
             stale_reads_avoided=counts.reread,
             would_refresh=counts.would_renew,
             full_refreshes=counts.full,
+            planning=plans.state if plans is not None else "",
+            memory_reads=plans.answered if plans is not None else 0,
+            metastore_calls_saved=plans.calls_saved if plans is not None else 0,
+            metastore_reads=text_of(plans.originals) if plans is not None else "",
+            writes_refused=plans.refused if plans is not None else 0,
             writes=parts.reporter.status() if parts is not None else "",
             writes_reported=parts.outbox.ended if parts is not None else 0,
             errors=self._guard.errors,
@@ -158,7 +168,9 @@ class Handle:
             why = self._condition()[1]
             text = f"no contact with {parts.settings.statestores} within {timeout_s} s"
             raise NotReady(f"{text}: {why}" if why else text)
+        write = parts.planning.newest_write()
         worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
+        parts.planning.settle(write)
         if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 
@@ -169,6 +181,7 @@ class Handle:
         with self._guard("detach"):
             release(self)
             if self._parts is not None:
+                self._parts.planning.close()
                 self._parts.unhook()
                 self._parts.reporter.stop()
                 self._parts.worker.stop()
@@ -215,11 +228,13 @@ class Handle:
         unhook = on_construction(type(session), self.add)
         for found in existing(type(session)):
             self.add(found)
+        planning = self._planning(session, settings, catalyst)
         return _Parts(
             settings=settings,
             application=application,
             outbox=outbox,
             clients=clients,
+            planning=planning,
             worker=Worker(
                 self._refresher,
                 caches=catalyst,
@@ -229,6 +244,7 @@ class Handle:
                 clients=clients,
                 guard=self._guard,
                 control=self._control,
+                planning=planning,
                 connect=lambda: self._subscriber(settings, application, outbox),
                 names=application.names,
             ),
@@ -248,13 +264,27 @@ class Handle:
             unhook=unhook,
         )
 
+    def _planning(self, session: Session, settings: SparkSettings, catalyst: Catalyst) -> Planning:
+        """Return what plans from memory; nothing of it runs yet."""
+        jvm, why = session._jvm, why_not(_conf_of(session))
+        return Planning(
+            lambda: Router.of(jvm, catalyst.registry),
+            settings=PlanningSettings(
+                bytes_max=int(bytes_of_budget(settings.budget) * PLANNING_SHARE),
+                max_staleness_s=settings.max_staleness_s,
+                confirms=settings.validate == "hms",
+            ),
+            guard=self._guard,
+            why_off=why if settings.planning else "spark.topicast.planning=off",
+        )
+
     def _subscriber(
         self, settings: SparkSettings, application: Application, outbox: Outbox
     ) -> Subscriber:
         """Return a subscriber that sends the outbox; it is not open yet."""
         return Subscriber(
             settings.statestores,
-            budget=settings.budget,
+            budget=_share_of_subscriber(settings),
             timeout_s=SUBSCRIBER_TIMEOUT_S,
             key_file=settings.key_file,
             name=application.driver,
@@ -264,10 +294,15 @@ class Handle:
 
     def _facts(self, application: Application, outbox: Outbox) -> Facts:
         """Return what operators see."""
+        plans = self._parts.planning.facts(now=False) if self._parts is not None else None
         return facts_of(
             application,
             self._refresher,
             condition=self._condition(),
+            planning=plans.state if plans is not None else "",
+            memory_reads=plans.answered if plans is not None else 0,
+            metastore_calls_saved=plans.calls_saved if plans is not None else 0,
+            writes_refused=plans.refused if plans is not None else 0,
             writes=self._parts.reporter.status() if self._parts is not None else "",
             writes_reported=outbox.ended,
             errors=self._guard.errors,
@@ -294,6 +329,9 @@ def attach(
     refresh_cached: bool | None = None,
     metastore: str | None = None,
     key_file: str | None = None,
+    planning: str | None = None,
+    max_staleness: str | None = None,
+    validate: str | None = None,
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
@@ -310,6 +348,10 @@ def attach(
         refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
         metastore: What this driver writes to, as catalogd names it; else hive.metastore.uris.
         key_file: What this driver joins with; else driver.key of this user's keys.
+        planning: on: plans are made from memory as far as it is current; off: by the metastore.
+        max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
+            is asked again.
+        validate: hms: each table of a plan is compared with the metastore's; else none.
 
     Cost: the first contact with statestored, which is waited for up to half a second.
     """
@@ -321,6 +363,9 @@ def attach(
         refresh_cached=refresh_cached,
         metastore=metastore,
         key_file=key_file,
+        planning=planning,
+        max_staleness=max_staleness,
+        validate=validate,
     )
 
     def make() -> Handle:
@@ -343,6 +388,13 @@ def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
         f"not refreshed within {timeout_s} s: Spark still lists files, or makes cached data, of "
         f"{named}{more}: does the file system of each answer?"
     )
+
+
+def _share_of_subscriber(settings: SparkSettings) -> str | int:
+    """Return the budget of the subscriber: all of it, or what objects in the JVM leave."""
+    if not settings.planning:
+        return settings.budget
+    return max(int(bytes_of_budget(settings.budget) * (1 - PLANNING_SHARE)), 1)
 
 
 def _hide_key(session: Session) -> None:

@@ -66,6 +66,8 @@ public final class TopicastSessions extends AbstractFunction1
     private final Set forced = ConcurrentHashMap.newKeySet();  // tasks that list files in any case
     private final ConcurrentHashMap relisted = new ConcurrentHashMap();  // listers, by task, weakly
     private final ConcurrentHashMap reloads = new ConcurrentHashMap();  // names, by session
+    private final ConcurrentHashMap superseded = new ConcurrentHashMap();  // relations, by id, table
+    private static final long SUPERSEDED_NS = 60000000000L;  // for which they are kept
     private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
     private final ThreadPoolExecutor pool;
     private volatile Configuration conf;  // of the newest session's file systems
@@ -146,8 +148,11 @@ public final class TopicastSessions extends AbstractFunction1
             try {
                 SessionState made = (SessionState) state.get(session);
                 if (made != null) {
-                    tables = made.conf().getConfString(PARTITIONS, "true") + " "
-                        + relationsOf(made.catalog()).keySet().toString();
+                    Set names = new TreeSet();
+                    Iterator keys = relationsOf(made.catalog()).keySet().iterator();
+                    while (keys.hasNext()) names.add(keys.next().toString());
+                    names.addAll(supersededOf((String) one.getKey()));
+                    tables = made.conf().getConfString(PARTITIONS, "true") + " " + names;
                 }
             } catch (Exception failed) {
                 failures.add(one.getKey() + " - " + failed);
@@ -159,6 +164,57 @@ public final class TopicastSessions extends AbstractFunction1
         }
         if (hasIceberg) found.append("+").append((char) 10);
         return found.toString();
+    }
+
+    // All sessions that have not ended.
+    public Object[] alive() {
+        LinkedList found = new LinkedList();
+        for (Iterator all = sessions.values().iterator(); all.hasNext();) {
+            Object session = ((WeakReference) all.next()).get();
+            if (session != null && !isStopped(contextOf(session))) found.add(session);
+        }
+        return found.toArray();
+    }
+
+    // Invalidate the relations of a table in all sessions, now: its files may differ, and it is
+    // about to be read. The refresh that is due, too, finds what DataFrames still hold of it.
+    public void supersede(String db, String table) throws Exception {
+        for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
+            Map.Entry one = (Map.Entry) all.next();
+            Object session = ((WeakReference) one.getValue()).get();
+            SessionCatalog catalog = session == null ? null : catalogOf(session);
+            if (catalog == null) continue;
+            Iterator each = relationsOf(catalog).entrySet().iterator();
+            while (each.hasNext()) {
+                Map.Entry relation = (Map.Entry) each.next();
+                String key = relation.getKey().toString();
+                if (!key.equalsIgnoreCase("spark_catalog." + db + "." + table)) continue;
+                superseded.put(one.getKey() + " " + key,
+                    new Object[] {relation.getValue(), Long.valueOf(System.nanoTime())});
+                discarded((String) one.getKey(), (LogicalPlan) relation.getValue());
+                each.remove();
+            }
+        }
+    }
+
+    // The relation of a table, by its key, that was superseded since the last refresh, or null.
+    public Object superseded(String id, String key) {
+        Object[] found = (Object[]) superseded.remove(id + " " + key);
+        return found == null ? null : found[0];
+    }
+
+    private Set supersededOf(String id) {
+        Set found = new TreeSet();
+        for (Iterator all = superseded.entrySet().iterator(); all.hasNext();) {
+            Map.Entry one = (Map.Entry) all.next();
+            long at = ((Long) ((Object[]) one.getValue())[1]).longValue();
+            if (System.nanoTime() - at > SUPERSEDED_NS) {
+                all.remove();
+            } else if (((String) one.getKey()).startsWith(id + " ")) {
+                found.add(((String) one.getKey()).substring(id.length() + 1));
+            }
+        }
+        return found;
     }
 
     // The catalog of a session; null if it has ended, or has no state.

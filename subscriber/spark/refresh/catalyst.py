@@ -145,18 +145,17 @@ class Catalyst:
             return
         db, _, name = table.partition(".")
         key = self._qualified(CATALOG, db, name)
-        relation = catalog.getCachedTable(key)
         held = self._held.get(session, {}).get(table, _Held([]))
         if existing is Existing.NEVER:  # its own shape may be of before or after the change
             held.shape = ""
+        before = self.registry.superseded(session, f"{CATALOG}.{table}")  # by a plan from memory
+        if before is not None:
+            self._hold(held, before, existing)
+        relation = catalog.getCachedTable(key)
         if relation is not None:
-            # DataFrames over tables of Hive hold copies of a relation, which share what lists files
-            lister, shape = _read_by(relation)
+            lister = self._hold(held, relation, existing)
             self.registry.discarded(session, table, lister)
             catalog.invalidateCachedTable(key)
-            held.listers.append((self._weak(lister), shape))
-            if existing is not Existing.NEVER:
-                held.shape = shape
         if held.shape:
             self._relist(session, table, held, always=existing is Existing.ALWAYS)
         self._keep(session, table, held)
@@ -219,6 +218,17 @@ class Catalyst:
         """Discard all that is kept of sessions."""
         self._held.clear()
         self._looks.clear()
+
+    def _hold(self, held: _Held, relation: Any, existing: Existing) -> Any:
+        """Track what lists the files of a relation that is invalidated, and return it.
+
+        DataFrames over tables of Hive hold copies of a relation, which share what lists files.
+        """
+        lister, shape = _read_by(relation)
+        held.listers.append((self._weak(lister), shape))
+        if existing is not Existing.NEVER:
+            held.shape = shape
+        return lister
 
     def _relist(self, session: str, table: str, held: _Held, *, always: bool) -> None:
         """Have what lists files of the newest shape do so again; drop what nobody holds."""

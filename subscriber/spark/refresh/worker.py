@@ -77,6 +77,16 @@ class ClientSessions(Protocol):
         """Release all sessions."""
 
 
+class Planner(Protocol):
+    """Lets Spark plan from memory."""
+
+    def switch(self, *, on: bool) -> None:
+        """Let it begin, or put Spark's own catalogs back at once."""
+
+    def follow(self, subscriber: Subscriber | None) -> None:
+        """Begin with ``subscriber``, which follows every topic; None: put them back."""
+
+
 class Worker:
     """Runs a refresher on the sessions."""
 
@@ -89,6 +99,7 @@ class Worker:
         clients: ClientSessions,
         guard: Guard,
         control: Control,
+        planning: Planner,
         connect: Callable[[], Subscriber],
         names: tuple[str, ...] = (),
         times: Times = Times(),
@@ -102,6 +113,7 @@ class Worker:
             clients: Sessions of clients of Spark Connect.
             guard: Where failures end.
             control: What the application and the operators want.
+            planning: Answers what Spark reads for its plans.
             connect: Returns a subscriber that is not open yet.
             names: By which operators know the application.
             times: How long it waits.
@@ -116,6 +128,7 @@ class Worker:
         self._clients = clients
         self._guard = guard
         self._control = control
+        self._planning = planning
         self._connect = connect
         self._names = names
         self._times = times
@@ -176,6 +189,7 @@ class Worker:
         while not self._stopping.is_set():
             with self._guard("follow changes", unless=self._stopping.is_set):
                 self._follow()
+            self._planning.follow(None)
             with self._guard("let sessions be", unless=self._stopping.is_set):
                 self._caches.renew_late(renew=False)
             self._clients.release()
@@ -236,6 +250,8 @@ class Worker:
         self._renew_others(None, subscriber)
         self._turn()
         self._unfollowed, self._unseen_at = frozenset(), 0.0
+        self._planning.switch(on=self._control.state == ON)
+        self._planning.follow(subscriber)
         self._become(LIVE)
         self._look_at_topics(subscriber)
         self.connected.set()
@@ -260,6 +276,7 @@ class Worker:
         self._control.operators = subscriber.driver.wanted(*self._names)
         state = self._control.state
         if state != self._refresher.control:
+            self._planning.switch(on=state == ON)
             self._refresher.switch(state, now=time.monotonic())
             self._caches.renew_late(renew=state == ON)
             self._renew_others(None, subscriber)

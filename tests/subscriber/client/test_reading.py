@@ -72,6 +72,25 @@ def test_change_is_seen_by_push_and_after_a_sync_at_once(shopping: Shopping) -> 
         shopping.table("shop.fresh")
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_table_is_followed_once_memory_holds_it_and_until_it_is_gone(
+    shopping: Shopping, level: str
+) -> None:
+    shopping.join("shop.orders", level=level)
+
+    def follows() -> bool:
+        return shopping.call(lambda catalog: catalog.follows("shop.orders"))
+
+    assert follows() == (level != "none")
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    assert follows() == (level != "none")  # pulled again
+    shopping.shop.drop("shop.orders")
+    shopping.settle()
+    assert not follows()
+    assert not shopping.call(lambda catalog: catalog.follows("shop.nothing"))
+
+
 def test_dropped_topic_is_pulled_and_can_be_joined_again(shopping: Shopping) -> None:
     topic, held = shopping.topic("shop.sales"), shopping.stats().held_bytes
     size = shopping.topics()[topic].bytes

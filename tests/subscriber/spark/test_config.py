@@ -39,7 +39,14 @@ def test_arguments_come_before_spark_and_spark_before_the_environment() -> None:
 
 def test_everything_can_be_said_in_every_place() -> None:
     said = SparkSettings(
-        statestores=HUB, budget="5%", control=OFF, refresh_existing=True, refresh_cached=True
+        statestores=HUB,
+        budget="5%",
+        control=OFF,
+        refresh_existing=True,
+        refresh_cached=True,
+        planning=True,
+        max_staleness_s=1.5,
+        validate="hms",
     )
     conf = {
         "spark.topicast.statestores": HUB,
@@ -47,6 +54,9 @@ def test_everything_can_be_said_in_every_place() -> None:
         "spark.topicast.control": OFF,
         "spark.topicast.refreshExisting": "true",
         "spark.topicast.refreshCached": "TRUE",
+        "spark.topicast.planning": "on",
+        "spark.topicast.maxStaleness": "1.5s",
+        "spark.topicast.validate": "hms",
     }
     environ = {
         "TOPICAST_STATESTORES": HUB,
@@ -54,9 +64,19 @@ def test_everything_can_be_said_in_every_place() -> None:
         "TOPICAST_CONTROL": OFF,
         "TOPICAST_REFRESH_EXISTING": "1",
         "TOPICAST_REFRESH_CACHED": "true",
+        "TOPICAST_PLANNING": "on",
+        "TOPICAST_MAX_STALENESS": "1.5s",
+        "TOPICAST_VALIDATE": "hms",
     }
     arguments = Arguments(
-        statestores=HUB, budget="5%", control=OFF, refresh_existing=True, refresh_cached=True
+        statestores=HUB,
+        budget="5%",
+        control=OFF,
+        refresh_existing=True,
+        refresh_cached=True,
+        planning="on",
+        max_staleness="1.5s",
+        validate="hms",
     )
     assert read(conf=conf) == read(environ=environ) == read(arguments) == said
 
@@ -70,6 +90,10 @@ def test_everything_can_be_said_in_every_place() -> None:
         ("spark.topicast.control", "away"),
         ("spark.topicast.refreshExisting", "perhaps"),
         ("spark.topicast.refreshCached", ""),
+        ("spark.topicast.planning", "perhaps"),
+        ("spark.topicast.maxStaleness", "long"),
+        ("spark.topicast.maxStaleness", "0s"),
+        ("spark.topicast.validate", "catalogd"),
     ],
 )
 def test_value_that_is_not_allowed_is_refused_by_its_name(key: str, text: str) -> None:

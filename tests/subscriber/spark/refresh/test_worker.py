@@ -53,6 +53,20 @@ class Clients:
         self.looks = -1
 
 
+class Plans:
+    """What would plan from memory: whether it may, and of which subscriber."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.subscriber: Subscriber | None = None
+
+    def switch(self, *, on: bool) -> None:
+        self.on = on
+
+    def follow(self, subscriber: Subscriber | None) -> None:
+        self.subscriber = subscriber
+
+
 class Attached:
     """A worker, and what it works on."""
 
@@ -72,6 +86,7 @@ class Attached:
         self.spark = Stub(*sessions)
         self.clients = Clients()
         self.guard = Guard()
+        self.plans = Plans()
         self.worker = Worker(
             self.refresher,
             caches=self.spark,
@@ -79,6 +94,7 @@ class Attached:
             clients=self.clients,
             guard=self.guard,
             control=self.control,
+            planning=self.plans,
             connect=lambda: kind(address, budget=budget, timeout_s=timeout_s),
             names=("nightly", "app-1"),
             times=times,
@@ -486,3 +502,17 @@ def test_after_a_loss_of_changes_everything_is_renewed(
                 break
         found.spark.broken = False
         until(lambda: ("s", "shop.sales") in found.spark.renewed, timeout_s=WAIT_S)
+
+
+def test_plans_are_made_from_memory_while_a_subscriber_follows_and_it_is_wanted(
+    running: Served,
+) -> None:
+    with attached(running, Session("mine", ORDERS)) as found:
+        plans = found.plans
+        assert plans.on
+        assert plans.subscriber is found.worker.subscriber
+        found.control.application = DRY_RUN
+        until(lambda: not plans.on)
+        found.control.application = ON
+        until(lambda: plans.on)
+    assert plans.subscriber is None

@@ -1,0 +1,1 @@
+"""Answers reads of Spark's catalog from memory: plans of an attached driver need no metastore."""

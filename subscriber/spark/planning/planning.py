@@ -1,0 +1,395 @@
+"""Keeps the router true: pushes in, leases and settled writes out, for one subscriber at a time.
+
+    follow ──▶ sync, everything dropped ──▶ LIVE ──a topic is older than maxStaleness──▶ original
+                     ▲                        │
+                     └── changes were lost ───┘      each change drops what is kept of its object
+
+Three threads, none of the application's. One takes changes and renews the lease, after it has
+looked whether every topic is current and then taken the changes up to that look; without it the
+lease ends, and the originals answer. One waits in the JVM for writes of this driver, and settles
+them by a sync. One waits there for tables that are read, and finds out whether they are held:
+catalogd publishes each change of a table only if it holds the table.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ....topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
+from ....topics.topic import LEVELS, NONE
+from ...client.subscriber import Subscriber
+from ...engine.watch import Watch
+from ...protocol.effects import CREATED, DROPPED, Change
+from ...store.change_feed import CATCH_UP
+from ..guard import Guard
+from .router import Router
+
+LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
+REST_S: Final = 0.1  # that changes of tables which were not read lately may gather
+READ_MAX: Final = 10_000  # tables that were read lately: as many as the router counts
+READS_MAX: Final = 16  # of one table, reported at one look: the queue of all has 8192 places
+LATE_S: Final = 2.0  # in which the refresh renews every relation, after changes were lost
+SYNC_S: Final = 10.0
+RETRY_S: Final = 1.0  # after a sync that failed
+WAIT_S: Final = 10.0  # in the JVM, for a write
+ORIGINAL: Final = "original: "  # before the reason, in the router's status
+STOP_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningSettings:
+    """How plans are made from memory.
+
+    ``bytes_max``: of objects in the JVM. ``max_staleness_s``: how long the hub or catalogd may be
+    silent. ``confirms``: compare each table with the metastore's.
+    """
+
+    bytes_max: int
+    max_staleness_s: float
+    confirms: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningFacts:
+    """What the router has done since the JVM started.
+
+    ``state``: on, or why plans are plain Spark's. ``answered``: reads from memory;
+    ``calls_saved``: of the metastore, by these. ``originals``: other reads, by the reason.
+    ``refused``: writes that would have undone another's. ``held_bytes``: of objects.
+    """
+
+    state: str
+    answered: int
+    calls_saved: int
+    originals: Mapping[str, int]
+    refused: int
+    held_bytes: int
+
+
+class Planning:
+    """Lets Spark plan from memory. For any thread."""
+
+    def __init__(
+        self,
+        make: Callable[[], Router],
+        *,
+        settings: PlanningSettings,
+        guard: Guard,
+        why_off: str = "",
+    ) -> None:
+        """Begin without a thread.
+
+        Args:
+            make: Makes the router, in a thread of this object.
+            settings: Bounds.
+            guard: Where failures end.
+            why_off: Why it never begins; empty: it does.
+        """
+        self._make = make
+        self._settings = settings
+        self._guard = guard
+        self._why = why_off
+        self._lock = threading.Lock()
+        self._subscriber: Subscriber | None = None  # None: there is none that follows all topics
+        self._wanted = False  # by the application and the operators
+        self._run: _Run | None = None
+        self._found: Mapping[str, str] = {}  # of the router, at the last look
+
+    def switch(self, *, on: bool) -> None:
+        """Let it begin, or put the originals back at once."""
+        with self._lock:
+            self._wanted = on
+            self._apply()
+
+    def follow(self, subscriber: Subscriber | None) -> None:
+        """Begin with ``subscriber``, which follows every topic; None: put the originals back."""
+        with self._lock:
+            self._subscriber = subscriber
+            self._apply()
+
+    def close(self) -> None:
+        """Put the originals back, for good."""
+        with self._lock:
+            self._why = self._why or "detached"
+            self._apply()
+
+    def newest_write(self) -> int:
+        """Return the number of this driver's newest write that is not settled; 0: there is none."""
+        run = self._run
+        return 0 if run is None else run.newest_write()
+
+    def settle(self, number: int) -> None:
+        """Answer from memory again for what was written up to this write: a sync has passed it."""
+        run = self._run
+        if run is not None and number:
+            run.settle(number)
+
+    def facts(self, *, now: bool) -> PlanningFacts:
+        """Return the state and the counters, as they are ``now`` or were up to a second ago.
+
+        Cost: one call into the JVM if they are to be of now, else none.
+        """
+        run = self._run
+        if now and run is not None:
+            with self._guard("look at the router"):
+                self._found = run.look()
+        found = run.found if run is not None else self._found
+        return PlanningFacts(
+            state=self._state(found, run),
+            answered=int(found.get("objects", 0)),
+            calls_saved=int(found.get("calls_saved", 0)),
+            originals={
+                name.removeprefix(ORIGINAL): int(value)
+                for name, value in found.items()
+                if name.startswith(ORIGINAL) and value != "0"
+            },
+            refused=int(found.get("refused_writes", 0)),
+            held_bytes=int(found.get("bytes", 0)),
+        )
+
+    def _state(self, found: Mapping[str, str], run: "_Run | None") -> str:
+        if self._why:
+            return f"off: {self._why}"
+        if run is None:
+            return "off"
+        if run.failure:
+            return f"off: {run.failure}"
+        if found.get("plain"):
+            return f"off: {found['plain']}"
+        if found.get("catalogs", "0") == "0":
+            return "waiting: no catalog of Hive was used yet"
+        return "on" if found.get("live") == "1" else f"waiting: {run.why}"
+
+    def _apply(self) -> None:
+        subscriber = self._subscriber if self._wanted and not self._why else None
+        run = self._run
+        if run is not None and run.subscriber is not subscriber:
+            self._found, self._run = run.found, None
+            with self._guard("put the catalog back"):
+                run.end()
+        if subscriber is not None and self._run is None:
+            self._run = _Run(subscriber, self._make, settings=self._settings, guard=self._guard)
+            self._run.start()
+
+
+class _Run:
+    """The threads of one subscriber."""
+
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        make: Callable[[], Router],
+        *,
+        settings: PlanningSettings,
+        guard: Guard,
+    ) -> None:
+        self.subscriber = subscriber
+        self.why = "it is starting"  # not live
+        self.failure = ""  # why this Spark has no router
+        self.found: Mapping[str, str] = {}  # of the router, at the last look
+        self._make = make
+        self._settings = settings
+        self._guard = guard
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()  # the router begins, or ends
+        self._router: Router | None = None  # None: it has not begun
+        self._watch: Watch | None = None
+        self._errors = 0  # of the router, at the last look
+        self._synced = False
+        self._read: dict[str, None] = {}  # tables that were read lately, the last one last
+        self._unfollowed: set[int] = set()  # topics, at the last look
+        self._followed: tuple[str, ...] = ()  # databases; empty: the router is to be told
+        self._threads = [
+            threading.Thread(target=self._run_changes, name="topicast-planning", daemon=True)
+        ]
+
+    def start(self) -> None:
+        """Start the first thread, which starts the others."""
+        self._threads[0].start()
+
+    def end(self) -> None:
+        """Put the originals back, then end the threads."""
+        self._stopping.set()
+        with self._lock:
+            if self._router is not None:
+                self._router.end()
+            if self._watch is not None:
+                self._watch.close()
+        deadline = time.monotonic() + STOP_S
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def newest_write(self) -> int:
+        """Return the number of the newest write that is not settled; 0: there is none."""
+        router = self._router
+        return 0 if router is None else router.await_writes(0.0)
+
+    def settle(self, number: int) -> None:
+        """Note that a sync has passed this write."""
+        if self._router is not None:
+            self._router.settled(number)
+
+    def look(self) -> Mapping[str, str]:
+        """Return the router's counters and state."""
+        router = self._router
+        if router is not None:
+            self.found = found = router.status()
+            errors = int(found["errors"])
+            if errors > self._errors:
+                self._errors = errors
+                self._guard.failed("plan from memory", found["last_error"])
+        return self.found
+
+    def _run_changes(self) -> None:
+        with self._guard("plan from memory", unless=self._stopping.is_set):
+            try:
+                router = self._make()
+            except Exception as error:
+                self.failure = str(error).splitlines()[0]
+                raise
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                self._watch = watch = self.subscriber.watch("*")
+                self._router = router
+                router.begin(bytes_max=self._settings.bytes_max, confirms=self._settings.confirms)
+            for name, target in (("settle", self._run_settle), ("known", self._run_known)):
+                thread = threading.Thread(
+                    target=target, args=(router,), name=f"topicast-{name}", daemon=True
+                )
+                self._threads.append(thread)
+                thread.start()
+            try:
+                self._follow(router, watch)
+            finally:
+                watch.close()
+                if not self._stopping.is_set():
+                    router.live(0.0)
+
+    def _follow(self, router: Router, watch: Watch) -> None:
+        look_at = time.monotonic()
+        while not self._stopping.is_set() and not watch.closed:
+            left_s = look_at - time.monotonic()
+            if left_s > 0:
+                self._drain(router, watch, wait_s=left_s)
+                watch.rest(REST_S, unless=self._is_read)
+                continue
+            look_at = time.monotonic() + LOOK_S
+            try:
+                current_at = self._current_at(router)
+                self._drain(router, watch, wait_s=0.0)  # what had changed by then
+                self._renew(router, current_at)
+            except TopicastError as error:
+                self.why = str(error)
+                router.live(0.0)
+            self._report(router)
+            self.look()
+
+    def _current_at(self, router: Router) -> float:
+        """Return the time as of which every topic is current that is followed.
+
+        Raises:
+            TopicastError: it cannot be known.
+        """
+        stats, topics = self.subscriber.stats(), self.subscriber.topics()
+        if stats.metastore_problem:
+            raise SourceError(stats.metastore_problem)
+        unfollowed = {topic.id for topic in topics if topic.level == LEVELS[NONE]}
+        if not unfollowed <= self._unfollowed:
+            router.changed_all(late_s=LATE_S)
+        self._unfollowed = unfollowed
+        age_s = max(topic.lag_s for topic in topics if topic.id not in unfollowed)
+        age_s = max(age_s, stats.staleness_s)
+        self.why = f"topics have not been current for {age_s:.1f} s"
+        return time.monotonic() - age_s
+
+    def _renew(self, router: Router, current_at: float) -> None:
+        """Answer from memory for maxStaleness after ``current_at``; first of all sync."""
+        if not self._synced:
+            self.subscriber.sync(SYNC_S)
+            self._synced = True
+            router.changed_all(late_s=LATE_S)
+        if not self._followed:
+            self._followed = self.subscriber.databases()
+            router.follow(self._followed)
+        router.live(max(current_at + self._settings.max_staleness_s - time.monotonic(), 0.0))
+
+    def _drain(self, router: Router, watch: Watch, *, wait_s: float) -> None:
+        """Take what has changed, and have it dropped."""
+        try:
+            changes = watch.all_within(wait_s)
+        except StaleMetadata:
+            self._followed = ()
+            router.changed_all(late_s=LATE_S)
+            return
+        if not changes:
+            return
+        if any(change.origin == CATCH_UP for change in changes):
+            router.changed_all(late_s=LATE_S)
+        if any("." not in change.object and _names(change) for change in changes):
+            self._followed = self.subscriber.databases()
+            router.follow(self._followed)
+        router.changed(map(_as_router_has_it, changes))
+
+    def _report(self, router: Router) -> None:
+        """Let the planner count what Spark reads."""
+        for name, table, partitions in router.uses():
+            self._read.pop(name, None)
+            self._read[name] = None
+            times = max(min(table + partitions, READS_MAX), 1)
+            with suppress(UsageError):  # Spark has names that no table can have
+                self.subscriber.note_reads(name, times=times, whole=partitions > 0)
+        while len(self._read) > READ_MAX:
+            del self._read[next(iter(self._read))]
+
+    def _is_read(self, name: str) -> bool:
+        return name in self._read or "." not in name
+
+    def _run_known(self, router: Router) -> None:
+        """Find out of which tables that are read each change is received."""
+        while not self._stopping.is_set():
+            with self._guard("find out what is followed", unless=self._stopping.is_set):
+                self._find_out(router, router.wanted(WAIT_S))
+
+    def _find_out(self, router: Router, wanted: Iterable[tuple[int, str]]) -> None:
+        for number, name in wanted:
+            if not self._stopping.is_set():
+                router.known(number, name, is_followed=self._follows(name))
+
+    def _follows(self, name: str) -> bool:
+        try:
+            return self.subscriber.follows(name)
+        except TopicastError:
+            return False
+
+    def _run_settle(self, router: Router) -> None:
+        while not self._stopping.is_set():
+            with self._guard("settle writes", unless=self._stopping.is_set):
+                number = router.await_writes(WAIT_S)
+                if not number or self._stopping.is_set():
+                    continue
+                try:
+                    self.subscriber.sync(SYNC_S)
+                except TopicastError:  # what was written is read from the metastore meanwhile
+                    self._stopping.wait(RETRY_S)
+                else:
+                    router.settled(number)
+
+
+def _as_router_has_it(change: Change) -> tuple[str, bool, bool]:
+    return change.object, _names(change), change.files
+
+
+def _names(change: Change) -> bool:
+    """Whether the object came or went."""
+    return change.kind in (CREATED, DROPPED)
+
+
+def text_of(originals: Mapping[str, int]) -> str:
+    """Return the reasons of reads that the metastore answered, the most frequent first."""
+    pairs = sorted(originals.items(), key=lambda one: -one[1])
+    return ", ".join(f"{why}: {count}" for why, count in pairs)
