@@ -138,3 +138,9 @@ def test_tests_use_no_private_name_of_ours() -> None:
                 names = _names_in_text(node)
             wrong += [f"{_name(path)}: line {node.lineno}: {n}" for n in names if n in foreign]
     assert wrong == [], "use a public seam"
+
+
+def test_no_test_runs_curl() -> None:
+    """What needs pip and nothing else has no such program."""
+    here = Path(__file__).resolve()
+    assert not [_name(path) for path in TESTS if path != here and "curl" in path.read_text()]

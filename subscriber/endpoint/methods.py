@@ -5,7 +5,7 @@
 What is not known here for certain is refused, and whoever asked asks the metastore: that there is
 no such object (a list of what was asked for by name is whole, or refused), tables whose readers the
 metastore examines or that have a metastore of their own, and selections that it reads otherwise.
-Source: hive_metastore.thrift of Hive 2.3; measured what Spark calls: docs/design/0021-endpoint.md.
+Source: hive_metastore.thrift of Hive 2.3; what Spark calls: docs/design/0021-endpoint.md.
 """
 
 import re

@@ -1,6 +1,7 @@
 """What `make bench` shows and records, and that every benchmark can still be loaded."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_missed_target_or_a_failed_script_ends_with_1(
     script.write_text(f"print({prints!r})" if len(prints) > 1 else "raise SystemExit(3)")
     assert run.main([str(script)]) == code
     assert text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("commit", "cores"), [("abc", 3), ("abc+", 2)])
+def test_nothing_is_kept_on_another_number_of_cores_or_of_a_changed_tree(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    commit: str,
+    cores: int,
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(run, "origin", lambda: {"commit": commit})
+    assert run.main(["--keep", "never started"]) == 2
+    assert "kept is what a commit does on 2 cores" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("script", sorted(HERE.glob("bench_*.py")), ids=lambda path: path.stem)

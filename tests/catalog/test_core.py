@@ -10,6 +10,7 @@ from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.publish.modes import parse_mode
+from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
@@ -105,6 +106,11 @@ def test_written_partition_of_a_table_that_is_not_held_raises_its_data_version()
     assert core.committed[-1].source == SOURCE_EVENTS
 
 
+def reasons(core: Alone) -> list[str]:
+    """Return the codes of the reasons why catalogd is degraded."""
+    return [one.code for one in verdict(core.catalog.status()).reasons]
+
+
 def test_type_that_is_not_known_is_counted_warned_of_and_has_what_it_names_read_again(
     core: Alone,
 ) -> None:
@@ -116,9 +122,9 @@ def test_type_that_is_not_known_is_counted_warned_of_and_has_what_it_names_read_
     assert core.catalog.counts.events_not_understood == 2
     text = "events ALTER_TABLES are of a type that is not known: what they name is read again whole"
     assert [one.text for one in core.effects if isinstance(one, Noted) and one.trouble] == [text]
-    assert "(ALTER_TABLES)" in core.catalog.status().warning
+    assert reasons(core) == ["events_not_understood"]
     core.wait(DOUBT_S + 1)
-    assert core.catalog.status().warning == ""
+    assert not reasons(core)
 
 
 def test_event_that_names_nothing_has_the_names_read_again_but_not_each_time(core: Alone) -> None:
@@ -136,7 +142,7 @@ def test_type_that_needs_nothing_is_counted_and_reads_nothing(core: Alone) -> No
     assert len(core.reads) == reads
     counts = core.catalog.counts
     assert (counts.events_skipped, counts.events_not_understood) == (1, 0)
-    assert core.catalog.status().warning == ""
+    assert not reasons(core)
 
 
 def test_release_that_was_not_tried_is_said_once(core: Alone) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
@@ -79,24 +80,43 @@ SparkSession.sql = sql  # which the attach wraps: it dies before the wrapper rep
 """
 
 
+STREAM: Final = """
+two = spark.sql("SELECT 2 AS id, 'a' AS ds")
+two.write.json(where + "-in")
+rows = spark.readStream.schema("id INT, ds STRING").json(where + "-in").writeStream
+rows = rows.option("checkpointLocation", where + "-checkpoint").partitionBy("ds")
+stream = rows.trigger(processingTime="100 milliseconds").start(where)
+stream.processAllAvailable()
+"""
+
+
 def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(scene: Scene) -> None:
     """One dies in the middle of two overwrites, one between the end of it and its report.
 
-    One of the two is of the JVM, which reports it when it begins.
+    One of the two is of the JVM, which reports it when it begins. The first has a stream, too, of
+    which a batch may have ended that was not reported.
     """
-    scene.settled("killed", "midway", "java", "unsaid")
+    scene.settled("killed", "midway", "java", "unsaid", "stream")
     folders = [Path(scene.location("killed"), one) for one in ("midway", "java")]
     midway, unsaid = scene.victims
     java, python = (
         f"INSERT OVERWRITE killed.{one} PARTITION (ds = 'a') {SLOW_ROWS}"
         for one in ("java", "midway")
     )
+    streamed = Path(scene.location("killed"), "stream")
+    midway.do(f"where = 'file:{streamed}'")
+    midway.do(STREAM)
+    scene.sees("killed", {"stream": OVERWRITTEN})  # Spark reads what the log of its sink lists
+    until(lambda: scene.intents() == 1, timeout_s=WAIT_S, what="the intent of its next batch")
     midway.do(f"_ = threads.submit(spark._jsparkSession.newSession().sql, {java!r})")
     midway.send(f"spark.sql({python!r})")
     for folder in folders:
         until(lambda of=folder: not [*of.glob("ds=a/part-*")], timeout_s=WAIT_S, what=str(folder))  # type: ignore[misc]  # of this turn
-    until(lambda: scene.intents() == len(folders), timeout_s=WAIT_S, what="their intents")
-    midway.kill()
+    until(lambda: scene.intents() == len(folders) + 1, timeout_s=WAIT_S, what="their intents")
+    with Subscriber(scene.daemons.hub_address) as catalog:
+        changes = catalog.watch("killed.stream")
+        midway.kill()
+        assert [one.object for one in changes.all_within(WAIT_S)] == ["killed.stream"]
     unsaid.do("handle.detach()")
     unsaid.do(DIES)
     scene.attach(unsaid)

@@ -1,0 +1,109 @@
+"""A real Thrift server in an attached driver, and real JDBC sessions of it.
+
+What plain Spark answers a session is shown first, in the same run.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from topicast.tests.cli.processes import steady_port
+from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
+from topicast.tests.waiting import until, until_equal
+
+SERVE: Final = """
+spark.conf.set("hive.server2.thrift.bind.host", "127.0.0.1")
+spark.conf.set("hive.server2.thrift.port", "{port}")
+served = spark._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2.startWithContext(
+    spark._jvm.org.apache.spark.sql.SQLContext.getOrCreate(spark.sparkContext._jsc.sc())
+)
+"""
+CONNECT: Final = """
+java = spark._jvm.java
+_ = java.lang.Class.forName("org.apache.hive.jdbc.HiveDriver")
+link = java.sql.DriverManager.getConnection("jdbc:hive2://127.0.0.1:{port}/default")
+
+def jdbc(text):
+    statement = link.createStatement()
+    try:
+        if not statement.execute(text):
+            return []
+        found, rows = statement.getResultSet(), []
+        width = found.getMetaData().getColumnCount()
+        while found.next():
+            rows.append([found.getString(at) for at in range(1, width + 1)])
+        return sorted(rows)
+    except Exception as error:
+        return str(error.java_exception.getMessage())
+    finally:
+        statement.close()
+"""
+ROWS: Final = [["1", "a"]]
+TWO: Final = [["1", "a"], ["2", "a"]]
+
+
+class Place(Pair):
+    """A pair whose reader hosts a Thrift server; the writer's JVM has a JDBC session of it."""
+
+    def query(self, text: str) -> Any:
+        return self.writer.do(f"jdbc({text!r})")
+
+    def reads(self, table: str, rows: list[list[str | None]]) -> None:
+        until_equal(lambda: self.query(f"SELECT * FROM {table}"), rows, timeout_s=WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def place(drivers: Drivers) -> Iterator[Place]:
+    for one in (drivers.reader, drivers.writer):
+        one.do("attach(spark).detach()")  # whatever was attached in other modules
+    port = steady_port()
+    drivers.reader.do(SERVE.format(port=port))
+    until(lambda: _is_connected(drivers, port), timeout_s=WAIT_S, what="its port")
+    try:
+        yield Place(drivers.writer, drivers.reader, drivers.daemons)
+    finally:
+        drivers.writer.do("_ = link.close()")
+        drivers.reader.do("_ = served.stop()")
+        for one in (drivers.reader, drivers.writer):
+            one.do("attach(spark).detach()")
+
+
+def _is_connected(drivers: Drivers, port: int) -> bool:
+    try:
+        drivers.writer.do(CONNECT.format(port=port))
+    except Exception:  # noqa: BLE001 - it is starting
+        return False
+    return True
+
+
+def test_session_of_plain_spark_reads_old_rows_and_one_of_an_attached_driver_does_not(
+    place: Place,
+) -> None:
+    place.create("thrift", ("plain", "t"))
+    for _ in range(3):
+        assert place.query("SELECT * FROM thrift.plain") == ROWS
+    place.writer.sql("INSERT INTO thrift.plain VALUES (2, 'a')")
+    assert place.query("SELECT * FROM thrift.plain") == ROWS
+    place.attach(place.reader)
+    place.attach(place.writer)
+    place.reads("thrift.plain", TWO)  # what it had cached before
+    for _ in range(3):
+        place.reads("thrift.t", ROWS)
+        place.refreshed()
+    place.writer.sql("INSERT INTO thrift.t VALUES (2, 'a')")
+    place.reads("thrift.t", TWO)
+    place.writer.sql("INSERT OVERWRITE thrift.t VALUES (2, 'a')")
+    place.reads("thrift.t", [["2", "a"]])
+    place.writer.sql("ALTER TABLE thrift.t ADD COLUMNS (note STRING)")
+    place.reads("thrift.t", [["2", None, "a"]])
+
+
+def test_what_a_session_writes_another_driver_reads(place: Place) -> None:
+    place.create("thrift_written", ("t",))
+    assert place.writer.rows("SELECT * FROM thrift_written.t") == BEFORE
+    place.query("INSERT INTO thrift_written.t VALUES (2, 'a')")
+    wanted = [*BEFORE, [2, "a"]]
+    rows = "SELECT * FROM thrift_written.t"
+    until_equal(lambda: place.writer.rows(rows), wanted, timeout_s=WAIT_S)
