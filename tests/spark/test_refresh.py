@@ -459,38 +459,50 @@ def test_each_stream_reads_what_is_new(attached: Scene, tmp_path: Path) -> None:
 
 
 PATHS = """
-where = spark.sql("DESCRIBE DATABASE paths").where("info_name = 'Location'").first()[1]
+where = spark.sql("DESCRIBE DATABASE {db}").where("info_name = 'Location'").first()[1]
+spark.conf.set("spark.sql.sources.useV1SourceList", "{sources}")
 at = spark.read.parquet(where + "/parquet")
 inside = spark.read.parquet(where + "/parquet_by_day/ds=a")
 above = spark.read.option("recursiveFileLookup", True).parquet(where)
-_ = spark.sql(f"CREATE TEMP VIEW path_view USING parquet OPTIONS (path '{where}/parquet')")
+_ = spark.sql(f"CREATE TEMP VIEW path_view USING parquet OPTIONS (path '{{where}}/parquet')")
 """
 OVER_PATHS = {name: f"{name}.select('id')" for name in ("at", "inside", "above")}
 PATH_VIEW = "spark.sql('SELECT id FROM path_view')"
 
 
-def test_relations_over_the_paths_of_a_table_are_refreshed_as_it_is(attached: Scene) -> None:
-    """At, in and above its location: a view as what is planned anew, the others as DataFrames."""
+@pytest.mark.parametrize(
+    ("db", "sources", "relation"),
+    [("paths", "parquet", "LogicalRelation"), ("paths_v2", "", "DataSourceV2Relation")],
+)
+def test_relations_over_the_paths_of_a_table_are_refreshed_as_it_is(
+    attached: Scene, db: str, sources: str, relation: str
+) -> None:
+    """At, in and above its location: a view as what is planned anew, the others as DataFrames.
+
+    ``relation``: as Spark reads what is in its list of ``sources``, and what is not.
+    """
     scene, reader, kinds = attached, attached.reader, ("parquet", "parquet_by_day")
-    scene.create("paths", {kind: KINDS[kind] for kind in kinds})
+    scene.create(db, {kind: KINDS[kind] for kind in kinds})
     scene.refreshed()
-    reader.do(PATHS)
+    reader.do(PATHS.format(db=db, sources=sources))
+    assert reader.do("at._jdf.queryExecution().analyzed().getClass().getSimpleName()") == relation
     read = {**OVER_PATHS, "view": PATH_VIEW}
     first = {"at": [[1]], "inside": [[1]], "above": [[1], [1]]}
     assert reader.read(**read) == {**first, "view": [[1]]}
-    scene.insert("paths", kinds, "(2, 'a')")
+    scene.insert(db, kinds, "(2, 'a')")
     scene.refreshed()
     assert reader.read(**read) == {**first, "view": [[1], [2]]}
-    scene.insert("paths", kinds, "(3, 'a')", how="OVERWRITE")
+    scene.insert(db, kinds, "(3, 'a')", how="OVERWRITE")
     scene.refreshed()
     gone = {"at": [[3]], "inside": [[3]], "above": [[3], [3]], "view": [[3]]}
     assert reader.read(**read) == gone
     for kind, number, rows in (("parquet", 4, [[3], [4]]), ("parquet_by_day", 5, [[4], [5]])):
         reader.do("above = spark.read.option('recursiveFileLookup', True).parquet(where)")
-        scene.insert("paths", [kind], f"({number}, 'a')", how="OVERWRITE")
+        scene.insert(db, [kind], f"({number}, 'a')", how="OVERWRITE")
         scene.refreshed()
         assert reader.read(above=OVER_PATHS["above"]) == {"above": rows}, "one of its two is gone"
     reader.do("at = inside = above = None")
+    reader.do("spark.conf.unset('spark.sql.sources.useV1SourceList')")
     reader.sql("DROP VIEW path_view")
     assert scene.status("errors") == 0
 

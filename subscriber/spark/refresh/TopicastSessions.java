@@ -38,6 +38,8 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.FileTable;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
 import scala.collection.immutable.List;
@@ -373,6 +375,11 @@ public final class TopicastSessions extends AbstractFunction1
                 CatalogTable table = (CatalogTable) into.catalogTable().get();
                 loaded(id, table, (FileIndex) into.fileIndex().get());
             }
+        }
+        if (plan instanceof DataSourceV2Relation) {  // where useV1SourceList lacks the source
+            Object table = ((DataSourceV2Relation) plan).table();
+            if (table instanceof FileTable) note(((FileTable) table).fileIndex(), context, inView);
+            return;
         }
         if (plan instanceof View) inView = ((View) plan).isTempView();
         scala.collection.Iterator all = plan.children().iterator();
