@@ -297,6 +297,53 @@ _ = shutil.copy(made, made.with_name("copy-{number}.parquet"))
 """
 
 
+REFRESHES: Final = {  # table -> how somebody says that it has changed
+    "sql": "spark.sql('REFRESH TABLE {t}')",
+    "catalog": "spark.catalog.refreshTable('Refreshed.`Catalog`')",
+    "path": "spark.sql(f\"REFRESH '{{where}}/path'\")",
+    "by_path": "spark.catalog.refreshByPath(where + '/by_path')",
+    "java": "spark._jsparkSession.sql('REFRESH TABLE {t}')",
+    "java_path": "spark._jsparkSession.sql(f\"REFRESH '{{where}}/java_path/ds=a'\")",
+    "lake": "lake.sql('REFRESH TABLE {t}')",
+    "java_lake": "lake._jsparkSession.sql('REFRESH TABLE {t}')",
+}
+COPY_EACH: Final = """
+for made in Path(where.removeprefix("file:")).glob("*/ds=a/part*.parquet"):
+    _ = shutil.copy(made, made.with_name(made.name.replace("part", "copy")))
+"""
+
+
+def test_refresh_that_one_driver_types_is_one_of_all_drivers(attached: Pair) -> None:
+    """It knows better than the metastore: files were put there by other means."""
+    pair, writer, reader = attached, attached.writer, attached.reader
+    pair.create("refreshed", tuple(REFRESHES))
+    writer.do(f"import shutil; where = 'file:{pair.location('refreshed')}'")
+    writer.do("from pathlib import Path")
+    writer.do(LAKE.replace("plugged", "refreshed"))
+    pair.is_settled("refreshed", dict.fromkeys(REFRESHES, BEFORE))
+    reader.do("handle.detach()")
+    reader.do(f"handle = attach(spark, {pair.daemons.hub_address!r}, refresh_cached=True)")
+    pair.is_settled("refreshed", dict.fromkeys(REFRESHES, BEFORE))
+    reader.do("_ = spark.sql('CACHE TABLE refreshed.sql')")
+    writer.do(COPY_EACH)
+    pair.refreshed()
+    assert pair.read("refreshed", REFRESHES) == dict.fromkeys(REFRESHES, BEFORE), "plain Spark"
+    before = pair.daemons.status("catalog")["writes"]
+    for table, how in REFRESHES.items():
+        writer.do(f"_ = {how.format(t=f'refreshed.{table}')}")
+    pair.sees("refreshed", dict.fromkeys(REFRESHES, BEFORE * 2))
+    pair.refreshed()  # and the reader, which has computed cached data again, reports nothing
+    assert pair.daemons.status("catalog")["writes"] == before + len(REFRESHES)
+    for _ in range(3):
+        with pytest.raises(Failed):
+            writer.sql("REFRESH TABLE refreshed.nothing")
+    until(lambda: pair.intents() == 0, timeout_s=WAIT_S, what="the end of each")
+    assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
+    reader.do("_ = spark.sql('UNCACHE TABLE refreshed.sql')")
+    reader.do("handle.detach()")
+    pair.attach(reader)
+
+
 def test_unreported_write_is_read_behind_a_step_of_a_scheduler(attached: Pair) -> None:
     pair = attached
     pair.create("by_hand", ("t",))

@@ -40,6 +40,7 @@ _TABLE_OF: Final = {  # command -> the method that returns its table
     "AlterTableChangeColumnCommand": "tableName",
     "AlterTableSetLocationCommand": "tableName",
     "AlterTableSerDePropertiesCommand": "tableName",
+    "RefreshTableCommand": "tableIdent",
 }
 _SPEC_OF: Final = {  # command -> the method that returns its partition, as far as it names one
     "InsertIntoHadoopFsRelationCommand": "staticPartitions",
@@ -47,7 +48,8 @@ _SPEC_OF: Final = {  # command -> the method that returns its partition, as far 
     "LoadDataCommand": "partition",
     "TruncateTableCommand": "partitionSpec",
 }
-WRITES: Final = frozenset({*_TABLE_OF, "InsertIntoHiveDirCommand"})  # commands, by their classes
+_REFRESHES: Final = frozenset({"RefreshTableCommand", "RefreshTable", "RefreshResource"})
+WRITES: Final = frozenset({*_TABLE_OF, *_REFRESHES, "InsertIntoHiveDirCommand"})  # by their classes
 _OVERWRITES: Final = {  # command -> method, and its answer if files that are there are removed
     "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
     "InsertIntoHiveTable": ("overwrite", "True"),
@@ -197,6 +199,10 @@ def _target(command: Any) -> Target | None:
         if location is None:
             return None
         return Target(path=str(location.toString()), overwrites=_overwrites(command, kind))
+    if kind == "RefreshResource":
+        return Target(path=str(command.path()), refreshes=True)
+    if kind == "RefreshTable":
+        return _refreshed(command.child())
     if kind not in _TABLE_OF:
         return None
     table = _of(getattr(command, _TABLE_OF[kind])())
@@ -220,7 +226,17 @@ def _target(command: Any) -> Target | None:
         name=name,
         partitions=partitions_of(columns, spec),
         overwrites=_overwrites(command, kind),
+        refreshes=kind in _REFRESHES,
     )
+
+
+def _refreshed(resolved: Any) -> Target | None:
+    """Return the table of a REFRESH where a plugin replaces the catalog; it may be a format's."""
+    if resolved.getClass().getSimpleName() != "ResolvedTable":
+        return None
+    identifier = resolved.identifier()
+    name = (resolved.catalog().name(), *identifier.namespace(), identifier.name())
+    return Target(name=tuple(map(str, name)), refreshes=True)
 
 
 def _overwrites(command: Any, kind: str) -> bool:

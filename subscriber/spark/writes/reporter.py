@@ -175,7 +175,9 @@ class Reporter:
             if plans is None:
                 plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
                 self._plans[session] = plans
-            if self._take(plans.metastore) and plans.knows_formats:
+            if not plans.knows_formats:  # what writes is reported once it is known of what format
+                found = tuple(one for one in found if one.refreshes)
+            if self._take(plans.metastore) and found:
                 objects = plans.objects(found)
                 self._open[id(begun)] = frozenset(objects)
                 begun.extend(self._intents(objects))

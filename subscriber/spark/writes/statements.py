@@ -1,7 +1,8 @@
-"""Finds the tables that an SQL statement writes, before it runs.
+"""Finds the tables that an SQL statement writes, or says to have changed, before it runs.
 
     INSERT INTO shop.orders PARTITION (ds = '2026-11-01', hour) …   ──▶  shop.orders, ds=2026-11-01/
     FROM a INSERT INTO b … INSERT OVERWRITE c …                     ──▶  b; c
+    REFRESH TABLE shop.orders                                       ──▶  shop.orders
 
 Statements are read by words, not by grammar. One that is not understood (``IDENTIFIER(:name)``, a
 script) has no target here; its plan has, once it has run. Neither has one that leaves an event and
@@ -40,13 +41,15 @@ class Target:
     """What is written: a table, by the parts of its name, or a path.
 
     ``partitions``: names, or with a slash at the end how they begin; none: any of them.
-    ``overwrites``: files that are there are removed.
+    ``overwrites``: files that are there are removed. ``refreshes``: nothing is written, but
+    somebody knows that something was.
     """
 
     name: tuple[str, ...] = ()
     path: str = ""
     partitions: tuple[str, ...] = ()
     overwrites: bool = False
+    refreshes: bool = False
 
 
 def targets(sql: str) -> tuple[Target, ...]:
@@ -190,6 +193,19 @@ def _repair(words: _Words) -> Target | None:
     return _table(words) if words.skip("TABLE") else None
 
 
+def _refresh(words: _Words) -> Target | None:
+    """Read on behind REFRESH, of a table or of a path, which need not be quoted."""
+    if words.skip("TABLE"):
+        name = words.name()
+        return Target(name=name, refreshes=True) if name else None
+    if words.skip("FUNCTION"):
+        return None
+    path = ""
+    while words.here != _END:
+        path += words.take()[1]
+    return Target(path=path, refreshes=True) if "/" in path else None
+
+
 def _create(words: _Words) -> Target | None:
     """Read on behind CREATE: only a table that is filled at once has files."""
     while words.skip("OR", "REPLACE", "EXTERNAL"):
@@ -223,6 +239,7 @@ _READERS: Final = {
     "TRUNCATE": _truncate,
     "MSCK": _repair,
     "REPAIR": _repair,
+    "REFRESH": _refresh,
     "CREATE": _create,
     "REPLACE": _create,
     "ALTER": _alter,

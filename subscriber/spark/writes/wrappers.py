@@ -1,13 +1,14 @@
-"""Wraps PySpark's own methods that write: reported when they begin, and when they end.
+"""Wraps PySpark's own methods that write or refresh: reported when they begin, and when they end.
 
     DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ begin ──▶ the method itself ──▶ end
+    SparkSession.catalog.refreshTable, refreshByPath
 
 A wrapper adds nothing to what the method returns or raises. A call that it does not understand
 passes, and the listener reports it. Undoing leaves wrappers that others have put over ours.
 """
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
@@ -35,6 +36,7 @@ Around = Callable[[Call], Any]
 _BY_PATH: Final = ("save", "parquet", "orc", "json", "csv", "text", "xml")
 _BY_TABLE: Final = {"insertInto": "tableName", "saveAsTable": "name"}
 _V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+_REFRESHES: Final = {"refreshTable": "tableName", "refreshByPath": "path"}
 _V2_OVERWRITES: Final = frozenset({"overwrite", "overwritePartitions"})
 
 
@@ -58,6 +60,7 @@ class Reports(Protocol):
 
 def install(reports: Reports, session: Any) -> Callable[[], None]:
     """Wrap what writes in the process of ``session``; return what undoes that."""
+    from pyspark.sql.catalog import Catalog
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
     tables: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -84,6 +87,9 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
     def write(name: str) -> Around:
         return lambda call: reported(call.it._spark, _target(name, call.argument(name)), call)
 
+    def refresh(name: str) -> Around:
+        return lambda call: reported(call.it._sparkSession, _refreshed(name, call), call)
+
     def write_v2(call: Call) -> Any:
         return reported(call.it._spark, _target("table", tables.get(call.it)), call)
 
@@ -99,6 +105,7 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
         *(wrap(DataFrameWriter, method, write("path")) for method in _BY_PATH),
         *(wrap(DataFrameWriter, method, write(name)) for method, name in _BY_TABLE.items()),
         *(wrap(DataFrameWriterV2, method, write_v2) for method in _V2),
+        *(wrap(Catalog, method, refresh(name)) for method, name in _REFRESHES.items()),
     ]
 
     def undo() -> None:
@@ -145,6 +152,11 @@ def _noted(into: MutableMapping[Any, Any], name: str, *, at: int = 0) -> Around:
         return result
 
     return note
+
+
+def _refreshed(name: str, call: Call) -> tuple[Target, ...]:
+    found = _target(name, call.argument(name))
+    return tuple(replace(one, refreshes=True) for one in found)
 
 
 def _target(kind: str, named: Any) -> tuple[Target, ...]:

@@ -16,6 +16,7 @@ from topicast.subscriber.spark.writes.statements import (
 
 T = Target(name=("d", "t"))
 DAY = Target(name=("d", "t"), partitions=("ds=2026-11-01/",))
+REFRESHED = replace(T, refreshes=True)
 GONE, DAY_GONE = replace(T, overwrites=True), replace(DAY, overwrites=True)
 
 
@@ -54,6 +55,11 @@ GONE, DAY_GONE = replace(T, overwrites=True), replace(DAY, overwrites=True)
         ("REPLACE TABLE d.t AS SELECT 1", T),
         ("ALTER TABLE d.t ADD COLUMNS (partition STRING)", T),
         ("ALTER TABLE d.t SET LOCATION '/x'", T),
+        ("REFRESH TABLE d.t", REFRESHED),
+        ("refresh table `d`.`t`;", REFRESHED),
+        ("REFRESH '/w/a b'", Target(path="/w/a b", refreshes=True)),
+        ('REFRESH "s3://w/t"', Target(path="s3://w/t", refreshes=True)),
+        ("REFRESH hdfs://ns/w/d.db/t_1", Target(path="hdfs://ns/w/d.db/t_1", refreshes=True)),
     ],
 )
 def test_statement_that_writes_says_what(sql: str, found: Target) -> None:
@@ -88,6 +94,11 @@ def test_statement_that_writes_says_what(sql: str, found: Target) -> None:
         "TRUNCATE d.t",
         "ANALYZE TABLE d.t COMPUTE STATISTICS",
         "DROP TABLE d.t",
+        "REFRESH",
+        "REFRESH TABLE",
+        "REFRESH TABLE IDENTIFIER(:name)",
+        "REFRESH d.t",
+        "REFRESH FUNCTION d.f",
     ],
 )
 def test_what_writes_nothing_or_is_not_understood_is_nothing(sql: str) -> None:
