@@ -565,6 +565,18 @@ def test_cached_data_that_is_to_be_fresh_is_so_of_young_tables_and_of_partitions
     scene.attach_anew()
 
 
+def overwritten(scene: Scene, db: str, number: int) -> list[int]:
+    """Overwrite a table with ``number`` rows, and let the reader know; return their ids.
+
+    Of as many rows as before no event tells if their file has the size of the one before.
+    """
+    rows = [10 * number + row for row in range(number)]
+    values = ", ".join(f"({row}, 'a')" for row in rows)
+    scene.insert(db, ["parquet"], values, how="OVERWRITE")
+    scene.refreshed()
+    return rows
+
+
 def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_like_others(
     attached: Scene,
 ) -> None:
@@ -573,10 +585,46 @@ def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_like_others(
     scene.refreshed()
     reader.do("frame = spark.table('just_made.parquet')")
     for number in (2, 3):  # nobody reads it by its name meanwhile
-        scene.insert("just_made", ["parquet"], f"({number}, 'a')", how="OVERWRITE")
-        scene.refreshed()
-        assert reader.read(it="frame.select('*')") == {"it": [[number, "a"]]}
+        rows = overwritten(scene, "just_made", number)
+        assert reader.read(it="frame.select('id')") == {"it": [[one] for one in rows]}
     reader.do("frame = None")
+
+
+STATIC = """
+joined = []
+static = spark.table("static.parquet")
+lines = spark.readStream.text(where).selectExpr("int(value) AS id")
+
+def batch(rows, _number):
+    both = rows, rows.select("id").join(static, "id")
+    joined.append([sorted(row.id for row in one.collect()) for one in both])
+
+def step(name, ids):
+    with open(f"{where}/{name}", "w") as file:
+        print(*ids, sep="\\n", file=file)
+    stream.processAllAvailable()
+    return joined[-1]
+
+stream = lines.join(static, "id").writeStream.foreachBatch(batch).start()
+"""
+
+
+def test_static_side_of_a_stream_over_a_table_that_has_just_been_made_is_refreshed(
+    attached: Scene, tmp_path: Path
+) -> None:
+    """Joined by the stream's own plan, and in each batch."""
+    scene, reader = attached, attached.reader
+    Pair.create(scene, "static", {"parquet": EVERY_KIND["parquet"]})
+    scene.refreshed()
+    reader.do(f"where = {str(tmp_path)!r}")
+    reader.do(STATIC)
+    try:
+        assert reader.do("step('before', [1, 2])") == [[1], [1]]
+        for number in (2, 3):
+            rows = overwritten(scene, "static", number)
+            assert reader.do(f"step({number}, {[1, *rows]})") == [rows, rows]
+    finally:
+        reader.do("stream.stop(); static = None")
 
 
 def test_dry_run_counts_what_off_ignores_and_on_cures(attached: Scene) -> None:

@@ -94,6 +94,24 @@ def test_dataframe_that_is_loaded_after_a_change_of_shape_is_refreshed_in_place_
     assert before == (renew(existing=never), renew(session="new", existing=never)), "perhaps older"
 
 
+def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_at_each_change() -> None:
+    """By what arrives of CREATE TABLE AS SELECT and of overwrites; nobody reads it by name."""
+    refresher = Refresher()
+    for kind in (CREATED, SCHEMA, DATA_CHANGED):
+        refresher.changed(changed(kind=kind), now=0.0)
+    assert turn(refresher, {"s": set()}) == ()
+    assert turn(refresher, {"s": {ORDERS}}, now=0.5) == (renew(),), "its files may be of before"
+    held = (ORDERS,)
+    assert turn(refresher, {"s": set()}, held=held, now=1.0) == ()
+    for now in (1.5, 2.0):
+        refresher.changed(changed(), now=now)
+        assert turn(refresher, {"s": set()}, held=held, now=now) == (renew(),)
+        assert turn(refresher, {"s": set()}, held=held, now=now) == ()
+    refresher.changed(replace(changed(), overwritten=True), now=2.5)
+    always = (renew(existing=Existing.ALWAYS),)
+    assert turn(refresher, {"s": set()}, held=held, now=2.5) == always
+
+
 def test_relation_whose_renewal_failed_is_not_taken_for_one_that_was_loaded_since() -> None:
     refresher = Refresher()
     turn(refresher, {"s": {ORDERS}})
