@@ -25,7 +25,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-kerberos compat-deploy compat-s3 compat-upgrade check lint types sim mutants soak bench walks nightly fresh dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 compat-upgrade check lint types sim mutants soak bench walks nightly fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -92,6 +92,9 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 compat-lakes: $(STAMP) .venv/spark-$(LAKE_SPARK)/installed  ## run Iceberg's and Delta's released runtimes in attached drivers (100 MB, once)
 	@PYTHONPATH='$(CURDIR)/.venv/spark-$(LAKE_SPARK)' $(BIN)/python -m pytest tests/lakes --timeout=600 $(ARGS)
 
+compat-dbt: $(STAMP) .venv/dbt/installed  ## run a project of dbt in attached drivers, and read what it builds (110 MB, once)
+	@PYTHONPATH='$(CURDIR)/.venv/dbt' $(BIN)/python -m pytest tests/dbt --timeout=1200 $(ARGS)
+
 compat-kerberos: $(STAMP) .venv/kerberos/installed  ## log in to a metastore by Kerberos, at a KDC on loopback (needs libkrb5-dev and a C compiler; 5 MB, once)
 	@PYTHONPATH='$(CURDIR)/.venv/kerberos/python' $(BIN)/python -m pytest tests/kerberos --timeout=300 $(ARGS)
 
@@ -139,6 +142,12 @@ clean:  ## remove what was built, not .venv
 	@echo "fetching what docs/deploy.md installs"
 	@$(BIN)/python -m pip wheel --disable-pip-version-check --no-color -q -c constraints.txt --no-build-isolation -w '$(@D)/wheels' '.[catalog]'
 	@rm '$(@D)'/wheels/topicast-*.whl
+	@touch $@
+
+.venv/dbt/installed: | $(STAMP)
+	@echo "installing dbt for Spark into $(@D)"
+	@rm -rf '$(@D)'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-color --target '$(@D)' 'dbt-core==1.10.23' 'dbt-spark==1.10.3' | $(PROGRESS)
 	@touch $@
 
 .venv/kerberos/installed: | $(STAMP)

@@ -45,6 +45,7 @@ OWN_DRIVERS = tuple(  # are in no group
 )
 NAMED = (
     "tests/lakes",
+    "tests/dbt",
     "tests/kerberos",
     "tests/deploy",
     "tests/upgrade",
@@ -54,7 +55,7 @@ NET = "tests/net"  # on hosts of its own: where there can be none, make nightly 
 NOT_UNITS = tuple(
     ROOT / "tests" / name
     for name in (
-        *("spark", "lakes", "net", "kerberos", "deploy", "s3", "integration", "bench"),
+        *("spark", "lakes", "dbt", "net", "kerberos", "deploy", "s3", "integration", "bench"),
         *("catalog/metastore", "test_walks.py"),
         *("cli/quickstart/test_comparison.py", "cli/quickstart/test_class_archive.py"),
         *("cli/quickstart/test_stack.py", "cli/commands/test_local.py", "cli/commands/test_run.py"),

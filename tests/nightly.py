@@ -46,6 +46,7 @@ STEPS: Final[Steps] = {
     "spark": ("make compat-spark ARGS=--numprocesses=4", {}),
     "hive": ("make compat-hive", {}),
     "lakes": ("make compat-lakes", {}),
+    "dbt": ("make compat-dbt", {}),
     "kerberos": ("make compat-kerberos", {}),
     "s3": ("make compat-s3", {}),
     "deploy": ("make compat-deploy", {}),

@@ -15,6 +15,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_walks.py",
     "tests/bench",
     "tests/cluster",
+    "tests/dbt",
     "tests/deploy",
     "tests/integration",
     "tests/kerberos",
