@@ -235,6 +235,7 @@ def facts(status: Status) -> dict[str, Cell]:
     serves = verdict(status)
     about: dict[str, Cell] = {
         "release": __version__,
+        "metastore": status.metastore.addresses,
         "verdict": str(serves.state),
         "problem": serves.texts(Serving.NOT_SERVING),
         "warning": serves.texts(Serving.DEGRADED),

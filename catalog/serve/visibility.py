@@ -23,7 +23,8 @@ _PLAIN: Final = {
 _FACTS: Final = frozenset(
     (
         *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),
-        *("metastore_silent_s", "topic", "version", "floor", "verdict", "state", "code"),
+        *("metastore", "metastore_silent_s", "topic", "version", "floor"),
+        *("verdict", "state", "code"),
     )
 )
 """The facts of catalogd that tell nothing of a database."""

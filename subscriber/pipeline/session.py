@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from ...topics.errors import ConfigError
 from ..spark import attach
+from ..spark.writes.metastores import URIS
 from ..spark.writes.plans import metastore_in_use
 
 DEPLOY_MODE: Final = "spark.submit.deployMode"
@@ -107,6 +108,12 @@ def choose_python(environ: MutableMapping[str, str], *, master: str | None) -> N
     environ.setdefault(DRIVER_PYTHON, sys.executable)
     if master is None or master.startswith("local"):
         environ[PYTHON] = environ[DRIVER_PYTHON]
+
+
+def metastore_uris(spark: SparkSession) -> str:
+    """Return ``hive.metastore.uris`` of a session's configuration; empty if it is not set."""
+    context = spark._jsparkSession.sparkContext()
+    return str(context.conf().get(URIS, "") or context.hadoopConfiguration().get(URIS) or "")
 
 
 def _check_metastore(spark: SparkSession) -> None:

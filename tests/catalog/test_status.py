@@ -40,7 +40,7 @@ def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) 
     assert found.columns == ("name", "value")
     facts = dict(found.rows)
     named = {field.name for field in fields(Status)} - APART
-    about = {"release", "verdict", "problem", "warning", "hubs", "hubs_connected"}
+    about = {"release", "metastore", "verdict", "problem", "warning", "hubs", "hubs_connected"}
     assert set(facts) == about | named | set(status.counts)
     assert facts["databases"] == 2
     assert facts["events"] == status.counts["events"] > 0

@@ -115,6 +115,29 @@ def audited(mend=False, uris={hive.uri!r}, pattern="{DB}.*", metastore=None, **h
         audited(uris=NOWHERE)
 
 
+def test_the_metastore_is_the_one_that_is_named_else_sparks_else_catalogds(
+    drivers: Drivers, hive: EmbeddedMetastore
+) -> None:
+    drivers.reader.do(
+        f"""
+from topicast.catalog.metastore.hive_site import MetastoreFlags
+from topicast.cli.commands.pipeline.audit import named
+def uris(given=None):
+    flags = MetastoreFlags(hive_metastore_uris=given)
+    return named(flags, spark, {drivers.daemons.hub_address!r}).hive_metastore_uris
+configured = spark._jsparkSession.sparkContext().hadoopConfiguration()
+"""
+    )
+    assert drivers.reader.do(f"uris({NOWHERE!r})") == NOWHERE
+    try:
+        drivers.reader.do(f"configured.set('hive.metastore.uris', {NOWHERE!r})")
+        assert drivers.reader.do("uris()") == NOWHERE
+        drivers.reader.do("configured.unset('hive.metastore.uris')")
+        assert drivers.reader.do("uris()") == hive.uri, "catalogd's"
+    finally:
+        drivers.reader.do(f"configured.set('hive.metastore.uris', {hive.uri!r})")
+
+
 @pytest.mark.nightly  # test_convert runs a pipeline's command, test_frame what all have
 def test_the_command_names_what_differs_and_ends_with_1_until_it_is_mended(
     drivers: Drivers, hive: EmbeddedMetastore, tmp_path: Path

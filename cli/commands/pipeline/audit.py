@@ -1,16 +1,21 @@
 """The command ``topicast pipeline audit``."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ....topics.errors import NoSuchObject
+from ....topics.settings import parse_addresses
 from ...flags import PathName, command, option
-from ...operator import ordered
+from ...operator import Operator, facts_of, ordered
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+if TYPE_CHECKING:
+    from ....catalog.metastore.hive_site import MetastoreFlags
 
 METASTORE: Final = "metastore"  # of the sides
 ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
@@ -18,7 +23,12 @@ ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
 
 @command()
 @click.argument("pattern", default="*")
-@option("hive_metastore_uris", metavar="URIS", help="The metastore, as catalogd has it.")
+@option(
+    "hive_metastore_uris",
+    metavar="URIS",
+    help="The metastore, as catalogd has it.",
+    show_default="that of --hive_site, else of Spark's configuration, else catalogd's",
+)
 @option(
     "hive_site",
     type=PathName(),
@@ -72,7 +82,11 @@ def audit(
         lambda spark, on_progress: compare(
             spark,
             pattern,
-            metastore=partial(connection, flags) if METASTORE in names else None,
+            metastore=(
+                partial(connection, named(flags, spark, frame.statestores))
+                if METASTORE in names
+                else None
+            ),
             sides=names,
             repair=mend if repair and not frame.dry_run else None,
             left_out=[db.strip().lower() for db in blacklisted_dbs.split(",")],
@@ -84,6 +98,25 @@ def audit(
         frame,
         metastore=False,
     )
+
+
+def named(flags: "MetastoreFlags", spark: Any, statestores: str) -> "MetastoreFlags":
+    """Return ``flags`` with the metastore of Spark's configuration if they name none.
+
+    If that does not name one either, it is the metastore that catalogd follows.
+
+    Raises:
+        LinkError: catalogd is needed for this, and does not answer.
+    """
+    if flags.hive_metastore_uris is not None or flags.hive_site is not None:
+        return flags
+    from ....subscriber.pipeline.session import metastore_uris
+
+    uris = metastore_uris(spark)
+    if not uris:
+        with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+            uris = facts_of(visit.catalog("status")).get("metastore") or ""
+    return replace(flags, hive_metastore_uris=uris or None)
 
 
 def mended(side: str, name: str, *, statestores: str) -> None:
