@@ -32,7 +32,18 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError
-from .operands import CHAR, NULL, Operand, Typed, Value, applied, beside, column_operand, texts
+from .operands import (
+    CHAR,
+    NULL,
+    Operand,
+    Typed,
+    Value,
+    applied,
+    beside,
+    beside_each,
+    column_operand,
+    texts,
+)
 from .tables import Column
 
 LENGTH_MAX: Final = 1 << 20  # characters of a filter; Spark sends lists of thousands of values
@@ -352,7 +363,7 @@ def _test(term: Comparison | Among | Like, operand: Operand) -> Callable[[Value]
     if operand.kind == CHAR and NULL in term.literals:
         why = f"leave NULL out: with it Spark does not pad the texts of a list for {operand.name}"
         raise UsageError(f"{operand.is_called}: {why}")
-    found = [beside(operand, one, listed=True) for one in term.literals if one != NULL]
+    found = beside_each(operand, term.literals)
     plain = frozenset(value for change, value in found if change is None)
     others = [one for one in found if one[0] is not None]
 

@@ -27,6 +27,7 @@ to: ``d = 2026-11-01`` subtracts.
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isinf
 from typing import Final
 
 from ..errors import UsageError
@@ -362,7 +363,10 @@ class _Parser:
         if len(digits) > DECIMAL_DIGITS_MAX:
             raise self._tokens.wrong(f"a number of at most {DECIMAL_DIGITS_MAX} digits", back=1)
         if suffix == "d" or (exponent and not suffix):
-            return Typed(DOUBLE, float(digits + exponent))
+            double = float(digits + exponent)
+            if isinf(double):
+                raise self._tokens.wrong("a number that is a double", back=1)
+            return Typed(DOUBLE, double)
         if suffix == "bd" or ("." in digits and not suffix):
             return Typed(DECIMAL, Decimal(digits + exponent))
         if "." in digits or exponent:
