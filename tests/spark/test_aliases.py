@@ -14,13 +14,14 @@ STATISTICS: Final = "spark.sql.statistics.size.autoUpdate.enabled"
 
 
 @pytest.fixture(scope="module")
-def pair(drivers: Drivers) -> Pair:
+def pair(drivers: Drivers) -> Iterator[Pair]:
     """Two drivers, of which the reader is attached."""
     for one in (drivers.writer, drivers.reader):
         one.do("'handle' in globals() and handle.detach()")
     pair = Pair(drivers.writer, drivers.reader, drivers.daemons)
     pair.attach(drivers.reader)
-    return pair
+    yield pair
+    drivers.reader.do("handle.detach()")
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def writing(pair: Pair, how: str) -> Iterator[None]:
     pair.writer.sql(f"SET {STATISTICS}=false")
 
 
-@pytest.mark.parametrize("how", ["reports", "events"])
+@pytest.mark.parametrize("how", ["reports", pytest.param("events", marks=pytest.mark.nightly)])
 def test_write_by_one_name_is_read_by_the_other_names_of_its_folder(pair: Pair, how: str) -> None:
     db = f"aliased_{how}"
     pair.writer.sql(f"CREATE DATABASE {db}")

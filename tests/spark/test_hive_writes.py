@@ -4,6 +4,7 @@ So write Hive without statistics, and Spark where it writes a table of Hive by H
 writer is not attached, and its statements leave nothing but events.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -24,14 +25,15 @@ OTHERS: Final = [[3, "a"], [4, "a"], [5, "a"]]
 
 
 @pytest.fixture(scope="module")
-def pair(drivers: Drivers) -> Pair:
+def pair(drivers: Drivers) -> Iterator[Pair]:
     """A reader that is attached, and a writer that is not."""
     for one in (drivers.writer, drivers.reader):
         one.do("'handle' in globals() and handle.detach()")
     drivers.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
     pair = Pair(drivers.writer, drivers.reader, drivers.daemons)
     pair.attach(drivers.reader)
-    return pair
+    yield pair
+    drivers.reader.do("handle.detach()")
 
 
 @pytest.mark.parametrize("setting", BY_HIVE, ids=lambda name: name.rpartition(".")[2])

@@ -29,7 +29,7 @@ JOIN: Final = (
     " WHERE a.ds = '{day}' AND b.ds >= '{day}'"
 )
 DAYS: Final = 20
-GROUPS: Final = cells(SMOKE, some=("tables", "partitions", "calls"))
+GROUPS: Final = cells(SMOKE, some=("calls",))
 # The metastore cannot evaluate these; from memory Spark does. Compared with what they should be.
 BETTER: Final[dict[str, str]] = {}
 
@@ -197,6 +197,7 @@ def test_metastore_that_is_gone_is_not_missed_by_plans_of_what_is_held(planned: 
     planned.driver.rows("SHOW DATABASES")
 
 
+@pytest.mark.nightly  # seconds of silence
 def test_catalogd_that_is_silent_for_longer_than_allowed_sends_reads_to_the_metastore(
     planned: Planned, hive: EmbeddedMetastore
 ) -> None:
@@ -215,6 +216,7 @@ def test_catalogd_that_is_silent_for_longer_than_allowed_sends_reads_to_the_meta
     attach(planned, hive.uri)
 
 
+@pytest.mark.nightly  # the rule is one function
 def test_transactional_and_iceberg_tables_are_never_answered_from_memory(planned: Planned) -> None:
     create(planned, "never")
     planned.driver.sql(
@@ -371,6 +373,7 @@ def hold(db, names):
 """
 
 
+@pytest.mark.nightly  # that the guard is needed, not that it works
 def test_router_that_answers_commands_from_memory_and_does_not_compare_loses_updates(
     planned: Planned, tmp_path: Path
 ) -> None:
@@ -467,6 +470,7 @@ def measured(load, count):
 LOADS: Final = 20
 
 
+@pytest.mark.nightly  # 20 loads
 def test_objects_take_no_more_of_the_heap_than_they_are_counted_for(planned: Planned) -> None:
     create(planned, "sizes")
     driver = planned.driver

@@ -115,10 +115,9 @@ YOUNG, OLD = "young", "old"
 CELLS = cells(
     {f"{age} {kind} {case}": None for age in (YOUNG, OLD) for kind in KINDS for case in CASES},
     some=(
-        *(f"{YOUNG} parquet {case}" for case in CASES if case != "refresh"),
-        *(f"{YOUNG} {kind} refresh" for kind in ("csv", "hive_parquet_by_day")),
+        *(f"{YOUNG} parquet {case}" for case in ("removed by hand", "overwrite", "uncache")),
         *(f"{YOUNG} parquet_by_day {case}" for case in ("removed by hand", "insert")),
-        *(f"{OLD} {kind} refresh" for kind in ("parquet", "parquet_by_day")),
+        *(f"{OLD} {kind} refresh" for kind in ("parquet", "hive_parquet_by_day")),
     ),
 )
 IN_DRIVER: Final = """
