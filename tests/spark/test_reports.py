@@ -292,7 +292,9 @@ def test_table_of_a_source_at_a_location_is_seen_by_path(attached: Pair, tmp_pat
 
 
 COPY = """
-(made,) = Path(where.removeprefix("file:").replace("reported", "by_hand")).glob("t/*/part*")
+import shutil
+from pathlib import Path
+(made,) = Path({folder!r}).glob("t/*/part*")
 _ = shutil.copy(made, made.with_name("copy-{number}.parquet"))
 """
 
@@ -349,7 +351,7 @@ def test_unreported_write_is_read_behind_a_step_of_a_scheduler(attached: Pair) -
     pair.create("by_hand", ("t",))
     pair.is_settled("by_hand", {"t": BEFORE})
     for number, of in enumerate(("by_hand.t/ds=a", "by_hand.t", "by_hand"), start=1):
-        pair.writer.do(COPY.format(number=number))
+        pair.writer.do(COPY.format(folder=pair.location("by_hand"), number=number))
         pair.refreshed()
         assert pair.read("by_hand", ["t"]) == {"t": BEFORE * number}, "plain Spark"
         where = f"--statestores={pair.daemons.hub_address}"
