@@ -13,6 +13,8 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until, until_equal
 
+pytestmark = pytest.mark.nightly  # a minute; sessions of the JVM are in every run
+
 SERVE: Final = """
 spark.conf.set("hive.server2.thrift.bind.host", "127.0.0.1")
 spark.conf.set("hive.server2.thrift.port", "{port}")
