@@ -125,7 +125,11 @@ def budget_for(held_bytes: int) -> int:
     """Return the least budget that leaves ``held_bytes`` beside its inbox."""
     if not inbox_within(held_bytes):
         return held_bytes
-    return held_bytes + min(int(held_bytes * INBOX_SHARE / (1 - INBOX_SHARE)) + 1, INBOX_BYTES_MAX)
+    share = min(int(held_bytes * INBOX_SHARE / (1 - INBOX_SHARE)) + 1, INBOX_BYTES_MAX)
+    budget = held_bytes + share
+    while budget - 1 - inbox_within(budget - 1) >= held_bytes:  # shares are rounded
+        budget -= 1
+    return budget
 
 
 def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:

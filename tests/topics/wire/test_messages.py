@@ -36,7 +36,7 @@ def test_fields_of_a_pull_make_up_its_selector() -> None:
     assert named.selection == by_names(("a=1", "a=2"))
 
 
-@pytest.mark.parametrize("selector", [5, 99, SelectorKind.FILTER])
+@pytest.mark.parametrize("selector", [6, 99, SelectorKind.FILTER])
 def test_pull_that_selects_nothing_known_has_no_selector(selector: int) -> None:
     """P-PULL-7."""
     pull = m.Pull(request=1, db="d", table="t", selector=selector, credit=1, filter="nonsense")
