@@ -616,9 +616,10 @@ class Catalog:
             self._names_again_at = self._names_at + NAMES_AGAIN_S
 
     def _raise_unheld(self, dirty: Iterable[Dirty], now_us: int) -> None:
-        """Raise the data version of tables whose partitions were written and are not all held.
+        """Raise the data version of each table that is not loaded and has written partitions.
 
-        Nothing is read then, or a load reads it, which readers do not take for a change.
+        The loader reads nothing of such a table, or reads it as part of a load. Readers take a load
+        for no change, so without this they would not hear of the write.
         """
         for one in dirty:
             if not (isinstance(one, DirtyPartitions) and one.data):

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Announcement:
-    """Announces one daemon, whose peers find it at the addresses ``where``."""
+    """Announces a daemon to its caller and to the service manager; ``where``: its addresses."""
 
     def __init__(self, where: str, environ: Mapping[str, str] = os.environ) -> None:
         self._where = where
@@ -64,5 +64,5 @@ def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _say(line: str) -> None:
-    with suppress(OSError):  # who closes our standard output is served all the same
+    with suppress(OSError):  # a closed standard output must not end the daemon
         os.write(1, f"{line}\n".encode())

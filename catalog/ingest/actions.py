@@ -1,9 +1,9 @@
 """Actions: the objects that an event makes dirty. Nothing of an event's content is applied.
 
-Total: an event that cannot be decoded, or whose type is unknown, makes its table as a whole dirty
-(``degraded``), else its database; one of another catalog, or of a type in SKIPPED, makes nothing
-dirty. Message fields: JSON with Thrift's own JSON inside, objects as
-``{"field id": {"type": value}}``.
+Every event has a result. If an event cannot be decoded, or its type is unknown, the whole table
+that it names is dirty (``degraded``); if it names no table, its database is. An event of another
+catalog, or of a type in SKIPPED, makes nothing dirty. Message fields: JSON with Thrift's own JSON
+inside, objects as ``{"field id": {"type": value}}``.
 
 | event | dirty |
 |---|---|

@@ -66,7 +66,7 @@ def sources_of(
 
 
 def verdict_of_loop(reported: Verdict, *, silent_s: float) -> Verdict:
-    """Return the verdict of a daemon whose loop turned ``silent_s`` ago, and ``reported`` then."""
+    """Return ``reported``, a daemon's last verdict, or that its loop hangs, after ``silent_s``."""
     if silent_s <= STUCK_S:
         return reported
     hangs = Reason(
