@@ -59,6 +59,18 @@ def test_manifests_are_valid() -> None:
     assert found.count("passed for resource") == 6
 
 
+def test_hub_has_its_name_before_it_is_ready_and_waits_as_long_as_catalogd() -> None:
+    """It is ready once catalogd, which finds it by that name, has sent it the catalog."""
+    hub, catalogd = (
+        (ROOT / "deploy" / "kubernetes" / f"{name}.yaml").read_text(encoding="utf-8")
+        for name in ("statestored", "catalogd")
+    )
+    service, _, pods = hub.partition("\n---\n")
+    assert "publishNotReadyAddresses: true" in service
+    waits = re.compile(r"startupProbe:.*?failureThreshold: (\d+)", re.DOTALL)
+    assert waits.findall(pods) == waits.findall(catalogd) == ["720"]
+
+
 def test_settings_of_manifests_are_the_daemons_own() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in MANIFESTS)
     usage = "".join(done(BIN / daemon, "--help") for daemon in ("statestored", "catalogd"))
