@@ -352,12 +352,11 @@ def facts(status: HubStatus) -> dict[str, Cell]:
 
 
 def _counts_of_drivers(drivers: Collection[DriverStatus]) -> dict[str, Cell]:
-    """Return how many drivers are in each state, and how many that are there have a problem."""
+    """Return how many drivers are in each state, and how many the verdict finds ill."""
     counts = Counter(one.state for one in drivers)
-    well = [one for one in drivers if one.state == DRIVER_LIVE and not one.reason]
     return {
         **{f"drivers_{state}": counts[state] for state in (DRIVER_LIVE, CONNECTING, PLAIN, GONE)},
-        "drivers_with_problem": len(drivers) - counts[GONE] - len(well),
+        "drivers_with_problem": sum(map(_is_ill, drivers)),
     }
 
 

@@ -18,9 +18,8 @@ pytestmark = pytest.mark.nightly  # a minute; sessions of the JVM are in every r
 SERVE: Final = """
 spark.conf.set("hive.server2.thrift.bind.host", "127.0.0.1")
 spark.conf.set("hive.server2.thrift.port", "{port}")
-served = spark._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2.startWithContext(
-    spark._jvm.org.apache.spark.sql.SQLContext.getOrCreate(spark.sparkContext._jsc.sc())
-)
+servers = spark._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
+served = servers.startWithContext(spark._jsparkSession.sqlContext())  # whose settings these are
 """
 CONNECT: Final = """
 java = spark._jvm.java
