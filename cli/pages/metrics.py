@@ -41,7 +41,10 @@ STATESTORED: Final[Table] = {
     "drivers_connecting": (GAUGE, "Attached drivers that have lost this hub, and come back"),
     "drivers_plain": (GAUGE, "Attached drivers that cannot follow changes"),
     "drivers_gone": (GAUGE, "Drivers that have ended within the last hour"),
-    "drivers_with_problem": (GAUGE, "Attached drivers that the verdict names as not as they should be"),
+    "drivers_with_problem": (
+        GAUGE,
+        "Attached drivers that the verdict names as not as they should be",
+    ),
     "entries": (GAUGE, "Entries held, in all topics"),
     "full_bytes": (GAUGE, "Bytes held, in all topics"),
     "deltas": (COUNTER, "Deltas that catalogd sent"),
