@@ -238,7 +238,7 @@ def of_driver(name: str, number: signal.Signals) -> Fault:
         code="subscribers_lost",
         says=says,
         status=(DEGRADED, says),
-        drivers=(DONE, f"{APPLICATION} .*unreachable"),
+        drivers=(DONE, f"{APPLICATION} .*(unreachable|it went silent)"),  # later
     )
 
 

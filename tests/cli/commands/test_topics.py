@@ -13,7 +13,7 @@ from topicast.tests.cli.processes import document, shown, topicast
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
-from topicast.topics.topic import NAMESPACE
+from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 
 BY_HAND = {3: "full", 4: "minimal", 5: "minimal"}
 
@@ -54,7 +54,7 @@ def test_topics_show_bytes_and_members_at_each_level(reported: str) -> None:
     rows = document(reported, "topics")
     at = {row["topic"]: row for row in rows}
     assert at[NAMESPACE]["full_bytes"] > 0
-    assert {row["minimal_bytes"] for row in rows} == {64}
+    assert {row["minimal_bytes"] for row in rows} == {MINIMAL_BYTES}
     assert (at[3]["full_members"], at[4]["minimal_members"]) == (1, 1)
     until(
         lambda: not any(row["lag_versions"] for row in document(reported, "topics")), what="no lag"
@@ -82,7 +82,7 @@ def test_why_puts_together_what_is_alike(reported: str, why: str) -> None:
     assert len({tuple(row[:-2]) for row in rows}) == len(rows), "each once"
     assert sum(int(row[-2]) for row in rows) == 16 + 1
     hand = [row for row in rows if row[0] == "minimal" and "set by hand" in row]
-    assert {row[1] for row in hand} == {"64"}
+    assert {row[1] for row in hand} == {str(MINIMAL_BYTES)}
     assert sorted(row[-1] for row in hand) in (["4-5"], ["4", "5"]), "full, they may differ"
 
 
