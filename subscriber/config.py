@@ -82,7 +82,7 @@ def settings_of(
         ("key_file", key_file),
     )
     for setting, text in given:
-        _check_text(setting, text)
+        check_text(setting, text)
     hubs = statestores if statestores is not None else environ.get("TOPICAST_STATESTORES", "")
     size = budget if budget is not None else environ.get("TOPICAST_BUDGET", BUDGET)
     if max_staleness_s is None and "TOPICAST_MAX_STALENESS" in environ:
@@ -172,7 +172,7 @@ def _shown(value: object) -> object:
     return value if small else f"of type {type(value).__name__}"
 
 
-def _check_text(setting: str, value: object) -> None:
+def check_text(setting: str, value: object) -> None:
     """Raise ConfigError unless ``value`` is None, or a text that a message can carry."""
     if value is None:
         return

@@ -7,8 +7,9 @@ from typing import Final
 from ...topics.errors import ConfigError
 from ...topics.objects.rules import ON, STATES
 from ...topics.settings import parse_addresses, parse_duration_s, parse_size
+from ..config import bytes_of_budget, check_text
 
-BUDGET: Final = "64MB"  # a driver that only refreshes holds the names, and 64 bytes a topic
+BUDGET: Final = "64MB"  # a driver that only refreshes holds the names, and 16 bytes a topic
 
 SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.statestores": "TOPICAST_STATESTORES",
@@ -26,6 +27,11 @@ PLANNING: Final = ("off", "on")  # plans from memory; the first one is the defau
 VALIDATE: Final = ("none", "hms")  # what confirms a table that is answered from memory
 MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
 PLANNING_SHARE: Final = 0.5  # of the budget, for objects in the JVM; the names take little
+_TEXTS: Final = (  # arguments
+    *("statestores", "control", "metastore", "key_file"),
+    *("planning", "max_staleness", "validate"),
+)
+_FLAGS: Final = ("refresh_existing", "refresh_cached")  # likewise
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -76,6 +82,7 @@ def settings_of(
     Raises:
         ConfigError: a setting is missing or has a value that is not allowed; says which.
     """
+    _check_types(arguments)
 
     def configured(key: str) -> str | None:
         found = conf(key)
@@ -124,6 +131,19 @@ def control_of(text: str) -> str:
     if text not in STATES:
         raise ConfigError("spark.topicast.control", text, ", ".join(STATES))
     return text
+
+
+def _check_types(arguments: Arguments) -> None:
+    """Raise ConfigError if an argument is of another type than it is declared."""
+    for name in _TEXTS:
+        check_text(name, getattr(arguments, name))
+    for name in _FLAGS:
+        flag = getattr(arguments, name)
+        if not isinstance(flag, bool | None):
+            shown = flag if isinstance(flag, str) else type(flag).__name__
+            raise ConfigError(name, shown, "True or False, or None")
+    if arguments.budget is not None:
+        bytes_of_budget(arguments.budget)
 
 
 def _first(argument: str | None, configured: str | None, default: str) -> str:

@@ -30,13 +30,13 @@ class Guard:
         """Count ``error``, and log it unless it is the same as the one before."""
         self.errors += 1
         kind = "" if isinstance(error, str) else f"{type(error).__name__}: "
-        text = f"{doing}: {kind}{_first_line(error)}"
+        text = f"{doing}: {kind}{first_line(error)}"
         if text != self.last_error:
             self.last_error = text
             log.warning("plain Spark instead: failed=%s", text)
 
 
-def _first_line(error: Exception | str) -> str:
-    """Return the text of an error without Java's stack trace."""
+def first_line(error: Exception | str) -> str:
+    """Return the text of an error in one line, without Java's stack trace."""
     lines = str(error).split("\n\tat ")[0].splitlines()
     return " ".join(line.strip() for line in lines if line.strip())[:500]

@@ -24,7 +24,7 @@ from ...config import bytes_of_budget
 from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
 from ..config import PLANNING_SHARE, Arguments, SparkSettings, control_of, settings_of
-from ..guard import Guard
+from ..guard import Guard, first_line
 from ..planning.planning import Planning, PlanningSettings, text_of
 from ..planning.router import Router, why_not
 from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
@@ -193,6 +193,9 @@ class Handle:
                 self._start(session, arguments)
             except (ConfigError, Unsupported) as error:
                 self._reason = str(error)
+                raise
+            except Exception as error:
+                self._reason = f"{type(error).__name__}: {first_line(error)}"
                 raise
 
     def _start(self, session: Session, arguments: Arguments) -> None:

@@ -1,5 +1,7 @@
 """Settings of an attached driver: which source takes precedence, and what is refused."""
 
+from dataclasses import fields, replace
+
 import pytest
 
 from topicast.subscriber.spark.config import (
@@ -99,3 +101,17 @@ def test_everything_can_be_said_in_every_place() -> None:
 def test_value_that_is_not_allowed_is_refused_by_its_name(key: str, text: str) -> None:
     with pytest.raises(ConfigError, match=key):
         read(conf={"spark.topicast.statestores": HUB, key: text})
+
+
+@pytest.mark.parametrize("nonsense", [b"\0", -1, 10**400, float("nan"), [], {"a": 1}, object()])
+@pytest.mark.parametrize("name", [one.name for one in fields(Arguments)])
+def test_argument_of_another_type_is_refused(name: str, nonsense: object) -> None:
+    with pytest.raises(ConfigError, match=name):
+        read(replace(Arguments(statestores=HUB), **{name: nonsense}))
+
+
+@pytest.mark.parametrize("name", ["refresh_existing", "refresh_cached"])
+def test_text_is_no_boolean_as_an_argument(name: str) -> None:
+    """It would be true, whatever it says."""
+    with pytest.raises(ConfigError, match=f"{name}='false' is not valid: True or False"):
+        read(replace(Arguments(statestores=HUB), **{name: "false"}))

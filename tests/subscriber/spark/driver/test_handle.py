@@ -42,19 +42,19 @@ def test_whatever_is_given_nothing_is_raised() -> None:
         assert handle.status().errors > 0
 
 
-@pytest.mark.parametrize("nonsense", [b"\0", -1, 10**400, float("nan"), [], {"a": 1}, object()])
-@pytest.mark.parametrize(
-    "argument",
-    [
-        *("statestores", "budget", "control", "refresh_existing", "refresh_cached"),
-        *("metastore", "key_file"),
-    ],
-)
-def test_whatever_an_argument_is_nothing_is_raised(argument: str, nonsense: object) -> None:
-    given = {"statestores": "tcp://127.0.0.1:9", argument: nonsense}
-    with attach(ConnectSession(), **given) as handle:  # type: ignore[arg-type]  # as above
-        assert handle.status().state == "unsupported"
-        assert handle.status().reason
+class BrokenSession:
+    """A session that fails in a way that nobody foresaw."""
+
+    @property
+    def _jsparkSession(self) -> object:  # noqa: N802 - as PySpark has it
+        raise RuntimeError("no such thing")
+
+
+def test_failure_that_nobody_foresaw_is_the_reason_of_the_status() -> None:
+    with attach(BrokenSession()) as handle:  # type: ignore[arg-type]  # as above
+        status = handle.status()
+        assert (status.state, status.errors) == ("unsupported", 1)
+        assert status.reason == "RuntimeError: no such thing"
 
 
 def test_sync_of_what_is_not_attached_says_why(handle: Handle) -> None:
