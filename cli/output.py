@@ -3,11 +3,13 @@
     0 done    1 failed    2 wrong use    3 not reachable    4 timed out
     5 degraded: ``status`` has answers from all, and one does not serve as it should
 
-``--output table`` is to be read: with rules on a terminal, plain columns in a pipe.
+``--output table`` is to be read: with rules on a terminal, plain columns in a pipe. What has more
+columns than the terminal has room for is printed there one record after the other.
 ``--output json`` is one document; a stream (``watch``) is one document a line.
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TextIO
@@ -28,7 +30,12 @@ from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRO
 from .extras import needs
 
 EXIT_CODES: Final = """\b
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out, 5 degraded."""
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out,
+5 degraded."""
+
+NOTHING: Final = "-"
+CELL_CHARS_MIN: Final = 8  # of a cell of a ruled table that has more: its lines can be read
+RULE_CHARS: Final = 3  # beside each cell
 
 _CODES: Final = (  # the first that fits
     (NoSuchObject, FAILED),
@@ -53,7 +60,11 @@ class Output:
         held = [tuple(row) for row in rows]
         if self._json:
             self._dump([dict(zip(columns, row, strict=True)) for row in held])
-        elif not self._to.isatty() or not self._print_ruled(columns, held):
+        elif not self._to.isatty():
+            self._print_columns(columns, held)
+        elif not _fits(columns, held, width=shutil.get_terminal_size().columns):
+            self._print_records(columns, held)
+        elif not self._print_ruled(columns, held):
             self._print_columns(columns, held)
 
     def document(self, content: Mapping[str, Any], *, text: str) -> None:
@@ -98,15 +109,31 @@ class Output:
         Console(file=self._to, markup=False, highlight=False).print(table)
         return True
 
+    def _print_records(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
+        """Print a line for each fact of a record, without those that hold nothing."""
+        if not rows:
+            self._write("none")
+        for number, row in enumerate(rows):
+            facts = zip(columns, map(in_words, row), strict=True)
+            shown = [(name, text) for name, text in facts if text != NOTHING]
+            self._write("\n".join(["", *aligned(shown)] if number else aligned(shown)))
+
     def _print_columns(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
         for line in aligned([tuple(columns), *(tuple(map(in_words, row)) for row in rows)]):
             self._write(line)
 
 
+def _fits(columns: Sequence[str], rows: list[tuple[Cell, ...]], *, width: int) -> bool:
+    """Tell whether a ruled table of ``width`` characters can be read."""
+    cells = [tuple(columns), *(tuple(map(in_words, row)) for row in rows)]
+    widths = (max(map(len, column)) for column in zip(*cells, strict=True))
+    return sum(min(one, CELL_CHARS_MIN) + RULE_CHARS for one in widths) <= width
+
+
 def in_words(cell: Cell) -> str:
     """Return the text of a cell: ``-`` for nothing, ``yes`` and ``no``, numbers short."""
     if cell is None or cell == "":
-        return "-"
+        return NOTHING
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):

@@ -49,6 +49,33 @@ def test_rows_on_a_terminal_are_a_ruled_table() -> None:
     assert "│ 7     │ a    │ 0.25  │ yes  │" in to.getvalue()
 
 
+WIDE = tuple(f"column_{number}" for number in range(8))
+
+
+@pytest.mark.parametrize(
+    ("rows", "printed"),
+    [
+        (
+            [("a", *[None] * 6, 7), ("b", *[""] * 6, False)],
+            "column_0  a\ncolumn_7  7\n\ncolumn_0  b\ncolumn_7  no\n",
+        ),
+        ([], "none\n"),
+    ],
+    ids=["two", "none"],
+)
+def test_rows_that_a_terminal_is_too_narrow_for_are_records(
+    rows: list[tuple[str | int | None, ...]], printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column of two characters cannot be read."""
+    to, wide = Terminal(), Terminal()
+    monkeypatch.setenv("COLUMNS", "80")
+    Output("table", to=to).rows(WIDE, rows)
+    assert to.getvalue() == printed
+    monkeypatch.setenv("COLUMNS", "100")
+    Output("table", to=wide).rows(WIDE, rows)
+    assert wide.getvalue().startswith("┏━")
+
+
 def test_rows_in_json_are_one_document_of_objects() -> None:
     to = io.StringIO()
     Output("json", to=to).rows(COLUMNS, ROWS)
