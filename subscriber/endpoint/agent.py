@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, Final
 
 from ...topics.errors import StaleMetadata, TopicastError, UsageError
 from ...topics.keys.credential import read_credential
+from ...topics.topic import epoch_of
 from .. import arguments as checked
 from ..client.subscriber import Subscriber
 from ..engine.watch import Watch
@@ -172,7 +173,7 @@ class Agent:
         while not self._ended.is_set():
             try:
                 for change in watch.all_within(CHANGES_S):
-                    self._write({"change": asdict(change)})
+                    self._write({"change": asdict(change) | {"epoch": epoch_of(change.version)}})
             except StaleMetadata:
                 self._write({"lost": True})
             except TopicastError:

@@ -179,6 +179,11 @@ class Supervisor:
         """Where the endpoint is; None while there is none."""
         return self._address
 
+    @property
+    def problem(self) -> str:
+        """Why the last agent ended, or did not start; empty while one serves."""
+        return self._problem
+
     def start(self) -> None:
         """Start an agent; return at once."""
         self._thread.start()

@@ -22,14 +22,17 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.planning": "TOPICAST_PLANNING",
     "spark.topicast.maxStaleness": "TOPICAST_MAX_STALENESS",
     "spark.topicast.validate": "TOPICAST_VALIDATE",
+    "spark.topicast.endpoint": "TOPICAST_ENDPOINT",
 }
 PLANNING: Final = ("off", "on")  # plans from memory; the first one is the default
+ENDPOINT: Final = ("off", "on")  # likewise, the endpoint before the metastore
 VALIDATE: Final = ("none", "hms")  # what confirms a table that is answered from memory
 MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
 PLANNING_SHARE: Final = 0.5  # of the budget, for objects in the JVM; the names take little
+ENDPOINT_SHARE: Final = 0.25  # likewise, for what the endpoint holds
 _TEXTS: Final = (  # arguments
     *("statestores", "control", "metastore", "key_file"),
-    *("planning", "max_staleness", "validate"),
+    *("planning", "max_staleness", "validate", "endpoint"),
 )
 _FLAGS: Final = ("refresh_existing", "refresh_cached")  # likewise
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
@@ -44,6 +47,7 @@ class SparkSettings:
     hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
     ``planning``: plans are made from memory, unless the hub or catalogd was silent for
     ``max_staleness_s``; ``validate``: hms: each table is compared with the metastore's.
+    ``endpoint``: an agent's endpoint is asked before the metastore.
     """
 
     statestores: str
@@ -56,6 +60,7 @@ class SparkSettings:
     planning: bool = False
     max_staleness_s: float = 10.0
     validate: str = "none"
+    endpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,7 @@ class Arguments:
     planning: str | None = None
     max_staleness: str | None = None
     validate: str | None = None
+    endpoint: str | None = None
 
 
 def settings_of(
@@ -119,6 +125,7 @@ def settings_of(
         planning=chosen("planning", arguments.planning, PLANNING) == "on",
         max_staleness_s=_duration_s(arguments.max_staleness, configured),
         validate=chosen("validate", arguments.validate, VALIDATE),
+        endpoint=chosen("endpoint", arguments.endpoint, ENDPOINT) == "on",
     )
 
 

@@ -106,11 +106,14 @@ def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -
         driver.do("handle.detach()")
 
 
-def attach(planned: Planned, uri: str, *, staleness: str = STALENESS) -> None:
+def attach(
+    planned: Planned, uri: str, *, staleness: str = STALENESS, endpoint: str = "off"
+) -> None:
     """Attach the driver, again if it was, and wait until plans are made from memory."""
     driver = planned.driver
     driver.do("if 'handle' in globals(): handle.detach()")
     settings = f"planning='on', max_staleness={staleness!r}, metastore={uri!r}"
+    settings += f", endpoint={endpoint!r}"
     driver.do(f"handle = attach(spark, {planned.daemons.hub_address!r}, {settings})")
     driver.rows("SHOW DATABASES")
     planned.is_live()
@@ -496,3 +499,38 @@ def test_objects_take_no_more_of_the_heap_than_they_are_counted_for(planned: Pla
     finally:
         driver.do("handle.control('on')")
     planned.is_live()
+
+
+def forget(planned: Planned) -> None:
+    """Let the driver hold nothing, and have an endpoint that it asks."""
+    planned.driver.do("handle.control('off')")
+    until(lambda: planned.status("planning") == "off", timeout_s=WAIT_S)
+    planned.driver.do("handle.control('on')")
+    planned.is_live()
+    until(lambda: planned.status("endpoint") == "on", timeout_s=WAIT_S, what="readers")
+
+
+def reads_without_a_call(planned: Planned, query: str) -> None:
+    """Demand that first reads reach the endpoint alone, unless the machine was too busy for it."""
+
+    def without_a_call() -> bool:
+        forget(planned)
+        before = int(planned.status("endpoint_reads"))
+        calls = planned.calls(query)
+        return not calls and int(planned.status("endpoint_reads")) >= before + 4
+
+    until(without_a_call, timeout_s=WAIT_S, what="first reads that make no call")
+
+
+def test_first_reads_make_no_call_of_the_metastore(
+    planned: Planned, hive: EmbeddedMetastore
+) -> None:
+    create(planned, "first")
+    query = JOIN.format(db="first", day="2026-3")
+    plain = planned.driver.rows(query)
+    attach(planned, hive.uri, endpoint="on")
+    planned.holds(query)  # the agent pulls what catalogd has not loaded yet
+    reads_without_a_call(planned, query)
+    assert planned.driver.rows(query) == plain
+    assert planned.status("errors") == 0, planned.status("last_error")
+    attach(planned, hive.uri)

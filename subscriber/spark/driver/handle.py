@@ -21,9 +21,17 @@ from ....topics.objects.drivers import DETACHED, UNSUPPORTED
 from ...arguments import timeout_s as checked_timeout_s
 from ...client.subscriber import Subscriber
 from ...config import bytes_of_budget
+from ...endpoint.settings import AgentSettings
 from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
-from ..config import PLANNING_SHARE, Arguments, SparkSettings, control_of, settings_of
+from ..config import (
+    ENDPOINT_SHARE,
+    PLANNING_SHARE,
+    Arguments,
+    SparkSettings,
+    control_of,
+    settings_of,
+)
 from ..guard import Guard, first_line
 from ..planning.planning import Planning, PlanningSettings, text_of
 from ..planning.router import Router, why_not
@@ -133,6 +141,8 @@ class Handle:
             full_refreshes=counts.full,
             planning=plans.state if plans is not None else "",
             memory_reads=plans.answered if plans is not None else 0,
+            endpoint=plans.endpoint if plans is not None else "",
+            endpoint_reads=plans.endpoint_answered if plans is not None else 0,
             metastore_calls_saved=plans.calls_saved if plans is not None else 0,
             metastore_reads=text_of(plans.originals) if plans is not None else "",
             writes_refused=plans.refused if plans is not None else 0,
@@ -170,7 +180,7 @@ class Handle:
             raise NotReady(f"{text}: {why}" if why else text)
         write = parts.planning.newest_write()
         worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
-        parts.planning.settle(write)
+        parts.planning.settle(write, max(deadline - time.monotonic(), 0.0))
         if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 
@@ -231,7 +241,7 @@ class Handle:
         unhook = on_construction(type(session), self.add)
         for found in existing(type(session)):
             self.add(found)
-        planning = self._planning(session, settings, catalyst)
+        planning = self._planning(session, settings, application.driver)
         return _Parts(
             settings=settings,
             application=application,
@@ -267,15 +277,17 @@ class Handle:
             unhook=unhook,
         )
 
-    def _planning(self, session: Session, settings: SparkSettings, catalyst: Catalyst) -> Planning:
+    def _planning(self, session: Session, settings: SparkSettings, name: str) -> Planning:
         """Return what plans from memory; nothing of it runs yet."""
-        jvm, why = session._jvm, why_not(_conf_of(session))
+        assert self._catalyst is not None
+        jvm, registry, why = session._jvm, self._catalyst.registry, why_not(_conf_of(session))
         return Planning(
-            lambda: Router.of(jvm, catalyst.registry),
+            lambda: Router.of(jvm, registry),
             settings=PlanningSettings(
                 bytes_max=int(bytes_of_budget(settings.budget) * PLANNING_SHARE),
                 max_staleness_s=settings.max_staleness_s,
                 confirms=settings.validate == "hms",
+                endpoint=_agent_settings(settings, name) if settings.endpoint else None,
             ),
             guard=self._guard,
             why_off=why if settings.planning else "spark.topicast.planning=off",
@@ -303,7 +315,7 @@ class Handle:
             self._refresher,
             condition=self._condition(),
             planning=plans.state if plans is not None else "",
-            memory_reads=plans.answered if plans is not None else 0,
+            memory_reads=plans.answered + plans.endpoint_answered if plans is not None else 0,
             metastore_calls_saved=plans.calls_saved if plans is not None else 0,
             writes_refused=plans.refused if plans is not None else 0,
             writes=self._parts.reporter.status() if self._parts is not None else "",
@@ -335,6 +347,7 @@ def attach(
     planning: str | None = None,
     max_staleness: str | None = None,
     validate: str | None = None,
+    endpoint: str | None = None,
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
@@ -355,6 +368,7 @@ def attach(
         max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
             is asked again.
         validate: hms: each table of a plan is compared with the metastore's; else none.
+        endpoint: on: a process of ours beside the driver is asked before the metastore.
 
     Cost: the first contact with statestored, which is waited for up to half a second.
     """
@@ -369,6 +383,7 @@ def attach(
         planning=planning,
         max_staleness=max_staleness,
         validate=validate,
+        endpoint=endpoint,
     )
 
     def make() -> Handle:
@@ -394,10 +409,23 @@ def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
 
 
 def _share_of_subscriber(settings: SparkSettings) -> str | int:
-    """Return the budget of the subscriber: all of it, or what objects in the JVM leave."""
+    """Return the budget of the subscriber: all of it, or what objects and endpoint leave."""
     if not settings.planning:
         return settings.budget
-    return max(int(bytes_of_budget(settings.budget) * (1 - PLANNING_SHARE)), 1)
+    share = 1 - PLANNING_SHARE - (ENDPOINT_SHARE if settings.endpoint else 0)
+    return max(int(bytes_of_budget(settings.budget) * share), 1)
+
+
+def _agent_settings(settings: SparkSettings, name: str) -> AgentSettings:
+    """Return what an agent of the driver ``name`` needs; its token is made at each start."""
+    return AgentSettings(
+        token="",
+        statestores=settings.statestores,
+        budget=max(int(bytes_of_budget(settings.budget) * ENDPOINT_SHARE), 1),
+        name=name,
+        key_file=settings.key_file,
+        max_staleness_s=settings.max_staleness_s,
+    )
 
 
 def _hide_key(session: Session) -> None:

@@ -57,9 +57,10 @@ public final class TopicastPlanning {
     private static final int NAMES_MAX = 10000;  // dirty, changed, or used: 1 MB each
     private static final long REFUSED_NS = 5000000000L;  // until a table is looked at again
     private static final int SERVED_MAX = 256;  // objects that a thread was served last
+    private static final String NOT_FOLLOWED = "not followed";
     private static final String[] MISSED = new String[] {
         "off", "not live", "dirty", "command", "first read", "never", "filter", "too large",
-        "not followed", "error"};
+        NOT_FOLLOWED, "error"};
 
     private final Object registry;  // TopicastSessions
     private final Method sessions;
@@ -76,6 +77,11 @@ public final class TopicastPlanning {
     private final ConcurrentHashMap uses = new ConcurrentHashMap();  // object -> reads, by kind
     private final ConcurrentHashMap counts = new ConcurrentHashMap();  // why not -> LongAdder
     private final LongAdder answered = new LongAdder();
+    private final LongAdder endpoint = new LongAdder();  // reads that it has answered
+    private volatile String uri = "";  // of the endpoint; empty: there is none
+    private volatile String token = "";
+    // Objects of which the driver knows a change that the endpoint does not answer with yet.
+    private final ConcurrentHashMap ahead = new ConcurrentHashMap();
     private final LongAdder saved = new LongAdder();
     private final LongAdder refusals = new LongAdder();
     private final LongAdder evicted = new LongAdder();
@@ -119,9 +125,13 @@ public final class TopicastPlanning {
         synchronized (installed) {
             for (Iterator all = installed.entrySet().iterator(); all.hasNext();) {
                 Map.Entry one = (Map.Entry) all.next();
-                put(one.getKey(), ((WeakReference) one.getValue()).get());
+                TopicastCatalog ours = (TopicastCatalog) ((WeakReference) one.getValue()).get();
+                if (ours == null) continue;
+                put(one.getKey(), ours.original);
+                ours.ask("", "");
             }
             installed.clear();
+            uri = "";
         }
         clear();
         synchronized (this) {
@@ -130,6 +140,29 @@ public final class TopicastPlanning {
         synchronized (wanted) {
             wanted.notifyAll();
         }
+    }
+
+    // Ask an endpoint before the original; "": ask none. What it answers is not older than what
+    // changed() has said before, but for objects that are ahead of it.
+    public void endpoint(String uri, String token, String ahead) {
+        synchronized (installed) {
+            String[] names = ahead.split(String.valueOf(END));
+            this.uri = "";
+            this.ahead.clear();
+            for (int at = 0; at < names.length; at++) this.ahead.put(names[at], names[at]);
+            this.token = token;
+            this.uri = uri;
+            for (Iterator all = installed.values().iterator(); all.hasNext();) {
+                TopicastCatalog one = (TopicastCatalog) ((WeakReference) all.next()).get();
+                if (one != null) one.ask(uri, token);
+            }
+        }
+    }
+
+    // The endpoint answers with all that is known of these objects, one a line.
+    public void passed(String objects) {
+        String[] all = objects.split(String.valueOf(END));
+        for (int at = 0; at < all.length; at++) ahead.remove(all[at]);
     }
 
     // Objects are current for so many milliseconds from now; 0: they are not.
@@ -147,13 +180,15 @@ public final class TopicastPlanning {
         followed = found;
     }
 
-    // Changes, one a line: whether names came or went, whether files may differ, the object.
+    // Changes, one a line: whether names came or went, whether files may differ, whether the
+    // endpoint does not know it yet, the object.
     public void changed(String changes) {
         String[] all = changes.split(String.valueOf(END));
         for (int at = 0; at < all.length; at++) {
             boolean names = all[at].charAt(0) == '1';
             boolean files = all[at].charAt(2) == '1';
-            String object = all[at].substring(4);
+            String object = all[at].substring(6);
+            if (all[at].charAt(4) == '1') ahead.put(object, object);
             int dot = object.indexOf('.');
             String db = dot < 0 ? object : object.substring(0, dot);
             if (dot < 0 || files) unfollow(object);
@@ -248,6 +283,7 @@ public final class TopicastPlanning {
     public String status() {
         StringBuilder found = new StringBuilder();
         line(found, "objects", String.valueOf(answered.sum()));
+        line(found, "endpoint", String.valueOf(endpoint.sum()));
         line(found, "calls_saved", String.valueOf(saved.sum()));
         line(found, "refused_writes", String.valueOf(refusals.sum()));
         line(found, "evicted", String.valueOf(evicted.sum()));
@@ -256,6 +292,8 @@ public final class TopicastPlanning {
         line(found, "dirty", String.valueOf(dirty.size()));
         line(found, "catalogs", String.valueOf(installed.size()));
         line(found, "live", isLive() ? "1" : "0");
+        line(found, "ahead", String.valueOf(ahead.size()));
+        readers(found);
         line(found, "errors", String.valueOf(errors.sum()));
         line(found, "last_error", lastError);
         line(found, "plain", plain);
@@ -271,6 +309,25 @@ public final class TopicastPlanning {
         return sizeOf(result);
     }
 
+    private void readers(StringBuilder into) {
+        long failures = 0;
+        int number = 0;
+        String last = "";
+        synchronized (installed) {
+            for (Iterator all = installed.values().iterator(); all.hasNext();) {
+                TopicastCatalog of = (TopicastCatalog) ((WeakReference) all.next()).get();
+                TopicastReaders one = of == null ? null : of.readers;
+                if (one == null) continue;
+                number += one.number();
+                failures += one.failures();
+                last = one.lastFailure();
+            }
+        }
+        line(into, "readers", String.valueOf(number));
+        line(into, "reader_failures", String.valueOf(failures));
+        line(into, "reader_failure", last);
+    }
+
     private static void line(StringBuilder into, String name, String value) {
         into.append(name).append('=').append(value.replace(END, ' ')).append(END);
     }
@@ -283,11 +340,13 @@ public final class TopicastPlanning {
         Kept into = null;
         String object = null;
         String key = null;
+        boolean asks = false;
         try {
             object = objectOf(name, args);
             used(object, name);
             String why = whyNot(from, object);
             if (why == null) {
+                asks = true;
                 key = keyOf(name, args);
                 if (key == null) {
                     why = "filter";
@@ -296,6 +355,7 @@ public final class TopicastPlanning {
                     Held held = into == null ? null : (Held) into.held.get(key);
                     if (into == null || into.never) {
                         into = null;
+                        asks = false;
                         why = "never";
                     } else if (held == null) {
                         why = "first read";
@@ -311,6 +371,13 @@ public final class TopicastPlanning {
                         return held.value;
                     }
                 }
+            } else {
+                asks = why == NOT_FOLLOWED && followed.containsKey(dbOf(object))
+                    && !isInCommand(from);
+            }
+            if (asks && mayAsk(object)) {
+                Object found = askEndpoint(from, method, object, key, name, calls, args, into);
+                if (found != null) return found;
             }
             ((LongAdder) counts.get(why)).increment();
         } catch (Throwable failed) {  // the original answers
@@ -320,16 +387,41 @@ public final class TopicastPlanning {
         Object found = null;
         boolean done = false;
         try {
-            found = from.load(method, args);
+            found = from.load(from.original, method, args);
             done = true;
         } finally {
             if (!done && into != null) leave(object, into);
         }
         try {
-            if (object != null) loaded(object, key, name, into, found);
+            if (object != null) {
+                Map mine = (Map) served.get();
+                if (mine != null) mine.remove(object);  // newer than what it was served
+                loaded(object, key, name, into, found);
+            }
         } catch (Throwable failed) {
             failed(failed);
         }
+        return found;
+    }
+
+    // Whether the endpoint may be asked for an object: not for lists of names, nor for what it may
+    // have older than this driver knows it, nor where each table is compared with the metastore's.
+    private boolean mayAsk(String object) {
+        if (uri.isEmpty() || confirms || object.indexOf('/') >= 0) return false;
+        if (ahead.isEmpty()) return true;
+        return !ahead.containsKey(object) && !ahead.containsKey(dbOf(object));
+    }
+
+    // What the endpoint answers, kept as what the original answers is; null: it does not.
+    private Object askEndpoint(TopicastCatalog from, int method, String object, String key,
+            String name, int calls, Object[] args, Kept into) throws Exception {
+        TopicastReaders readers = from.readers;
+        Object found = readers == null ? null : readers.ask(from, method, name, args);
+        if (found == null || !mayAsk(object)) return null;
+        endpoint.increment();
+        saved.add(calls);
+        serve(object, name, into, found);
+        loaded(object, key, name, into, found);
         return found;
     }
 
@@ -383,11 +475,8 @@ public final class TopicastPlanning {
         if (!on) return "off";
         if (!isLive()) return "not live";
         if (isDirty(object)) return "dirty";
-        int end = object.indexOf('.');
-        if (end < 0) end = object.indexOf('/');
-        String db = end < 0 ? object : object.substring(0, end);
-        if (!object.equals(NAMES) && !followed.containsKey(db)) return "not followed";
-        if (object.indexOf('.') > 0 && !isFollowed(object)) return "not followed";
+        if (!object.equals(NAMES) && !followed.containsKey(dbOf(object))) return NOT_FOLLOWED;
+        if (object.indexOf('.') > 0 && !isFollowed(object)) return NOT_FOLLOWED;
         return isInCommand(from) ? "command" : null;
     }
 
@@ -421,10 +510,7 @@ public final class TopicastPlanning {
     private boolean isDirty(String object) {
         if (dirty.isEmpty()) return false;
         if (dirty.containsKey(object) || dirty.containsKey(EVERYTHING)) return true;
-        int end = object.indexOf('.');
-        if (end < 0) end = object.indexOf('/');
-        String db = end < 0 ? object : object.substring(0, end);
-        return dirty.containsKey(db + IN_ALL);
+        return dirty.containsKey(dbOf(object) + IN_ALL);
     }
 
     // Whether a command runs in this thread, or has started it: it may write what it reads. A
@@ -462,10 +548,8 @@ public final class TopicastPlanning {
     // After a read of the original: keep what it found, in the map that was taken before.
     private void loaded(String object, String key, String name, Kept into, Object found)
             throws Exception {
-        Map mine = (Map) served.get();
-        if (mine != null) mine.remove(object);  // newer than what it was served
         if (on && name.equals("getTable")) renew(object);
-        if (into == null) return;
+        if (into == null || key == null) return;
         if (name.equals("getTable")) {
             into.never = isNever((CatalogTable) found);
             into.known = true;
@@ -578,7 +662,7 @@ public final class TopicastPlanning {
     // With ``validate = hms``: null if the metastore has the table as it is held, else why not.
     private String confirm(TopicastCatalog from, String object, Kept into, int method,
             Object[] args, Held held) {
-        if (from.load(method, args).equals(held.value)) return null;
+        if (from.load(from.original, method, args).equals(held.value)) return null;
         drop(object);
         return "first read";
     }
@@ -635,13 +719,13 @@ public final class TopicastPlanning {
             was = of[0].get();
             if (was == null) return true;
         }
-        if (was != null && !was.equals(from.load(from.methodOf(name), names))) return true;
+        if (was != null && !was.equals(from.load(from.original, from.methodOf(name), names))) return true;
         if (!write.equals("alterPartitions") || of == null || of[1] == null) return false;
         if (of[1].get() != kept || kept == null || kept.lost) return true;
         scala.collection.Iterator all = ((scala.collection.Iterable) args[2]).iterator();
         while (all.hasNext()) {
             scala.collection.Map spec = ((CatalogTablePartition) all.next()).spec();
-            Object is = from.load(from.methodOf("getPartition"),
+            Object is = from.load(from.original, from.methodOf("getPartition"),
                 new Object[] {names[0], names[1], spec});
             if (kept.hasOther((CatalogTablePartition) is)) return true;
         }
@@ -652,6 +736,12 @@ public final class TopicastPlanning {
 
     private static String lower(Object name) {
         return String.valueOf(name).toLowerCase(Locale.ROOT);
+    }
+
+    private static String dbOf(String object) {
+        int end = object.indexOf('.');
+        if (end < 0) end = object.indexOf('/');
+        return end < 0 ? object : object.substring(0, end);
     }
 
     // The object that a call reads or writes, by its name and first arguments.
@@ -730,7 +820,7 @@ public final class TopicastPlanning {
         of[name.startsWith("list") || name.startsWith("getPartition") ? 1 : 0].increment();
     }
 
-    private void failed(Throwable why) {
+    void failed(Throwable why) {
         errors.increment();
         lastError = String.valueOf(why);
     }
@@ -818,12 +908,13 @@ public final class TopicastPlanning {
         }
         plain = authorizes((HiveExternalCatalog) original);
         if (!plain.isEmpty()) return;
-        Object ours = new TopicastCatalog(shared.conf(), shared.hadoopConf(),
+        TopicastCatalog ours = new TopicastCatalog(shared.conf(), shared.hadoopConf(),
             (HiveExternalCatalog) original, this, context);
         synchronized (installed) {
             if (!on) return;
-            installed.put(catalog, new WeakReference(original));
+            installed.put(catalog, new WeakReference(ours));
             put(catalog, ours);
+            ours.ask(uri, token);
         }
     }
 

@@ -1,7 +1,7 @@
 """The Java source of the class that stands in the place of Spark's catalog, for any version.
 
     methods of HiveExternalCatalog, as reflection prints them ──▶ TopicastCatalog
-        a read that is listed     router.read(…), whose original is load(…)
+        a read that is listed     router.read(…), which reads by load(original, …)
         a write that is listed    original.m(…), and then router.wrote(…)
         any other                 original.m(…)
 
@@ -76,17 +76,37 @@ _CLASS: Final = """
 final class {name} extends {catalog} {{
     final {catalog} original;
     final org.apache.spark.SparkContext context;
+    volatile TopicastReaders readers;  // null: there is no endpoint
+    private final org.apache.spark.SparkConf conf;
+    private final org.apache.hadoop.conf.Configuration hadoop;
     private final TopicastPlanning router;
 
     {name}(org.apache.spark.SparkConf conf, org.apache.hadoop.conf.Configuration hadoop,
             {catalog} original, TopicastPlanning router, org.apache.spark.SparkContext context) {{
         super(conf, hadoop);
+        this.conf = conf;
+        this.hadoop = hadoop;
         this.original = original;
         this.router = router;
         this.context = context;
     }}
 
-    Object load(int method, Object[] a) {{
+    // Ask this endpoint from now on; "": none.
+    synchronized void ask(String uri, String token) {{
+        TopicastReaders before = readers;
+        readers = null;
+        if (before != null) before.close();
+        if (uri.isEmpty()) return;
+        try {{
+            readers = new TopicastReaders(conf, hadoop, {catalog}.class.getClassLoader(),
+                uri, token);
+            readers.begin();
+        }} catch (Throwable failed) {{
+            router.failed(failed);
+        }}
+    }}
+
+    Object load({catalog} from, int method, Object[] a) {{
         switch (method) {{
 {loads}
         default: throw new IllegalArgumentException("no read " + method);
@@ -164,7 +184,7 @@ def methods_of(text: str, *, excluded: frozenset[str]) -> list[Method]:
 
 def _load(number: int, one: Method) -> str:
     given = ", ".join(_unboxed(f"a[{at}]", kind) for at, kind in enumerate(one.takes))
-    return f"        case {number}: return {_boxed(f'original.{one.name}({given})', one.returns)};"
+    return f"        case {number}: return {_boxed(f'from.{one.name}({given})', one.returns)};"
 
 
 def _read(number: int, one: Method) -> str:

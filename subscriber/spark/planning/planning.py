@@ -21,10 +21,12 @@ from typing import Final
 from ....topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
+from ...endpoint.settings import AgentSettings
 from ...engine.watch import Watch
-from ...protocol.effects import CREATED, DROPPED, Change
 from ...store.change_feed import CATCH_UP
 from ..guard import Guard
+from .ahead import key_of, names_of
+from .endpoint import Endpoint
 from .router import Router
 
 LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
@@ -44,25 +46,30 @@ class PlanningSettings:
     """How plans are made from memory.
 
     ``bytes_max``: of objects in the JVM. ``max_staleness_s``: how long the hub or catalogd may be
-    silent. ``confirms``: compare each table with the metastore's.
+    silent. ``confirms``: compare each table with the metastore's. ``endpoint``: of the agent that
+    is asked for what is not held; None: the metastore is asked.
     """
 
     bytes_max: int
     max_staleness_s: float
     confirms: bool = False
+    endpoint: AgentSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningFacts:
     """What the router has done since the JVM started.
 
-    ``state``: on, or why plans are plain Spark's. ``answered``: reads from memory;
-    ``calls_saved``: of the metastore, by these. ``originals``: other reads, by the reason.
+    ``state``: on, or why plans are plain Spark's; ``endpoint``: likewise, of the agent's endpoint.
+    ``answered``: reads from memory; ``endpoint_answered``: by the endpoint; ``calls_saved``: of the
+    metastore, by both. ``originals``: other reads, by the reason.
     ``refused``: writes that would have undone another's. ``held_bytes``: of objects.
     """
 
     state: str
+    endpoint: str
     answered: int
+    endpoint_answered: int
     calls_saved: int
     originals: Mapping[str, int]
     refused: int
@@ -121,11 +128,15 @@ class Planning:
         run = self._run
         return 0 if run is None else run.newest_write()
 
-    def settle(self, number: int) -> None:
-        """Answer from memory again for what was written up to this write: a sync has passed it."""
+    def settle(self, number: int, timeout_s: float) -> None:
+        """Answer from memory again for what was written up to this write: a sync has passed it.
+
+        An endpoint has to pass it, too; if it does not within ``timeout_s``, that is settled later.
+        """
         run = self._run
         if run is not None and number:
-            run.settle(number)
+            with suppress(TopicastError):
+                run.settle(number, timeout_s)
 
     def facts(self, *, now: bool) -> PlanningFacts:
         """Return the state and the counters, as they are ``now`` or were up to a second ago.
@@ -139,7 +150,9 @@ class Planning:
         found = run.found if run is not None else self._found
         return PlanningFacts(
             state=self._state(found, run),
+            endpoint=_endpoint_state(found, run),
             answered=int(found.get("objects", 0)),
+            endpoint_answered=int(found.get("endpoint", 0)),
             calls_saved=int(found.get("calls_saved", 0)),
             originals={
                 name.removeprefix(ORIGINAL): int(value)
@@ -175,6 +188,15 @@ class Planning:
             self._run.start()
 
 
+def _endpoint_state(found: Mapping[str, str], run: "_Run | None") -> str:
+    if run is None or run.endpoint is None:
+        return "off"
+    if found.get("readers", "0") != "0":
+        return "on"
+    why = run.endpoint.problem or found.get("reader_failure") or "it is starting"
+    return f"waiting: {why}"
+
+
 class _Run:
     """The threads of one subscriber."""
 
@@ -190,6 +212,7 @@ class _Run:
         self.why = "it is starting"  # not live
         self.failure = ""  # why this Spark has no router
         self.found: Mapping[str, str] = {}  # of the router, at the last look
+        self.endpoint: Endpoint | None = None  # None: there is none, or not yet
         self._make = make
         self._settings = settings
         self._guard = guard
@@ -218,6 +241,8 @@ class _Run:
                 self._router.end()
             if self._watch is not None:
                 self._watch.close()
+        if self.endpoint is not None:
+            self.endpoint.end()
         deadline = time.monotonic() + STOP_S
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -228,8 +253,14 @@ class _Run:
         router = self._router
         return 0 if router is None else router.await_writes(0.0)
 
-    def settle(self, number: int) -> None:
-        """Note that a sync has passed this write."""
+    def settle(self, number: int, timeout_s: float) -> None:
+        """Note that a sync has passed this write, once the endpoint has passed it, too.
+
+        Raises:
+            TopicastError: the endpoint has not within ``timeout_s``.
+        """
+        if self.endpoint is not None:
+            self.endpoint.sync(timeout_s)
         if self._router is not None:
             self._router.settled(number)
 
@@ -257,6 +288,9 @@ class _Run:
                 self._watch = watch = self.subscriber.watch("*")
                 self._router = router
                 router.begin(bytes_max=self._settings.bytes_max, confirms=self._settings.confirms)
+                if self._settings.endpoint is not None:
+                    self.endpoint = Endpoint(self._settings.endpoint, router, guard=self._guard)
+                    self.endpoint.start()
             for name, target in (("settle", self._run_settle), ("known", self._run_known)):
                 thread = threading.Thread(
                     target=target, args=(router,), name=f"topicast-{name}", daemon=True
@@ -287,6 +321,8 @@ class _Run:
                 self.why = str(error)
                 router.live(0.0)
             self._report(router)
+            if self.endpoint is not None:
+                self.endpoint.look()
             self.look()
 
     def _current_at(self, router: Router) -> float:
@@ -324,20 +360,32 @@ class _Run:
             changes = watch.all_within(wait_s)
         except StaleMetadata:
             self._followed = ()
-            router.changed_all(late_s=LATE_S)
+            self._lose(router)
             return
         if not changes:
             return
         if any(change.origin == CATCH_UP for change in changes):
-            router.changed_all(late_s=LATE_S)
-        if any("." not in change.object and _names(change) for change in changes):
+            self._lose(router)
+        if any("." not in change.object and names_of(change.kind) for change in changes):
             self._followed = self.subscriber.databases()
             router.follow(self._followed)
-        router.changed(map(_as_router_has_it, changes))
+        if self.endpoint is not None:
+            self.endpoint.changed(changes)
+        else:
+            router.changed((*key_of(one), one.files, False) for one in changes)
+
+    def _lose(self, router: Router) -> None:
+        """Drop everything: changes were lost."""
+        router.changed_all(late_s=LATE_S)
+        if self.endpoint is not None:
+            self.endpoint.lost()
 
     def _report(self, router: Router) -> None:
         """Let the planner count what Spark reads."""
-        for name, table, partitions in router.uses():
+        uses = router.uses()
+        if self.endpoint is not None:
+            self.endpoint.report_uses({name: of for name, *of in uses})
+        for name, table, partitions in uses:
             self._read.pop(name, None)
             self._read[name] = None
             times = max(min(table + partitions, READS_MAX), 1)
@@ -374,19 +422,9 @@ class _Run:
                     continue
                 try:
                     self.subscriber.sync(SYNC_S)
+                    self.settle(number, SYNC_S)
                 except TopicastError:  # what was written is read from the metastore meanwhile
                     self._stopping.wait(RETRY_S)
-                else:
-                    router.settled(number)
-
-
-def _as_router_has_it(change: Change) -> tuple[str, bool, bool]:
-    return change.object, _names(change), change.files
-
-
-def _names(change: Change) -> bool:
-    """Whether the object came or went."""
-    return change.kind in (CREATED, DROPPED)
 
 
 def text_of(originals: Mapping[str, int]) -> str:

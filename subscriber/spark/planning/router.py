@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from ...endpoint.supervisor import Address
 from ..java import java_object, java_source
 from .catalog_source import CATALOG, catalog_source
 
 IN_HIVE: Final = "hive"  # the value of spark.sql.catalogImplementation
 
 _NAME: Final = "TopicastPlanning"
+_READERS: Final = "TopicastReaders"  # in the same source: it has no imports
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
 _ROUTERS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # by JVM
@@ -66,9 +68,22 @@ class Router:
         """Keep objects of ``databases`` only: changes of these are received."""
         self._java.follow("\n".join(databases))
 
-    def changed(self, changes: Iterable[tuple[str, bool, bool]]) -> None:
-        """Drop what has changed: each object, whether names came or went, and files differ."""
-        lines = (f"{names:d} {files:d} {name}" for name, names, files in changes)
+    def endpoint(self, address: Address | None, *, ahead: Iterable[str] = ()) -> None:
+        """Ask an endpoint before the original, but not for what is ``ahead`` of it; None: none."""
+        uri, token = ("", "") if address is None else (address.uri, address.token)
+        self._java.endpoint(uri, token, "\n".join(ahead))
+
+    def passed(self, objects: Iterable[str]) -> None:
+        """Ask the endpoint for ``objects`` again: it answers with all that is known of them."""
+        self._java.passed("\n".join(objects))
+
+    def changed(self, changes: Iterable[tuple[str, bool, bool, bool]]) -> None:
+        """Drop what has changed.
+
+        Of each: its name; whether names came or went, whether files may differ, and whether the
+        endpoint does not answer with it yet.
+        """
+        lines = (f"{names:d} {files:d} {ahead:d} {name}" for name, names, files, ahead in changes)
         self._java.changed("\n".join(lines))
 
     def changed_all(self, *, late_s: float) -> None:
@@ -132,4 +147,4 @@ def router_source(jvm: Any) -> str:
     logging = str(text(loader.loadClass(_LOGGING).getMethods()))
     methods = str(text(loader.loadClass(CATALOG).getMethods()))
     catalog = catalog_source(methods, excluded=_METHOD.findall(logging))
-    return java_source(__package__, _NAME) + catalog
+    return java_source(__package__, _NAME) + java_source(__package__, _READERS) + catalog

@@ -25,8 +25,8 @@ def test_listed_read_asks_the_router_which_may_ask_the_original() -> None:
     found = source(f"public boolean {CATALOG}.tableExists(java.lang.String,java.lang.String)")
     asked = 'router.read(this, 1, "tableExists", 1, new Object[] {a0, a1})'
     assert f"return ((Boolean) {asked}).booleanValue();" in body(found, "tableExists")
-    original = "original.tableExists((java.lang.String) a[0], (java.lang.String) a[1])"
-    assert f"case 1: return Boolean.valueOf({original});" in found
+    read = "from.tableExists((java.lang.String) a[0], (java.lang.String) a[1])"
+    assert f"case 1: return Boolean.valueOf({read});" in found
 
 
 def test_write_is_the_originals_and_marked_whether_it_succeeds_or_not() -> None:

@@ -1,0 +1,299 @@
+
+// Readers: clients of the endpoint of this driver, which answers as the metastore does. Each is a
+// catalog of Spark's own with a connection, a lock and a token of its own, so they share nothing
+// with the original.
+//
+// A reader whose connection fails is thrown away; others are made in threads of their own, later
+// each time, and no query waits for that. A result of null: the original is asked.
+final class TopicastReaders {
+    private static final int EACH_MAX = 4;  // readers of one kind, that ask at the same time
+    private static final long WAIT_MS = 50;  // of a read, for a reader that is free
+    private static final long PAUSE_NS = 500000000L;  // after a failure; doubled each time
+    private static final long PAUSE_NS_MAX = 60000000000L;
+    private static final String QUICK = "300ms";  // without a byte: one object
+    private static final String PATIENT = "5s";  // without a byte: a list of partitions
+    private static final String REFUSED = "(topicast asks the metastore)";
+    private static final String UNKNOWN = "topicast has no method";
+    private static final String[] BUILT_IN = new String[] {
+        "spark.sql.hive.metastore.version", "spark.sql.hive.metastore.jars",
+        "spark.sql.hive.metastore.jars.path", "spark.sql.hive.metastore.barrierPrefixes"};
+
+    private final org.apache.spark.SparkConf conf;
+    private final org.apache.hadoop.conf.Configuration hadoop;
+    private final String token;
+    private final ClassLoader loader;
+    private final Pool quick = new Pool(QUICK);
+    private final Pool patient = new Pool(PATIENT);
+    private final java.util.concurrent.atomic.LongAdder failures =
+        new java.util.concurrent.atomic.LongAdder();
+    private volatile String lastFailure = "";
+    private volatile boolean closed;
+
+    TopicastReaders(org.apache.spark.SparkConf conf, org.apache.hadoop.conf.Configuration hadoop,
+            ClassLoader loader, String uri, String token) throws java.io.IOException {
+        this.conf = conf.clone();
+        this.hadoop = new org.apache.hadoop.conf.Configuration(hadoop);
+        this.loader = loader;
+        this.token = token;
+        for (int at = 0; at < BUILT_IN.length; at++) this.conf.remove(BUILT_IN[at]);
+        java.io.File scratch = java.nio.file.Files.createTempDirectory("topicast-hive",
+            new java.nio.file.attribute.FileAttribute[0]).toFile();
+        scratch.deleteOnExit();
+        set("hive.metastore.uris", uri);
+        set("hive.metastore.sasl.enabled", "false");
+        set("hive.metastore.use.SSL", "false");
+        set("hive.metastore.execute.setugi", "false");
+        set("hive.metastore.connect.retries", "1");
+        set("hive.metastore.failure.retries", "0");
+        set("hive.metastore.client.connect.retry.delay", "0s");
+        set("hive.metastore.client.socket.lifetime", "0s");
+        set("hive.exec.scratchdir", new java.io.File(scratch, "scratch").toURI().toString());
+        this.hadoop.unset("hive.metastore.client.factory.class");
+        this.conf.remove("hive.metastore.client.factory.class");
+    }
+
+    // Both: what an application sets on its builder is in Spark's alone, and goes before Hadoop's.
+    private void set(String name, String value) {
+        hadoop.set(name, value);
+        conf.set(name, value);
+    }
+
+    // What the endpoint answers; null if it does not, for whatever reason.
+    Object ask(TopicastCatalog from, int method, String name, Object[] args) {
+        Pool pool = name.startsWith("listPartition") ? patient : quick;
+        Reader reader = closed ? null : pool.take();
+        if (reader == null) return null;
+        Object found = null;
+        boolean usable = true;
+        try {
+            found = reader.read(from, method, args);
+        } catch (Throwable failed) {
+            usable = isRefusal(failed);
+            if (!usable) failed(failed);
+        }
+        pool.give(reader, usable);
+        return isAnswer(found) ? found : null;
+    }
+
+    void close() {
+        closed = true;
+        quick.close();
+        patient.close();
+    }
+
+    long failures() {
+        return failures.sum();
+    }
+
+    String lastFailure() {
+        return lastFailure;
+    }
+
+    int number() {
+        return quick.alive() + patient.alive();
+    }
+
+    // Make one of each kind, so that the first reads need not wait.
+    void begin() {
+        quick.grow();
+        patient.grow();
+    }
+
+    private void failed(Throwable why) {
+        failures.increment();
+        Throwable cause = why;
+        while (cause.getCause() != null && cause.getCause() != cause) cause = cause.getCause();
+        lastFailure = String.valueOf(cause);
+    }
+
+    // That something is missing is never taken from the endpoint.
+    private static boolean isAnswer(Object found) {
+        return found != null && !Boolean.FALSE.equals(found)
+            && !(found instanceof scala.Option && ((scala.Option) found).isEmpty());
+    }
+
+    // Whether the endpoint has said that it does not answer this; its connection is as it was.
+    private static boolean isRefusal(Throwable failed) {
+        for (Throwable one = failed; one != null; one = one.getCause()) {
+            String text = String.valueOf(one.getMessage());
+            if (text.indexOf(REFUSED) >= 0 || text.indexOf(UNKNOWN) >= 0) return true;
+            if (one.getCause() == one) return false;
+        }
+        return false;
+    }
+
+    // ---- one reader
+
+    private final class Reader {
+        private final org.apache.spark.sql.hive.HiveExternalCatalog catalog;
+        private final Object hive;
+
+        // In a thread that has no client of Hive: one that had might lose it.
+        Reader(String timeout) throws Exception {
+            catalog = new org.apache.spark.sql.hive.HiveExternalCatalog(conf, hadoop);
+            Object client = catalog.client();
+            Object settings = client.getClass().getMethod("conf", new Class[0])
+                .invoke(client, new Object[0]);
+            // Here, because Spark has made whole seconds of what it was given.
+            settings.getClass().getMethod("set", new Class[] {String.class, String.class})
+                .invoke(settings, new Object[] {"hive.metastore.client.socket.timeout", timeout});
+            java.lang.reflect.Method of = client.getClass().getDeclaredMethod("client",
+                new Class[0]);
+            of.setAccessible(true);
+            hive = of.invoke(client, new Object[0]);
+            hive.getClass().getMethod("setMetaConf", new Class[] {String.class, String.class})
+                .invoke(hive, new Object[] {"topicast.token", token});
+        }
+
+        // As the original reads; afterwards the thread's state of Hive is what it was before.
+        Object read(TopicastCatalog from, int method, Object[] args) {
+            org.apache.hadoop.hive.ql.session.SessionState before =
+                org.apache.hadoop.hive.ql.session.SessionState.get();
+            ClassLoader classes = Thread.currentThread().getContextClassLoader();
+            try {
+                return from.load(catalog, method, args);
+            } finally {
+                if (before != null) {
+                    org.apache.hadoop.hive.ql.session.SessionState.setCurrentSessionState(before);
+                } else {
+                    org.apache.hadoop.hive.ql.session.SessionState.detachSession();
+                }
+                Thread.currentThread().setContextClassLoader(classes);
+            }
+        }
+
+        void close() {
+            try {
+                java.lang.reflect.Method of = hive.getClass().getDeclaredMethod("close",
+                    new Class[0]);
+                of.setAccessible(true);
+                of.invoke(hive, new Object[0]);
+            } catch (Exception gone) {
+                // its connection is broken already
+            }
+        }
+    }
+
+    // ---- readers of one kind
+
+    private final class Pool {
+        private final String timeout;
+        private final java.util.concurrent.LinkedBlockingDeque free =
+            new java.util.concurrent.LinkedBlockingDeque();
+        private int alive;  // free and in use
+        private boolean making;
+        private long pause = PAUSE_NS;
+        private long notBefore = System.nanoTime();
+
+        Pool(String timeout) {
+            this.timeout = timeout;
+        }
+
+        synchronized int alive() {
+            return alive;
+        }
+
+        Reader take() {
+            Reader found = (Reader) free.pollFirst();
+            if (found != null) return found;
+            grow();
+            if (alive() == 0) return null;
+            try {
+                return (Reader) free.pollFirst(WAIT_MS, java.util.concurrent.TimeUnit.MILLISECONDS);
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+                return null;
+            }
+        }
+
+        void give(Reader reader, boolean usable) {
+            if (usable && !closed) {
+                synchronized (this) {
+                    pause = PAUSE_NS;
+                }
+                free.addFirst(reader);
+                if (!closed) return;
+                if (!free.remove(reader)) return;
+            }
+            lose();
+            end(reader);
+            grow();
+        }
+
+        private synchronized void lose() {
+            alive--;
+            notBefore = System.nanoTime() + pause;
+            pause = Math.min(2 * pause, PAUSE_NS_MAX);
+        }
+
+        void grow() {
+            synchronized (this) {
+                if (closed || making || alive >= EACH_MAX) return;
+                if (notBefore - System.nanoTime() > 0) return;
+                making = true;
+            }
+            start(new Maker(this));
+        }
+
+        void make() {
+            Reader made = null;
+            try {
+                made = new Reader(timeout);
+            } catch (Throwable failed) {
+                failed(failed instanceof java.lang.reflect.InvocationTargetException
+                    && failed.getCause() != null ? failed.getCause() : failed);
+            }
+            synchronized (this) {
+                making = false;
+                if (made != null) {
+                    alive++;
+                } else {
+                    notBefore = System.nanoTime() + pause;
+                    pause = Math.min(2 * pause, PAUSE_NS_MAX);
+                }
+            }
+            if (made != null) give(made, true);
+        }
+
+        void close() {
+            for (Object one = free.pollFirst(); one != null; one = free.pollFirst()) {
+                end((Reader) one);
+            }
+        }
+    }
+
+    private void start(Runnable what) {
+        Thread thread = new Thread(what, "topicast-reader");
+        thread.setDaemon(true);
+        thread.setContextClassLoader(loader);
+        thread.start();
+    }
+
+    private void end(Reader reader) {
+        start(new Ender(reader));
+    }
+
+    private static final class Maker implements Runnable {
+        private final Pool of;
+
+        Maker(Pool of) {
+            this.of = of;
+        }
+
+        public void run() {
+            of.make();
+        }
+    }
+
+    private static final class Ender implements Runnable {
+        private final Reader of;
+
+        Ender(Reader of) {
+            this.of = of;
+        }
+
+        public void run() {
+            of.close();
+        }
+    }
+}

@@ -1,0 +1,127 @@
+"""What a driver has not read before is answered by its agent's endpoint, and never worse.
+
+The driver of this module has its endpoint on; the calls that reach the metastore are counted.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.tests.integration.counting import Counting
+from topicast.tests.integration.daemons import both_daemons
+from topicast.tests.integration.tables import connect
+from topicast.tests.spark.applications import applications
+from topicast.tests.spark.test_planning import (
+    JOIN,
+    WAIT_S,
+    Planned,
+    attach,
+    create,
+    forget,
+    reads_without_a_call,
+)
+from topicast.tests.waiting import until
+
+AGENT: Final = "topicast.subscriber.endpoint.agent"  # in its command line
+
+pytestmark = pytest.mark.nightly  # that it is asked at all is in test_planning
+
+
+@pytest.fixture(scope="module")
+def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
+    folder = tmp_path_factory.mktemp("endpoint")
+    with (
+        both_daemons(folder, hive.uri) as daemons,
+        Counting(hive.uri) as counting,
+        connect(hive.uri) as client,
+        applications(folder, counting.uri, driver={}) as both,
+    ):
+        driver = both["driver"]
+        driver.do("from topicast.subscriber.spark import attach")
+        found = Planned(driver, counting, daemons, client)
+        attach(found, hive.uri, endpoint="on")
+        create(found, "first")
+        create(found, "second")
+        yield found
+        driver.do("handle.detach()")
+
+
+def agents(planned: Planned) -> list[int]:
+    """Return the process ids of the driver's agents."""
+    found, parent = [], planned.driver.do("__import__('os').getpid()")
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            is_child = stat.read_text().rpartition(")")[2].split()[1] == str(parent)
+            if is_child and AGENT in (stat.parent / "cmdline").read_text():
+                found.append(int(stat.parent.name))
+    return found
+
+
+def test_change_of_another_application_is_read_at_once_after_a_sync(planned: Planned) -> None:
+    name = "second.hive"
+    for at in range(5):
+        planned.driver.rows(f"SELECT * FROM {name}")
+        planned.alter(name, column=f"c{at}")
+        planned.driver.do(f"handle.sync({WAIT_S})")
+        assert f"c{at}" in planned.driver.do(f"spark.table({name!r}).columns")
+
+
+def test_driver_reads_its_own_writes(planned: Planned) -> None:
+    for at in range(3):
+        name = f"second.t{at}"
+        planned.driver.sql(
+            f"CREATE TABLE {name} (id INT, ds STRING) USING parquet PARTITIONED BY (ds)"
+        )
+        for day in range(2):
+            planned.driver.sql(f"INSERT INTO {name} VALUES ({day}, 'd{day}')")
+            assert len(planned.driver.rows(f"SELECT * FROM {name}")) == day + 1
+        planned.driver.sql(f"ALTER TABLE {name} ADD COLUMNS (c{at} INT)")
+        assert f"c{at}" in planned.driver.do(f"spark.table({name!r}).columns")
+        planned.driver.sql(f"ALTER TABLE {name} DROP PARTITION (ds = 'd0')")
+        assert len(planned.driver.rows(f"SELECT * FROM {name} WHERE ds >= 'd'")) == 1
+        planned.driver.sql(f"DROP TABLE {name}")
+        assert planned.driver.rows(f"SELECT * FROM {name}") == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_what_was_never_read_is_planned_while_the_metastore_is_away(planned: Planned) -> None:
+    query = "SELECT * FROM second.plain"
+    planned.holds(query)
+    forget(planned)
+    planned.counting.close()
+    try:
+        assert planned.driver.rows(query) == [[1]]
+    finally:
+        planned.counting.is_open = True
+    planned.driver.rows("SHOW DATABASES")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_queries_go_on_without_the_agent_and_use_the_next_one(
+    planned: Planned, number: signal.Signals
+) -> None:
+    query = JOIN.format(db="first", day="2026-4")
+    rows = planned.driver.rows(query)
+    forget(planned)
+    (pid,) = agents(planned)
+    os.kill(pid, number)
+    try:
+        for day in range(5, 9):
+            assert planned.driver.rows(JOIN.format(db="first", day=f"2026-{day}")) == rows
+    finally:
+        with suppress(ProcessLookupError):  # it was silent for so long that it was ended
+            os.kill(pid, signal.SIGCONT)
+    reads_without_a_call(planned, query)
+
+
+def test_detached_driver_has_no_agent(planned: Planned) -> None:
+    assert len(agents(planned)) == 1
+    planned.driver.do("handle.control('off')")
+    until(lambda: agents(planned) == [], timeout_s=20, what="the agent's end")
+    planned.driver.do("handle.control('on')")
+    planned.is_live()
