@@ -36,6 +36,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "typing_extensions": ("topics/backports.py",),  # for mypy, never at run time
     "py4j": (
         "catalog/metastore/embedded/*",
+        "subscriber/spark/java.py",
         "subscriber/spark/refresh/catalyst.py",
         "subscriber/spark/writes/listener.py",
         "cli/quickstart/apps/*",
@@ -70,8 +71,8 @@ ONE_WAY = {
         *("placement", "engine", "client", "datasource", "endpoint", "spark", "pipeline"),
     ),
     "subscriber/spark": (
-        *("java", "paths", "guard", "config", "sessions", "status", "planning", "refresh"),
-        *("writes", "driver"),
+        *("compiled", "java", "paths", "guard", "config", "sessions", "status", "planning"),
+        *("refresh", "writes", "driver"),
     ),
     "subscriber/pipeline": (
         *("progress", "session", "twin", "comparison", "sweep", "export", "convert", "audit"),

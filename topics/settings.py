@@ -175,6 +175,16 @@ def state_folder(name: str, environ: Mapping[str, str]) -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "topicast" / name
 
 
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return the platform's folder for what can be fetched or made again.
+
+    Raises:
+        RuntimeError: there is no home.
+    """
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "topicast"
+
+
 def metastore_hosts(uris: str) -> frozenset[str]:
     """Return host and port of each of the metastore ``uris``; loopback has one name."""
     found = set()

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from ....topics import settings
 from ....topics.errors import ConfigError
 
 RELEASE_MIN: Final = 17  # what Spark 4 is compiled for
@@ -88,8 +89,7 @@ def java_home_for_spark(cache_dir: Path) -> Path:
 
 def cache_folder() -> Path:
     """Return the folder for what is fetched or prepared once: ``$XDG_CACHE_HOME/topicast``."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "topicast"
+    return settings.cache_folder(os.environ)
 
 
 def system_certificates() -> Path | None:
