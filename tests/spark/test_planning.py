@@ -14,7 +14,7 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, Table
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.integration.counting import Counting
+from topicast.cli.quickstart.counting import Counting
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import Application, applications

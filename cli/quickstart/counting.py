@@ -7,14 +7,15 @@ begin the next one. Its name is in them.
 import asyncio
 import threading
 from collections import Counter
+from typing import Final
 
-from topicast.topics.backports import Self
-from topicast.topics.settings import Address
+from ...topics.backports import Self
+from ...topics.settings import Address
 
-CHUNK_BYTES = 1 << 16
-NAME_AT = 8  # bytes of a strict binary message before the name of its method
-NAME_MAX = 100
-END_S = 20
+CHUNK_BYTES: Final = 1 << 16
+NAME_AT: Final = 8  # bytes of a strict binary message before the name of its method
+NAME_MAX: Final = 100
+END_S: Final = 20.0
 
 
 class Counting:
