@@ -2,6 +2,7 @@
 
     written ──table known──▶ its data version rises ──commit──▶ verdict
        └─unknown──a poll that began later──▶ known by now, or NO_OBJECT
+    altered, named ──table or database known──▶ its version rises; unknown: nothing to raise
     intent ──stored──▶ its number written, failed, abandoned ──▶ done
        └─no report of its driver for LEASE_S──▶ taken for written
 
@@ -19,8 +20,10 @@ from ...topics.policy import Policy
 from ...topics.topic import Topic
 from ...topics.wire.messages import (
     ABANDONED,
+    ALTERED,
     FAILED,
     INTENT,
+    NAMED,
     OVERWRITTEN,
     SOURCE_OVERWRITES,
     SOURCE_REPORTS,
@@ -37,7 +40,7 @@ LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for
 DRIVERS_MAX: Final = 1000  # beyond, the writes of the driver that was silent longest are discarded
 OPEN_MAX: Final = 1000  # intents of one driver
 DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeated reports
-STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN)
+STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED)
 
 NO_OBJECT: Final = "NO_OBJECT"
 NOT_VISIBLE: Final = "NOT_VISIBLE"
@@ -50,6 +53,7 @@ class Tally:
     """What happened since the start."""
 
     writes: int = 0
+    reported_statements: int = 0  # that changed no data
     reported_writes_repeated: int = 0
     reported_writes_unknown: int = 0
     # Of tables that the driver's key may not see: they were not raised.
@@ -123,7 +127,7 @@ class Reports:
         """
         driver = self._drivers.get(report.driver, _Driver())
         return all(
-            one.state in (INTENT, ABANDONED)
+            one.state in (INTENT, ABANDONED, ALTERED, NAMED)
             or one.number in driver.done
             or one.number < driver.settled
             or bool(_fault(one, policy) or self._targets(one.object, policy))
@@ -199,6 +203,8 @@ class Reports:
         if one.state == ABANDONED:
             self._close(_row(name, one, at_us))
             return _verdict(one)
+        if one.state in (ALTERED, NAMED):
+            return self._alter(name, one, at_us)
         return self._finish(name, one, at_us)
 
     def _note(self, name: bytes, one: Write, at_us: int) -> Verdict:
@@ -228,6 +234,21 @@ class Reports:
             self._discarded.append((name, one.number))
         problem = f"{NO_OBJECT}: {one.object}: neither a known table nor a path in one"
         return _verdict(one, problem=problem)
+
+    def _alter(self, name: bytes, one: Write, at_us: int) -> Verdict:
+        """Raise what readers have of a table, and if it came or went, of its database.
+
+        A table that is not known yet is known to nobody, and its database leads to its name.
+        """
+        topic = version = 0
+        table = parse_table_name(one.object)
+        if self._namespace.find(table):
+            topic, version = self._tables.raise_version(table, source=SOURCE_REPORTS, at_us=at_us)
+        if one.state == NAMED:
+            self._namespace.raise_version(table[0], source=SOURCE_REPORTS, at_us=at_us)
+        self.tally.reported_statements += 1
+        self._close(replace(_row(name, one, at_us), topic=topic, version=version))
+        return _verdict(one, topic, version)
 
     def _lapse(self, name: bytes, at_us: int) -> None:
         driver = self._drivers[name]
@@ -311,7 +332,7 @@ def _fault(one: Write, policy: Policy | None) -> str:
     """Return what is wrong with ``one`` itself; nothing if it is well formed, and visible."""
     if one.state not in STATES:
         return f"{MALFORMED}: state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
-    if is_path(one.object):
+    if is_path(one.object) and one.state not in (ALTERED, NAMED):
         return ""
     try:
         db, _ = parse_table_name(one.object)

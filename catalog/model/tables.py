@@ -189,6 +189,12 @@ class Namespace:
             value = encode_problem(problem) if problem else None
             self._put(problem_key(), value, source=SOURCE_LOAD, at_us=at_us)
 
+    def raise_version(self, db: str, *, source: int, at_us: int) -> None:
+        """Notify every reader that names in ``db``, if it exists, are about to differ."""
+        entry = self._topic.get(database_key(db))
+        if entry is not None:
+            self._put(entry.key, entry.value, source=source, at_us=at_us)
+
     def _put(self, key: bytes, value: bytes | None, *, source: int, at_us: int) -> None:
         def build(version: int) -> list[Entry]:
             return [entry_of(key, version, value)]
@@ -482,6 +488,23 @@ class Tables:
             named.append("")  # and others
         rows = [_row(".".join(table) + one, ChangeKind.DATA, before) for one in named]
         self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
+        return number, topic.version
+
+    def raise_version(self, table: TableId, *, source: int, at_us: int) -> tuple[int, int]:
+        """Notify every reader that ``table`` is about to differ; its data stays the same.
+
+        Of a table of which nothing is held nobody is notified. Returns topic and version.
+        """
+        number, topic = self.topic_of(table)
+        have = self.entry(table)
+        if have is None:
+            return 0, 0
+        self._version_log.write(
+            number,
+            lambda version: [have._replace(version=version)],
+            source=source,
+            at_us=at_us,
+        )
         return number, topic.version
 
     def drop(self, table: TableId, *, source: int, at_us: int) -> None:

@@ -106,6 +106,7 @@ CATALOGD: Final[Table] = {
     "orders": (COUNTER, "Orders that were given"),
     "reports": (COUNTER, "Messages in which drivers reported what they write"),
     "writes": (COUNTER, "Reported writes that were applied"),
+    "reported_statements": (COUNTER, "Reported statements that changed tables, and no data"),
     "reported_writes_repeated": (COUNTER, "Reported writes that were known already"),
     "reported_writes_unknown": (
         COUNTER,

@@ -10,8 +10,10 @@ from ...topics.backports import Self
 from ...topics.objects.names import table_name
 from ...topics.wire.messages import (
     ABANDONED,
+    ALTERED,
     FAILED,
     INTENT,
+    NAMED,
     OVERWRITTEN,
     WRITTEN,
     Write,
@@ -88,6 +90,19 @@ def report_write(
     object_ = object_name(wanted)
     names = arguments.partition_names(partitions, "partitions")
     return outbox.add(object_, names, state=state)
+
+
+def report_statement(outbox: Outbox, wanted: str, *, named: bool) -> int:
+    """Report that a statement has changed the table ``wanted``, and no data; return its number.
+
+    ``named``: it was created, dropped or renamed; else it is described otherwise, or partitions
+    came or went.
+
+    Raises:
+        UsageError: ``wanted`` is not a table's name.
+    """
+    table = table_name(*arguments.table(wanted, "wanted"))
+    return outbox.add(table, state=NAMED if named else ALTERED)
 
 
 def object_name(wanted: str) -> str:

@@ -23,7 +23,9 @@ from ...topics.settings import metastore_hosts
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages import (
     ABANDONED,
+    ALTERED,
     INTENT,
+    NAMED,
     OVERWRITTEN,
     WRITTEN,
     Refused,
@@ -329,23 +331,25 @@ class Outbox:
         return len(self._queue) > self._writes_max or self._queue_bytes > self._bytes_max
 
     def _merge(self) -> None:
-        """Merge the ended writes of each object into its last one, of any partition."""
-        last: dict[str, int] = {}
-        overwritten: set[str] = set()
+        """Merge the ended writes of each object into its last one, of any partition.
+
+        Statements that change no data are merged likewise, apart from writes.
+        """
+        last: dict[tuple[str, bool], int] = {}
+        strongest: dict[tuple[str, bool], int] = {}
         for number, write in tuple(self._queue.items()):
             if write.state in (INTENT, ABANDONED):
                 continue
-            if write.state == OVERWRITTEN:
-                overwritten.add(write.object)
-            before = last.get(write.object)
+            key = write.object, write.state in (ALTERED, NAMED)
+            if write.state in (OVERWRITTEN, NAMED):
+                strongest[key] = write.state
+            before = last.get(key)
             if before is not None:
                 self._remove(before)
-            last[write.object] = number
-        for name, number in last.items():
+            last[key] = number
+        for key, number in last.items():
             write = self._queue[number]
-            merged = replace(
-                write, partitions=(), state=OVERWRITTEN if name in overwritten else write.state
-            )
+            merged = replace(write, partitions=(), state=strongest.get(key, write.state))
             self._queue[number] = merged
             self._queue_bytes += _size(merged) - _size(write)
 

@@ -46,6 +46,7 @@ ORIGINS: Final[dict[int, str]] = {
     SOURCE_OVERWRITES: "reports",
     SOURCE_RECONCILE: "reconcile",
 }
+REPORTED: Final = ORIGINS[SOURCE_REPORTS]
 CATCH_UP: Final = "catch-up"
 
 _Kind = tuple[

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.integration.counting import Counting
+from topicast.cli.quickstart.counting import Counting
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import applications
@@ -37,15 +37,16 @@ pytestmark = pytest.mark.nightly  # that it is asked at all is in test_planning
 def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
     folder = tmp_path_factory.mktemp("endpoint")
     with (
-        both_daemons(folder, hive.uri) as daemons,
         Counting(hive.uri) as counting,
+        Counting(hive.uri) as log,
+        both_daemons(folder, log.uri) as daemons,
         connect(hive.uri) as client,
         applications(folder, counting.uri, driver={}) as both,
     ):
         driver = both["driver"]
         driver.do("from topicast.subscriber.spark import attach")
-        found = Planned(driver, counting, daemons, client)
-        attach(found, hive.uri, endpoint="on")
+        found = Planned(driver, counting, log, daemons, client)
+        attach(found, endpoint="on")
         create(found, "first")
         create(found, "second")
         yield found

@@ -4,7 +4,9 @@ One driver is attached; its calls are counted on their way. Others write past it
 metastore, and another driver.
 """
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, Table
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
+from topicast.subscriber import Subscriber
+from topicast.subscriber.client.write_reports import report_statement
+from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import Application, applications
@@ -23,6 +28,7 @@ from topicast.tests.spark.smoke import RUN, SMOKE
 from topicast.tests.waiting import until
 
 WAIT_S: Final = 60
+LATE_S: Final = 8.0  # more than all that is done meanwhile
 STALENESS: Final = "300s"  # tests freeze catalogd for a minute, on a busy machine
 JOIN: Final = (
     "SELECT count(*) FROM {db}.days a JOIN {db}.days b ON a.id = b.id"
@@ -40,6 +46,7 @@ class Planned:
 
     driver: Application
     counting: Counting
+    log: Counting  # between catalogd and the metastore
     daemons: Daemons
     client: HMSClient
 
@@ -93,26 +100,25 @@ def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("planning")
     conf = {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
     with (
-        both_daemons(folder, hive.uri) as daemons,
         Counting(hive.uri) as counting,
+        Counting(hive.uri) as log,
+        both_daemons(folder, log.uri) as daemons,
         connect(hive.uri) as client,
         applications(folder, counting.uri, driver=conf) as (both),
     ):
         driver = both["driver"]
         driver.do("from topicast.subscriber.spark import attach")
-        found = Planned(driver, counting, daemons, client)
-        attach(found, hive.uri)
+        found = Planned(driver, counting, log, daemons, client)
+        attach(found)
         yield found
         driver.do("handle.detach()")
 
 
-def attach(
-    planned: Planned, uri: str, *, staleness: str = STALENESS, endpoint: str = "off"
-) -> None:
+def attach(planned: Planned, *, staleness: str = STALENESS, endpoint: str = "off") -> None:
     """Attach the driver, again if it was, and wait until plans are made from memory."""
     driver = planned.driver
     driver.do("if 'handle' in globals(): handle.detach()")
-    settings = f"planning='on', max_staleness={staleness!r}, metastore={uri!r}"
+    settings = f"planning='on', max_staleness={staleness!r}, metastore={planned.log.uri!r}"
     settings += f", endpoint={endpoint!r}"
     driver.do(f"handle = attach(spark, {planned.daemons.hub_address!r}, {settings})")
     driver.rows("SHOW DATABASES")
@@ -155,6 +161,70 @@ def test_change_of_another_application_is_planned_with(planned: Planned) -> None
     planned.driver.do(f"handle.sync({WAIT_S})")
     assert planned.driver.do("spark.table('pushed.hive').columns") == ["id", "more"]
     planned.holds("SELECT more FROM pushed.hive")
+
+
+@contextmanager
+def late_log(planned: Planned) -> Iterator[None]:
+    """Let catalogd read the metastore's log only after LATE_S."""
+    planned.log.delay_s = LATE_S
+    try:
+        yield
+    finally:
+        planned.log.delay_s = 0.0
+    planned.is_live()
+
+
+def test_statement_that_another_driver_reports_is_seen_before_the_metastores_log_is_read(
+    planned: Planned,
+) -> None:
+    create(planned, "announced")
+    outbox = Outbox(driver=b"announces" + bytes(7), metastore=planned.log.uri)
+    with Subscriber(planned.daemons.hub_address, outbox=outbox) as another:
+        lists = "[one.name for one in spark.catalog.listTables('announced')]"
+        planned.holds("SELECT * FROM announced.hive", "SELECT * FROM announced.days")
+        planned.driver.do(lists)
+        another.sync(WAIT_S)
+
+        def said(table: str, *, named: bool) -> None:
+            number = report_statement(outbox, f"announced.{table}", named=named)
+            assert outbox.wait(number, timeout_s=WAIT_S)
+
+        with late_log(planned):
+            begin = time.monotonic()
+            planned.alter("announced.hive", column="more")
+            said("hive", named=False)
+            columns = "spark.table('announced.hive').columns"
+            until(lambda: planned.driver.do(columns) == ["id", "more"], what="a column")
+            planned.client.drop_table("announced", "plain", deleteData=False)
+            said("plain", named=True)
+            exists = "spark.catalog.tableExists('announced.plain')"
+            until(lambda: not planned.driver.do(exists), what="a dropped table")
+            until(lambda: "plain" not in planned.driver.do(lists), what="a name")
+            assert time.monotonic() - begin < LATE_S, "the log was read meanwhile"
+
+
+def test_statements_of_a_driver_are_reported_before_the_metastores_log_is_read(
+    planned: Planned,
+) -> None:
+    create(planned, "reporting")
+    with Subscriber(planned.daemons.hub_address) as another:
+        another.sync(WAIT_S)
+        assert another.follows("reporting.days")
+        watch = another.watch("reporting")
+
+        def heard(name: str) -> str:
+            change = next(one for one in watch if one.object == name)
+            return change.origin
+
+        with late_log(planned):
+            begin = time.monotonic()
+            planned.driver.sql("ALTER TABLE reporting.days ADD PARTITION (ds = 'new')")
+            assert heard("reporting.days") == "reports"
+            planned.driver.sql("CREATE TABLE reporting.made (id INT) USING parquet")
+            assert heard("reporting") == "reports"
+            planned.driver.sql("DROP TABLE reporting.plain")
+            assert heard("reporting") == "reports"
+            assert time.monotonic() - begin < LATE_S, "the log was read meanwhile"
 
 
 def test_driver_always_sees_its_own_writes(planned: Planned) -> None:
@@ -202,9 +272,9 @@ def test_metastore_that_is_gone_is_not_missed_by_plans_of_what_is_held(planned: 
 
 @pytest.mark.nightly  # seconds of silence
 def test_catalogd_that_is_silent_for_longer_than_allowed_sends_reads_to_the_metastore(
-    planned: Planned, hive: EmbeddedMetastore
+    planned: Planned,
 ) -> None:
-    attach(planned, hive.uri, staleness="5s")
+    attach(planned, staleness="5s")
     create(planned, "silent")
     query = "SELECT * FROM silent.plain"
     planned.holds(query)
@@ -216,7 +286,7 @@ def test_catalogd_that_is_silent_for_longer_than_allowed_sends_reads_to_the_meta
         planned.daemons.thaw("catalogd")
     planned.is_live()
     planned.holds(query)
-    attach(planned, hive.uri)
+    attach(planned)
 
 
 @pytest.mark.nightly  # the rule is one function
@@ -235,9 +305,7 @@ def test_transactional_and_iceberg_tables_are_never_answered_from_memory(planned
         until(lambda: planned.reasons(f"_ = {read}") == {"never"}, what=property_)  # noqa: B023
 
 
-def test_detach_in_the_middle_of_queries_and_attach_again(
-    planned: Planned, hive: EmbeddedMetastore
-) -> None:
+def test_detach_in_the_middle_of_queries_and_attach_again(planned: Planned) -> None:
     create(planned, "again")
     driver = planned.driver
     unwrapped = "spark._jsparkSession.sharedState().externalCatalog().unwrapped()"
@@ -253,7 +321,7 @@ def test_detach_in_the_middle_of_queries_and_attach_again(
     assert driver.do(name) == "org.apache.spark.sql.hive.HiveExternalCatalog"
     begin = driver.do("len(found)")
     until(lambda: driver.do("len(found)") >= begin + 2)
-    attach(planned, hive.uri)
+    attach(planned)
     assert driver.do(name) == "TopicastCatalog"
     begin = driver.do("len(found)")
     until(lambda: driver.do("len(found)") >= begin + 2)
@@ -291,7 +359,7 @@ CARRIERS: Final = (  # statements that may carry what was read before into what 
     "ALTER TABLE {t} SET LOCATION '{location}'",
     "ALTER TABLE {t} ADD COLUMNS (mine INT)",
     "ALTER TABLE {t} CHANGE COLUMN id id INT COMMENT 'mine'",
-    "ALTER TABLE {t} RENAME TO {t}_2",
+    "ALTER TABLE {t} RENAME TO {other}",
     "ANALYZE TABLE {t} COMPUTE STATISTICS",
     "INSERT INTO {t} VALUES (2)",
     "TRUNCATE TABLE {t}",
@@ -312,10 +380,11 @@ def lost(planned: Planned, db: str, *, folder: Path) -> list[str]:
         name = f"{db}.t{at}"
         planned.alter(name, column="theirs", theirs="1")
         assert driver.do(f"spark.table({name!r}).columns") == ["id"], "its view is not frozen"
-        text = statement.format(t=name, location=location, file=file)
+        other = f"{name}_2"
+        text = statement.format(t=name, other=other, location=location, file=file)
         answer = driver.rows(text)
         assert isinstance(answer, list), (text, answer)
-        after = planned.table(f"{name}_2" if "RENAME" in statement else name)
+        after = planned.table(other if "RENAME" in statement else name)
         columns = [one.name for one in after.sd.cols]
         if "theirs" not in columns or after.parameters.get("theirs") != "1":
             found.append(statement)
@@ -522,15 +591,13 @@ def reads_without_a_call(planned: Planned, query: str) -> None:
     until(without_a_call, timeout_s=WAIT_S, what="first reads that make no call")
 
 
-def test_first_reads_make_no_call_of_the_metastore(
-    planned: Planned, hive: EmbeddedMetastore
-) -> None:
+def test_first_reads_make_no_call_of_the_metastore(planned: Planned) -> None:
     create(planned, "first")
     query = JOIN.format(db="first", day="2026-3")
     plain = planned.driver.rows(query)
-    attach(planned, hive.uri, endpoint="on")
+    attach(planned, endpoint="on")
     planned.holds(query)  # the agent pulls what catalogd has not loaded yet
     reads_without_a_call(planned, query)
     assert planned.driver.rows(query) == plain
     assert planned.status("errors") == 0, planned.status("last_error")
-    attach(planned, hive.uri)
+    attach(planned)

@@ -110,9 +110,11 @@ class WriteState(IntEnum):
     FAILED = 2  # it ended in an error: what it changed is not known
     ABANDONED = 3  # it never began, or changed nothing
     OVERWRITTEN = 4  # done, and files that were there are gone
+    ALTERED = 5  # no data: the table is described otherwise, or partitions came or went
+    NAMED = 6  # no data: the table was created, dropped or renamed
 
 
-INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN = WriteState
+INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED = WriteState
 
 
 class OrderKind(StrEnum):

@@ -289,9 +289,14 @@ class Handle:
                 confirms=settings.validate == "hms",
                 endpoint=_agent_settings(settings, name) if settings.endpoint else None,
             ),
+            report=self._report_statement,
             guard=self._guard,
             why_off=why if settings.planning else "spark.topicast.planning=off",
         )
+
+    def _report_statement(self, table: str, *, named: bool) -> None:
+        if self._parts is not None:
+            self._parts.reporter.report_statement(table, named=named)
 
     def _subscriber(
         self, settings: SparkSettings, application: Application, outbox: Outbox

@@ -98,6 +98,8 @@ public final class TopicastPlanning {
     private final ConcurrentHashMap wanted = new ConcurrentHashMap();  // read, not known to be so
     private final ConcurrentHashMap refused = new ConcurrentHashMap();  // not so, until
     private final AtomicLong wants = new AtomicLong();  // numbers of these
+    private final ConcurrentHashMap altered = new ConcurrentHashMap();  // by this driver's own
+    // statements, not reported yet: table -> whether it came or went
 
     public TopicastPlanning(Object registry) throws Exception {
         this.registry = registry;
@@ -140,6 +142,10 @@ public final class TopicastPlanning {
         synchronized (wanted) {
             wanted.notifyAll();
         }
+        synchronized (altered) {
+            altered.clear();
+            altered.notifyAll();
+        }
     }
 
     // Ask an endpoint before the original; "": ask none. What it answers is not older than what
@@ -180,17 +186,20 @@ public final class TopicastPlanning {
         followed = found;
     }
 
-    // Changes, one a line: whether names came or went, whether files may differ, whether the
-    // endpoint does not know it yet, the object.
+    // Changes, one a line: whether names came or went, whether files may differ, whether a driver
+    // has reported it before the metastore's event of it was read, whether the endpoint does not
+    // know it yet, the object.
     public void changed(String changes) {
         String[] all = changes.split(String.valueOf(END));
         for (int at = 0; at < all.length; at++) {
             boolean names = all[at].charAt(0) == '1';
             boolean files = all[at].charAt(2) == '1';
-            String object = all[at].substring(6);
-            if (all[at].charAt(4) == '1') ahead.put(object, object);
+            boolean reported = all[at].charAt(4) == '1';
+            String object = all[at].substring(8);
+            if (all[at].charAt(6) == '1') ahead.put(object, object);
             int dot = object.indexOf('.');
             String db = dot < 0 ? object : object.substring(0, dot);
+            if (reported && (dot < 0 || !files)) announced(dot < 0 ? db + NAMES : object);
             if (dot < 0 || files) unfollow(object);
             drop(object);
             if (names) drop(db + NAMES);
@@ -200,6 +209,28 @@ public final class TopicastPlanning {
             }
             if (dot > 0 && files) raise(object);
         }
+    }
+
+    // Another driver has changed what is held, or what the endpoint may have: the metastore is
+    // asked until a sync has passed that.
+    private void announced(String object) {
+        if (!uri.isEmpty() || map().containsKey(object)) mark(object);
+    }
+
+    // Wait until a statement of this driver has changed a table, or for so many milliseconds. A
+    // line for each such table: whether it came or went, and its name.
+    public String altered(long ms) throws InterruptedException {
+        synchronized (altered) {
+            if (on && altered.isEmpty()) altered.wait(ms);
+        }
+        StringBuilder found = new StringBuilder();
+        for (Iterator all = altered.keySet().iterator(); all.hasNext();) {
+            String table = (String) all.next();
+            Object named = altered.remove(table);
+            if (named != null) found.append(Boolean.TRUE.equals(named) ? "1 " : "0 ");
+            if (named != null) found.append(table).append(END);
+        }
+        return found.toString();
     }
 
     // Anything may have changed; for so many milliseconds relations of every table may be old.
@@ -456,6 +487,7 @@ public final class TopicastPlanning {
             mark(object);
             if (object.equals(EVERYTHING)) return;
             if (name.equals("renameTable")) mark(db + "." + lower(args[2]));
+            if (dot > 0) alters(object, name);
             if (dot > 0 && name.endsWith("Table")) mark(db + NAMES);
             if (dot < 0) {
                 mark(db + IN_ALL);
@@ -466,6 +498,18 @@ public final class TopicastPlanning {
         } catch (Throwable failed) {
             failed(failed);
             mark(EVERYTHING);
+        }
+    }
+
+    // Note a statement's change of a table for others; those of data are reported by the statement.
+    private void alters(String object, String name) {
+        boolean named = name.equals("createTable") || name.equals("dropTable")
+            || name.equals("renameTable");
+        if (!named && !name.startsWith("alter") && !name.endsWith("Partitions")) return;
+        if (name.equals("alterTableStats") || altered.size() >= NAMES_MAX) return;
+        synchronized (altered) {
+            if (named || !altered.containsKey(object)) altered.put(object, Boolean.valueOf(named));
+            altered.notifyAll();
         }
     }
 

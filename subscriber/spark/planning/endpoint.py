@@ -18,8 +18,8 @@ from ...endpoint.settings import AgentSettings
 from ...endpoint.supervisor import Address, Supervisor
 from ...protocol.effects import Change
 from ..guard import Guard
-from .ahead import Ahead, key_of, names_of
-from .router import Router
+from .ahead import Ahead, names_of
+from .router import Router, RouterChange, router_change
 
 SYNC_S: Final = 10.0
 RETRY_S: Final = 1.0  # after a sync that failed; and how long an object may be ahead without one
@@ -83,7 +83,7 @@ class Endpoint:
         with self._lock:
             now = time.monotonic()
             self._router.changed(
-                (*key_of(one), one.files, self._ahead.know(one, now=now)) for one in changes
+                router_change(one, ahead=self._ahead.know(one, now=now)) for one in changes
             )
 
     def lost(self) -> None:
@@ -113,7 +113,8 @@ class Endpoint:
                 return
             key = str(change["object"]), names_of(change["kind"])
             with self._lock:
-                self._router.changed([(*key, bool(change["files"]), False)])
+                found = RouterChange(object=key[0], names=key[1], files=bool(change["files"]))
+                self._router.changed([found])
                 self._pass(self._ahead.report(key, (change["epoch"], change["version"])))
 
     # In a thread of ours

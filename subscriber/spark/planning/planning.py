@@ -4,11 +4,13 @@
                      ▲                        │
                      └── changes were lost ───┘      each change drops what is kept of its object
 
-Three threads, none of the application's. One takes changes and renews the lease, after it has
+Four threads, none of the application's. One takes changes and renews the lease, after it has
 looked whether every topic is current and then taken the changes up to that look; without it the
 lease ends, and the originals answer. One waits in the JVM for writes of this driver, and settles
 them by a sync. One waits there for tables that are read, and finds out whether they are held:
-catalogd publishes each change of a table only if it holds the table.
+catalogd publishes each change of a table only if it holds the table. One waits there for
+statements of this driver that have changed a table, and reports them, so that other drivers ask the
+metastore before its event of them is read.
 """
 
 import threading
@@ -16,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from ....topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
 from ....topics.topic import LEVELS, NONE
@@ -25,9 +27,9 @@ from ...endpoint.settings import AgentSettings
 from ...engine.watch import Watch
 from ...store.change_feed import CATCH_UP
 from ..guard import Guard
-from .ahead import key_of, names_of
+from .ahead import names_of
 from .endpoint import Endpoint
-from .router import Router
+from .router import Router, router_change
 
 LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
 REST_S: Final = 0.1  # that changes of tables which were not read lately may gather
@@ -76,6 +78,13 @@ class PlanningFacts:
     held_bytes: int
 
 
+class ReportStatement(Protocol):
+    """Tells other drivers of a statement of this one."""
+
+    def __call__(self, table: str, *, named: bool) -> None:
+        """Report that ``table`` has changed; ``named``: it came or went."""
+
+
 class Planning:
     """Lets Spark plan from memory. For any thread."""
 
@@ -84,6 +93,7 @@ class Planning:
         make: Callable[[], Router],
         *,
         settings: PlanningSettings,
+        report: ReportStatement,
         guard: Guard,
         why_off: str = "",
     ) -> None:
@@ -92,11 +102,13 @@ class Planning:
         Args:
             make: Makes the router, in a thread of this object.
             settings: Bounds.
+            report: Gets each table that a statement of this driver has changed.
             guard: Where failures end.
             why_off: Why it never begins; empty: it does.
         """
         self._make = make
         self._settings = settings
+        self._report = report
         self._guard = guard
         self._why = why_off
         self._lock = threading.Lock()
@@ -184,7 +196,13 @@ class Planning:
             with self._guard("put the catalog back"):
                 run.end()
         if subscriber is not None and self._run is None:
-            self._run = _Run(subscriber, self._make, settings=self._settings, guard=self._guard)
+            self._run = _Run(
+                subscriber,
+                self._make,
+                settings=self._settings,
+                report=self._report,
+                guard=self._guard,
+            )
             self._run.start()
 
 
@@ -206,6 +224,7 @@ class _Run:
         make: Callable[[], Router],
         *,
         settings: PlanningSettings,
+        report: ReportStatement,
         guard: Guard,
     ) -> None:
         self.subscriber = subscriber
@@ -215,6 +234,7 @@ class _Run:
         self.endpoint: Endpoint | None = None  # None: there is none, or not yet
         self._make = make
         self._settings = settings
+        self._report_statement = report
         self._guard = guard
         self._stopping = threading.Event()
         self._lock = threading.Lock()  # the router begins, or ends
@@ -291,7 +311,11 @@ class _Run:
                 if self._settings.endpoint is not None:
                     self.endpoint = Endpoint(self._settings.endpoint, router, guard=self._guard)
                     self.endpoint.start()
-            for name, target in (("settle", self._run_settle), ("known", self._run_known)):
+            for name, target in (
+                ("settle", self._run_settle),
+                ("known", self._run_known),
+                ("altered", self._run_altered),
+            ):
                 thread = threading.Thread(
                     target=target, args=(router,), name=f"topicast-{name}", daemon=True
                 )
@@ -372,7 +396,7 @@ class _Run:
         if self.endpoint is not None:
             self.endpoint.changed(changes)
         else:
-            router.changed((*key_of(one), one.files, False) for one in changes)
+            router.changed(map(router_change, changes))
 
     def _lose(self, router: Router) -> None:
         """Drop everything: changes were lost."""
@@ -413,6 +437,13 @@ class _Run:
             return self.subscriber.follows(name)
         except TopicastError:
             return False
+
+    def _run_altered(self, router: Router) -> None:
+        """Report which tables this driver's statements change."""
+        while not self._stopping.is_set():
+            with self._guard("report statements", unless=self._stopping.is_set):
+                for name, named in router.altered(WAIT_S):
+                    self._report_statement(name, named=named)
 
     def _run_settle(self, router: Router) -> None:
         while not self._stopping.is_set():

@@ -5,11 +5,15 @@ Nothing here calls the metastore, or makes a part of Spark that the application 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ...endpoint.supervisor import Address
+from ...protocol.effects import Change
+from ...store.change_feed import REPORTED
 from ..java import java_object, java_source
+from .ahead import names_of
 from .catalog_source import CATALOG, catalog_source
 
 IN_HIVE: Final = "hive"  # the value of spark.sql.catalogImplementation
@@ -23,6 +27,32 @@ _ROUTERS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # by JVM
 
 class NoRouter(Exception):
     """This Spark has no catalog in whose place the router could stand; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterChange:
+    """A change of ``object``, a table or a database.
+
+    ``names``: it came or went. ``files``: its files may differ. ``reported``: by a driver, before
+    the metastore's event of it was read. ``ahead``: the endpoint does not answer with it yet.
+    """
+
+    object: str
+    names: bool
+    files: bool
+    reported: bool = False
+    ahead: bool = False
+
+
+def router_change(change: Change, *, ahead: bool = False) -> RouterChange:
+    """Return what the router has to know of a change that the driver's subscriber has seen."""
+    return RouterChange(
+        object=change.object,
+        names=names_of(change.kind),
+        files=change.files,
+        reported=change.origin == REPORTED,
+        ahead=ahead,
+    )
 
 
 class Router:
@@ -77,14 +107,21 @@ class Router:
         """Ask the endpoint for ``objects`` again: it answers with all that is known of them."""
         self._java.passed("\n".join(objects))
 
-    def changed(self, changes: Iterable[tuple[str, bool, bool, bool]]) -> None:
-        """Drop what has changed.
-
-        Of each: its name; whether names came or went, whether files may differ, and whether the
-        endpoint does not answer with it yet.
-        """
-        lines = (f"{names:d} {files:d} {ahead:d} {name}" for name, names, files, ahead in changes)
+    def changed(self, changes: Iterable[RouterChange]) -> None:
+        """Drop what has changed."""
+        lines = (
+            f"{one.names:d} {one.files:d} {one.reported:d} {one.ahead:d} {one.object}"
+            for one in changes
+        )
         self._java.changed("\n".join(lines))
+
+    def altered(self, timeout_s: float) -> list[tuple[str, bool]]:
+        """Return the tables that statements of this driver have changed: whether names, too.
+
+        Waits for the first one.
+        """
+        lines = str(self._java.altered(int(timeout_s * 1000))).splitlines()
+        return [(line[2:], line[0] == "1") for line in lines]
 
     def changed_all(self, *, late_s: float) -> None:
         """Drop everything; relations of sessions may be old for ``late_s``."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ....topics.errors import UsageError
-from ...client.write_reports import WriteIntent, report_write
+from ...client.write_reports import WriteIntent, report_statement, report_write
 from ...engine.write_outbox import Outbox
 from ..guard import Guard
 from ..refresh.control import Control
@@ -201,6 +201,12 @@ class Reporter:
         if begun:
             with self._guard("wait for catalogd"):
                 self._await(begun[-1].intent, max(until - time.monotonic(), 0.0))
+
+    def report_statement(self, table: str, *, named: bool) -> None:
+        """Report that a statement has changed ``table``, and no data; ``named``: its name, too."""
+        if self._control.is_on and not self.reason:
+            with suppress(UsageError):  # Spark has names that no table can have
+                report_statement(self._outbox, table, named=named)
 
     def status(self) -> str:
         """Return ``reported``, with any exception to that, or why writes are not reported."""

@@ -11,12 +11,14 @@ from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
 from topicast.catalog.model.versions import ChangeKind, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
-from topicast.topics.objects.names import table_key
-from topicast.topics.topic import STUB, table_topic
+from topicast.topics.objects.names import database_key, table_key
+from topicast.topics.topic import NAMESPACE, STUB, table_topic
 from topicast.topics.wire.messages import (
     ABANDONED,
+    ALTERED,
     FAILED,
     INTENT,
+    NAMED,
     OVERWRITTEN,
     SOURCE_OVERWRITES,
     SOURCE_REPORTS,
@@ -98,6 +100,53 @@ def test_source_of_an_overwrite_says_that_files_are_gone(world: World) -> None:
     assert sources == [SOURCE_REPORTS, SOURCE_OVERWRITES, SOURCE_REPORTS]
 
 
+def test_table_that_was_altered_rises_in_version_alone(world: World) -> None:
+    """P-REPORT-10."""
+    before = world.holding.entry()
+    (verdict,) = world.report(write(1, ALTERED))
+    (transaction,) = world.written()
+    after = before._replace(version=before.version + 1)
+    assert (transaction.source, transaction.entries) == (SOURCE_REPORTS, (after,))
+    assert transaction.changes == ()  # its event is in the history
+    assert verdict == Verdict(number=1, topic=table_topic(*T, 4), version=after.version)
+    assert world.reports.counts()["reported_statements"] == 1
+    assert world.reports.counts()["writes"] == 0
+    assert world.report(write(1, ALTERED)) == (verdict,)
+    assert world.written() == ()
+
+
+def test_name_that_came_or_went_raises_its_database_too(world: World) -> None:
+    """P-REPORT-11."""
+    before = world.holding.topics[NAMESPACE].get(database_key("d"))
+    assert before is not None
+    world.report(write(1, NAMED))
+    of_table, of_database = world.written()
+    raised = before._replace(version=of_database.to_version)
+    assert [entry.key for entry in of_table.entries] == [table_key(*T)]
+    assert (of_database.topic, of_database.source) == (NAMESPACE, SOURCE_REPORTS)
+    assert [(one.key, one.value) for one in of_database.entries] == [(raised.key, raised.value)]
+
+
+@pytest.mark.parametrize(
+    ("of", "state", "raised"),
+    [
+        ("d.new", NAMED, [NAMESPACE]),
+        ("d.new", ALTERED, []),
+        ("d.u", ALTERED, []),  # nothing is held of it, so nobody has it
+        ("new.t", NAMED, []),
+    ],
+)
+def test_statement_about_what_is_not_known_waits_for_no_poll(
+    world: World, of: str, state: int, raised: list[int]
+) -> None:
+    """P-REPORT-10."""
+    one = write(1, state, of)
+    report = Report(request=1, driver=DRIVER, metastore="", settled=0, writes=(one,))
+    assert world.reports.knows(report)
+    assert world.report(one) == (Verdict(number=1, topic=0, version=0),)
+    assert [transaction.topic for transaction in world.written()] == raised
+
+
 def test_table_of_which_nothing_is_held_becomes_a_stub(world: World) -> None:
     """P-REPORT-1. Given a follower of its topic, it is notified of the change all the same."""
     (verdict,) = world.report(write(1, WRITTEN, "D.U"))
@@ -148,7 +197,13 @@ def test_what_is_not_there_is_not_made(world: World, of: str) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [write(1, WRITTEN, "nodot"), write(1, 9), write(1, INTENT, "a.b.c"), write(1, FAILED, "")],
+    [
+        write(1, WRITTEN, "nodot"),
+        write(1, ALTERED, "/w/d/t"),
+        write(1, 9),
+        write(1, INTENT, "a.b.c"),
+        write(1, FAILED, ""),
+    ],
 )
 def test_malformed_write_is_refused_and_the_others_are_done(world: World, wrong: Write) -> None:
     first, second = world.report(wrong, write(2))

@@ -12,8 +12,10 @@ from topicast.topics.errors import UsageError
 from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.messages import (
     ABANDONED,
+    ALTERED,
     FAILED,
     INTENT,
+    NAMED,
     OVERWRITTEN,
     WRITTEN,
     Refused,
@@ -266,6 +268,17 @@ def test_outbox_that_is_full_merges_the_writes_of_a_table(limits: dict[str, int]
     assert states == {"d.t": WRITTEN, "d.u": OVERWRITTEN, "d.v": WRITTEN}
     assert writes[0].number == begun
     assert writes[0].state == INTENT
+    assert reports.outbox.discarded == 0
+
+
+def test_outbox_that_is_full_keeps_statements_apart_from_writes() -> None:
+    reports = Reports(writes_max=4)
+    for _ in range(5):
+        reports.wrote("d.t", state=NAMED)
+        reports.wrote("d.t", state=ALTERED)
+        reports.wrote("d.t")
+    merged = {(write.object, write.state) for write in reports.one().writes}
+    assert merged >= {("d.t", NAMED), ("d.t", WRITTEN)}
     assert reports.outbox.discarded == 0
 
 
