@@ -6,8 +6,9 @@
                                    attach ◀──the first session──┘
 
 Every Python reads it that the command starts, or that has the .pth and an address in its
-environment, so it imports little at first, and nothing of ours before there is a session. In
-Python workers of executors it only removes itself and our settings from the environment.
+environment, so it imports little at first, and nothing of ours before Spark starts its JVM, for
+which Python waits for seconds. In Python workers of executors it only removes itself and our
+settings from the environment.
 It notes what happened in the folder of the sitecustomize, for the process that runs the command.
 
 A command may start Pythons that are too old for us: this file loads on Python 3.6, so without newer
@@ -128,7 +129,7 @@ class _Loader:
         with suppress(Exception):  # plain Spark, and no note that it is attached
             _leave_path(self._folder)
             _wrap(module.SparkSession, self._package, self._folder)
-            _shield()
+            _shield(self._package)
 
 
 def _wrap(kind: type, package: str, folder: str) -> None:
@@ -144,7 +145,7 @@ def _wrap(kind: type, package: str, folder: str) -> None:
     _replace(kind, original, init)
 
 
-def _shield() -> None:
+def _shield(package: str) -> None:
     """Start the JVM without our settings: its Python workers inherit what it has."""
     modules = (sys.modules.get(name) for name in CONTEXTS)
     kind: type = next(one.SparkContext for one in modules if one and hasattr(one, "SparkContext"))
@@ -154,12 +155,25 @@ def _shield() -> None:
         if cls._gateway is not None:
             return original(cls, *args, **named)
         hidden = _hide("")
+        _load_beside(package)
         try:
             return original(cls, *args, **named)
         finally:
             os.environ.update(hidden)
 
     _replace(kind, original, classmethod(start))
+
+
+def _load_beside(package: str) -> None:
+    """Import ``package`` on a thread, so that the attach need not; if that fails, it says why."""
+    from threading import Thread
+
+    def load() -> None:
+        with suppress(Exception):
+            import_module(package)
+
+    if sys.version_info >= OLDEST:
+        Thread(target=load, name="topicast-load", daemon=True).start()
 
 
 def _replace(kind: type, original: "Callable[..., Any]", ours: Any) -> None:

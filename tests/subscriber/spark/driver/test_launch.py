@@ -80,6 +80,36 @@ def test_python_that_makes_no_session_loads_nothing_of_ours(folder: Path) -> Non
     assert launch.notes(str(folder)) == {launch.LOADED: ""}
 
 
+CONTEXT = """
+import sys
+class SparkContext:
+    _gateway = None
+    @classmethod
+    def _ensure_initialized(cls):
+        import threading
+        for one in threading.enumerate():
+            if one.name == "topicast-load":
+                one.join()
+        cls._gateway = "topicast.subscriber.spark.driver.handle" in sys.modules
+"""
+
+
+def test_what_attaches_is_loaded_while_the_jvm_starts(folder: Path) -> None:
+    package = folder.parent / "libraries" / "pyspark"
+    (package / "context.py").write_text(CONTEXT)
+    code = (
+        "import json, sys, pyspark.context, pyspark.sql.session\n"
+        "SparkContext = pyspark.context.SparkContext\n"
+        "before = any('topicast.' in one for one in sys.modules)\n"
+        "SparkContext._ensure_initialized()\n"
+        "print(json.dumps([before, SparkContext._gateway]))"
+    )
+    assert run(folder, code) == [False, True]
+    site = folder / "sitecustomize.py"
+    site.write_text(site.read_text().replace("'topicast.subscriber.spark'", "'not.there'"))
+    assert run(folder, code) == [False, False], "the application goes on"
+
+
 def test_python_worker_of_an_executor_is_left_alone(folder: Path) -> None:
     said = run(folder, PYTHON_WORKER_FACTORY_SECRET="x")
     assert (said["names"], said["ours"], said["chained"]) == (["first", "second"], [], True)
