@@ -159,7 +159,8 @@ def unreachable(reader: Record, said: Record) -> Record:
     ``said``: what it last said of itself.
     """
     application_id, _, where = reader["name"].rpartition("@")
-    why = "it is stopped, or too busy" if reader["state"] != "LOST" else "its hub receives nothing"
+    lost = reader["state"] == "LOST"
+    why = "its hub receives nothing from it" if lost else "it does not answer"
     named = {
         "application_id": application_id or reader["name"],
         "host": where.rpartition(":")[0] if application_id else None,
@@ -167,7 +168,7 @@ def unreachable(reader: Record, said: Record) -> Record:
     return {
         **({} if said else named),
         "state": UNREACHABLE,
-        "reason": f"{why}; {reader['lag_s']} s",
+        "reason": f"{why}, and was current {reader['lag_s']} s ago: it is stopped, or too busy",
     }
 
 

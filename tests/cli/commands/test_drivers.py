@@ -151,11 +151,11 @@ def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
     assert (silent["application_id"], silent["host"]) == ("app-1", "node1")
     assert (silent["state"], silent["reason"]) == (
         "unreachable",
-        "it is stopped, or too busy; 3.0 s",
+        "it does not answer, and was current 3.0 s ago: it is stopped, or too busy",
     )
     lost = unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0}, {})
     assert (lost["application_id"], lost["host"]) == ("node1:7", None)
-    assert "receives nothing" in lost["reason"]
+    assert lost["reason"].startswith("its hub receives nothing from it, and was current 9.0 s ago")
     received = {"registration": "0a", "state": "on"}
     other = {"registration": "0b", "state": "off"}
     assert each_once([[silent, other], [received]]) == [received, other]
