@@ -111,10 +111,12 @@ class DriverChecks:
                 f"name the hubs so: --conf spark.topicast.statestores={self._hubs}",
             )
         if reason:
-            how = "give the application --conf spark.topicast.budget with this size"
-            if "budget" not in reason:
-                how = "use one of these versions of Spark"
-            return warning(f"{state}; {reason}", how)
+            mends = (
+                ("budget", "give the application --conf spark.topicast.budget with this size"),
+                ("tried with Spark", "use one of these versions of Spark"),
+            )
+            fitting = (how for part, how in mends if part in reason)
+            return warning(f"{state}; {reason}", next(fitting, ""))
         if self._status("control") != ON:
             return warning(
                 f"control is {self._status('control')}: nothing is refreshed",

@@ -508,6 +508,7 @@ class Core:
             metastore_problem=self.view.metastore_problem(),
             connection_problem=self._connection_problem,
             hub=subscriptions.hub_address,
+            connected=subscriptions.connected,
             ready=subscriptions.ready(),
         )
 

@@ -195,8 +195,12 @@ def test_hub_that_is_away_leaves_plain_spark_and_is_caught_up_with(
         until(lambda: scene.reader.do(age) > SILENT_S, timeout_s=SILENT_S + WAIT_S, what="silence")
         assert scene.read(db, ["t"]) == {"t": BEFORE}
         assert scene.reader.do(counted) == [refreshes, errors]
+        shown = "(lambda it: [it.state, it.reason])(handle.status())"
+        until(lambda: scene.reader.do(shown)[0] == "connecting", timeout_s=WAIT_S, what="the state")
+        assert scene.reader.do(shown)[1].startswith("the statestored ")
     finally:
         getattr(scene.daemons, back)("statestored")
+    until(lambda: scene.reader.do(shown) == ["live", ""], timeout_s=WAIT_S, what="the state")
     scene.sees(db, {"t": INSERTED})
     assert scene.reader.do("handle.status().errors") == errors
 

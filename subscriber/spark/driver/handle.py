@@ -39,7 +39,7 @@ from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
 from ..refresh.control import Application, Control, facts_of
 from ..refresh.path_relations import PathRelations
 from ..refresh.refresher import Refresher
-from ..refresh.worker import Worker, health
+from ..refresh.worker import Worker, condition_with, health
 from ..sessions import Sessions, existing
 from ..status import Status
 from ..writes.listener import PROOF_S, PROVE_S
@@ -115,10 +115,9 @@ class Handle:
 
     def status(self) -> Status:
         """Return the state and the counters; in a notebook a table."""
-        parts, counts, (state, reason) = self._parts, self._refresher.counts, self._condition()
-        here = self._pid == os.getpid()
-        subscriber = parts.worker.subscriber if parts and here else None
-        silent_s, metastore_problem, connection_problem = health(subscriber)
+        parts, counts, here = self._parts, self._refresher.counts, self._pid == os.getpid()
+        servers = health(parts.worker.subscriber if parts and here else None)
+        state, reason = condition_with(self._condition(), servers)
         plans = parts.planning.facts(now=True) if parts is not None and here else None
         return Status(
             state=state,
@@ -127,9 +126,9 @@ class Handle:
             spark=self._spark,
             primitives=self._primitives,
             statestores=parts.settings.statestores if parts is not None else "",
-            staleness_s=silent_s,
-            metastore_problem=metastore_problem,
-            connection_problem=connection_problem,
+            staleness_s=servers.silent_s,
+            metastore_problem=servers.metastore_problem,
+            connection_problem=servers.connection_problem,
             sessions=self._refresher.sessions,
             connect_sessions=len(parts.clients) if parts is not None else 0,
             relations=self._refresher.relations,

@@ -21,6 +21,7 @@ from math import inf
 from typing import Final, Protocol
 
 from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError
+from ....topics.liveness import LOST_S
 from ....topics.objects.drivers import CONNECTING, DETACHED, LIVE, PLAIN
 from ....topics.objects.rules import ON
 from ...client.subscriber import Subscriber
@@ -62,6 +63,20 @@ class Times:
     follow_s: float = FOLLOW_S
     unseen_s: float = UNSEEN_S
     retry_s: float = RETRY_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What a driver knows of its servers.
+
+    ``connected``: a hub has registered it, and is not silent. ``silent_s``: seconds since the last
+    heartbeat from catalogd, infinite if there was none. The problems are empty if there are none.
+    """
+
+    connected: bool = False
+    silent_s: float = inf
+    metastore_problem: str = ""
+    connection_problem: str = ""
 
 
 class ClientSessions(Protocol):
@@ -391,15 +406,34 @@ class Worker:
         self._refresher.failed(order)
 
 
-def health(subscriber: Subscriber | None) -> tuple[float, str, str]:
-    """Return how long catalogd is silent, and the problems of its metastore and of connections.
-
-    The seconds since its last heartbeat, infinite if there is none; empty texts without a problem.
-    """
+def health(subscriber: Subscriber | None) -> Health:
+    """Return what ``subscriber`` knows of its servers."""
     if subscriber is None:
-        return inf, "", ""
+        return Health()
     try:
         stats = subscriber.stats()
     except TopicastError:  # it is not open any more
-        return inf, "", ""
-    return stats.staleness_s, stats.metastore_problem, stats.connection_problem
+        return Health()
+    return Health(
+        connected=stats.connected,
+        silent_s=stats.staleness_s,
+        metastore_problem=stats.metastore_problem,
+        connection_problem=stats.connection_problem,
+    )
+
+
+def condition_with(condition: tuple[str, str], servers: Health) -> tuple[str, str]:
+    """Return the state of a driver, and the reason for it, as its ``servers`` make it.
+
+    A driver that follows changes is connecting once its hub is away, and says what it does without.
+    """
+    state, reason = condition
+    if state != LIVE:
+        return condition
+    problem = servers.connection_problem
+    if not problem and servers.silent_s >= LOST_S:
+        silent = "catalogd" if servers.connected else "the statestored"
+        problem = f"{silent} has been silent for {servers.silent_s:.0f} s"
+    away = problem and not servers.connected
+    texts = filter(None, (reason, problem, servers.metastore_problem))
+    return (CONNECTING if away else LIVE), "; ".join(texts)

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,13 @@ from topicast.subscriber.spark.refresh.refresher import (
     Order,
     Refresher,
 )
-from topicast.subscriber.spark.refresh.worker import Times, Worker, health
+from topicast.subscriber.spark.refresh.worker import (
+    Health,
+    Times,
+    Worker,
+    condition_with,
+    health,
+)
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
@@ -141,10 +146,11 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served
         found.is_refreshed()
         assert found.spark.renewed == [("mine", ORDERS)]
         assert found.spark.renews_late[-1] is True
-        assert health(found.worker.subscriber)[0] < WAIT_S
+        servers = health(found.worker.subscriber)
+        assert (servers.connected, servers.silent_s < WAIT_S) == (True, True)
     assert found.spark.renews_late[-1] is False
     assert found.spark.discarded, "detached, it keeps nothing of anybody"
-    assert (found.guard.errors, health(found.worker.subscriber)) == (0, (inf, "", ""))
+    assert (found.guard.errors, health(found.worker.subscriber)) == (0, Health())
 
 
 def test_tables_that_changed_are_loaded_anew_where_iceberg_is(running: Served) -> None:
@@ -516,3 +522,36 @@ def test_plans_are_made_from_memory_while_a_subscriber_follows_and_it_is_wanted(
         found.control.application = ON
         until(lambda: plans.on)
     assert plans.subscriber is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "servers", "shown"),
+    [
+        ((LIVE, ""), {}, (LIVE, "")),
+        ((LIVE, "3 of 4 topics"), {}, (LIVE, "3 of 4 topics")),
+        (
+            (LIVE, "3 of 4 topics"),
+            {"connection_problem": "catalogd is not reached"},
+            (LIVE, "3 of 4 topics; catalogd is not reached"),
+        ),
+        ((LIVE, ""), {"silent_s": 9.6}, (LIVE, "catalogd has been silent for 10 s")),
+        (
+            (LIVE, ""),
+            {"connected": False, "connection_problem": "the hub is not reached", "silent_s": 9.0},
+            (CONNECTING, "the hub is not reached"),
+        ),
+        (
+            (LIVE, ""),
+            {"connected": False, "silent_s": 9.0},
+            (CONNECTING, "the statestored has been silent for 9 s"),
+        ),
+        ((LIVE, ""), {"connected": False, "silent_s": 2.0}, (LIVE, "")),
+        ((LIVE, ""), {"metastore_problem": "no listener"}, (LIVE, "no listener")),
+        ((PLAIN, "no room"), {"metastore_problem": "no listener"}, (PLAIN, "no room")),
+    ],
+)
+def test_servers_that_are_away_are_in_the_condition_of_a_driver(
+    condition: tuple[str, str], servers: dict[str, Any], shown: tuple[str, str]
+) -> None:
+    known = Health(**{"connected": True, "silent_s": 0.1, **servers})
+    assert condition_with(condition, known) == shown
