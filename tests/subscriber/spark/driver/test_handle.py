@@ -33,7 +33,8 @@ def test_connect_session_cannot_be_attached_and_the_status_says_why(handle: Hand
 def test_second_attach_is_the_same_handle(handle: Handle) -> None:
     assert attach(ConnectSession()) is handle  # type: ignore[arg-type]  # as above
     handle.detach()
-    assert attach(ConnectSession()) is not handle  # type: ignore[arg-type]  # as above
+    with attach(ConnectSession()) as other:  # type: ignore[arg-type]  # as above
+        assert other is not handle
 
 
 def test_whatever_is_given_nothing_is_raised() -> None:
