@@ -209,7 +209,7 @@ def test_statements_of_a_driver_are_reported_before_the_metastores_log_is_read(
     create(planned, "reporting")
     with Subscriber(planned.daemons.hub_address) as another:
         another.sync(WAIT_S)
-        assert another.follows("reporting.days")
+        until(lambda: another.follows("reporting.days"), timeout_s=WAIT_S, what="its entry")
         watch = another.watch("reporting")
 
         def heard(name: str) -> str:
