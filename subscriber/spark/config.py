@@ -24,11 +24,12 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.validate": "TOPICAST_VALIDATE",
     "spark.topicast.endpoint": "TOPICAST_ENDPOINT",
 }
-PLANNING: Final = ("off", "on")  # plans from memory; the first one is the default
+PLANNING: Final = ("on", "off")  # plans from memory; the first one is the default
 ENDPOINT: Final = ("off", "on")  # likewise, the endpoint before the metastore
 VALIDATE: Final = ("none", "hms")  # what confirms a table that is answered from memory
 MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
-PLANNING_SHARE: Final = 0.5  # of the budget, for objects in the JVM; the names take little
+NAMES_BYTES: Final = 1 << 20  # of the budget, for names and topics first: 30,000 tables
+PLANNING_SHARE: Final = 0.5  # of the rest, for objects in the JVM
 ENDPOINT_SHARE: Final = 0.25  # likewise, for what the endpoint holds
 _TEXTS: Final = (  # arguments
     *("statestores", "control", "metastore", "key_file"),
@@ -57,7 +58,7 @@ class SparkSettings:
     refresh_cached: bool
     metastore: str = ""
     key_file: str | None = None
-    planning: bool = False
+    planning: bool = True
     max_staleness_s: float = 10.0
     validate: str = "none"
     endpoint: bool = False
@@ -127,6 +128,11 @@ def settings_of(
         validate=chosen("validate", arguments.validate, VALIDATE),
         endpoint=chosen("endpoint", arguments.endpoint, ENDPOINT) == "on",
     )
+
+
+def bytes_of_share(budget_bytes: int, share: float) -> int:
+    """Return the bytes of one of the shares above: of what a budget has beyond NAMES_BYTES."""
+    return int(max(budget_bytes - NAMES_BYTES, 0) * share)
 
 
 def control_of(text: str) -> str:

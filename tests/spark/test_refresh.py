@@ -665,7 +665,7 @@ def test_operators_see_the_driver(attached: Scene) -> None:
     assert shown["application_id"] == name
     for field in ("application", "user", "host", "pid", "spark"):
         assert shown[field]
-    assert (shown["budget_bytes"], shown["writes"]) == (64 << 20, "reported")
+    assert (shown["budget_bytes"], shown["writes"]) == (65 << 19, "reported")  # without plans
 
 
 def test_budget_that_holds_a_part_keeps_all_reads_right_and_says_what_would_do(

@@ -29,6 +29,7 @@ from ..config import (
     PLANNING_SHARE,
     Arguments,
     SparkSettings,
+    bytes_of_share,
     control_of,
     settings_of,
 )
@@ -283,7 +284,7 @@ class Handle:
         return Planning(
             lambda: Router.of(jvm, registry),
             settings=PlanningSettings(
-                bytes_max=int(bytes_of_budget(settings.budget) * PLANNING_SHARE),
+                bytes_max=bytes_of_share(bytes_of_budget(settings.budget), PLANNING_SHARE),
                 max_staleness_s=settings.max_staleness_s,
                 confirms=settings.validate == "hms",
                 endpoint=_agent_settings(settings, name) if settings.endpoint else None,
@@ -416,8 +417,9 @@ def _share_of_subscriber(settings: SparkSettings) -> str | int:
     """Return the budget of the subscriber: all of it, or what objects and endpoint leave."""
     if not settings.planning:
         return settings.budget
-    share = 1 - PLANNING_SHARE - (ENDPOINT_SHARE if settings.endpoint else 0)
-    return max(int(bytes_of_budget(settings.budget) * share), 1)
+    share = PLANNING_SHARE + (ENDPOINT_SHARE if settings.endpoint else 0)
+    budget_bytes = bytes_of_budget(settings.budget)
+    return max(budget_bytes - bytes_of_share(budget_bytes, share), 1)
 
 
 def _agent_settings(settings: SparkSettings, name: str) -> AgentSettings:
@@ -425,7 +427,7 @@ def _agent_settings(settings: SparkSettings, name: str) -> AgentSettings:
     return AgentSettings(
         token="",
         statestores=settings.statestores,
-        budget=max(int(bytes_of_budget(settings.budget) * ENDPOINT_SHARE), 1),
+        budget=max(bytes_of_share(bytes_of_budget(settings.budget), ENDPOINT_SHARE), 1),
         name=name,
         key_file=settings.key_file,
         max_staleness_s=settings.max_staleness_s,

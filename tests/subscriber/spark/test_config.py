@@ -6,8 +6,10 @@ import pytest
 
 from topicast.subscriber.spark.config import (
     BUDGET,
+    PLANNING_SHARE,
     Arguments,
     SparkSettings,
+    bytes_of_share,
     settings_of,
 )
 from topicast.topics.errors import ConfigError
@@ -26,7 +28,12 @@ def read(
 
 def test_defaults_are_on_and_leave_the_users_data_alone() -> None:
     assert read(environ={"TOPICAST_STATESTORES": HUB}) == SparkSettings(
-        statestores=HUB, budget=BUDGET, control=ON, refresh_existing=False, refresh_cached=False
+        statestores=HUB,
+        budget=BUDGET,
+        control=ON,
+        refresh_existing=False,
+        refresh_cached=False,
+        planning=True,
     )
 
 
@@ -39,6 +46,13 @@ def test_arguments_come_before_spark_and_spark_before_the_environment() -> None:
     assert read(Arguments(statestores=HUB), {}, environ).control == OFF
 
 
+@pytest.mark.parametrize(
+    ("budget_bytes", "for_plans"), [(16 << 10, 0), (1 << 20, 0), (3 << 20, 1 << 20)]
+)
+def test_names_come_before_plans_in_a_small_budget(budget_bytes: int, for_plans: int) -> None:
+    assert bytes_of_share(budget_bytes, PLANNING_SHARE) == for_plans
+
+
 def test_everything_can_be_said_in_every_place() -> None:
     said = SparkSettings(
         statestores=HUB,
@@ -46,7 +60,7 @@ def test_everything_can_be_said_in_every_place() -> None:
         control=OFF,
         refresh_existing=True,
         refresh_cached=True,
-        planning=True,
+        planning=False,
         max_staleness_s=1.5,
         validate="hms",
     )
@@ -56,7 +70,7 @@ def test_everything_can_be_said_in_every_place() -> None:
         "spark.topicast.control": OFF,
         "spark.topicast.refreshExisting": "true",
         "spark.topicast.refreshCached": "TRUE",
-        "spark.topicast.planning": "on",
+        "spark.topicast.planning": "off",
         "spark.topicast.maxStaleness": "1.5s",
         "spark.topicast.validate": "hms",
     }
@@ -66,7 +80,7 @@ def test_everything_can_be_said_in_every_place() -> None:
         "TOPICAST_CONTROL": OFF,
         "TOPICAST_REFRESH_EXISTING": "1",
         "TOPICAST_REFRESH_CACHED": "true",
-        "TOPICAST_PLANNING": "on",
+        "TOPICAST_PLANNING": "off",
         "TOPICAST_MAX_STALENESS": "1.5s",
         "TOPICAST_VALIDATE": "hms",
     }
@@ -76,7 +90,7 @@ def test_everything_can_be_said_in_every_place() -> None:
         control=OFF,
         refresh_existing=True,
         refresh_cached=True,
-        planning="on",
+        planning="off",
         max_staleness="1.5s",
         validate="hms",
     )
