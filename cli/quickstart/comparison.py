@@ -19,6 +19,7 @@ ENDING: Final = (
     "Each report ran once the job was done, the plain one last; 'after' is how long after the "
     "write the report under 'topicast run' had answered."
 )
+REPEATED: Final = 10  # queries of each report, after the last round
 TEXT_WIDTH_MAX: Final = 78
 HEAD: Final = ("the job", "the query", "plain Spark", "topicast run", "after")
 JOB: Final = "job"  # the line after which the writer runs the job
@@ -54,6 +55,20 @@ class Answered:
         return self.attached == self.round.right
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """The last query again, by both reports, after which nothing was written.
+
+    ``…_calls``: of the metastore, by REPEATED queries, counted on their way. ``…_away``: the answer
+    while no metastore can be reached.
+    """
+
+    plain_calls: int
+    attached_calls: int
+    plain_away: str
+    attached_away: str
+
+
 ROUNDS: Final = (
     Round(step="create", did="makes 2,000 orders", asks="how many?", query=COUNT, right="2000"),
     Round(step="append", did="appends 1,000", asks="how many?", query=COUNT, right="3000"),
@@ -78,18 +93,31 @@ def lines_of(rounds: Sequence[Answered], *, width: int) -> list[str]:
     return [line for row in rows for line in _paragraph(row)]
 
 
+def repeated_text(found: Repeated) -> str:
+    """Return what both reports asked the metastore for, and answered without it."""
+    attached = f"{found.attached_calls}" if found.attached_calls else "none"
+    return (
+        f"Then each report ran its last query {REPEATED} times more. The plain one made "
+        f"{found.plain_calls} calls of the metastore, the one under 'topicast run' {attached}. "
+        f"While the metastore was away the plain one ended in {found.plain_away}, the one under "
+        f"'topicast run' answered {found.attached_away}."
+    )
+
+
 def wrapped(text: str, *, width: int) -> str:
     """Return ``text`` in lines that fit."""
     return fill(text, min(width, TEXT_WIDTH_MAX))
 
 
-def verdict(rounds: Iterable[Answered]) -> str:
+def verdict(rounds: Iterable[Answered], repeated: Repeated) -> str:
     """Return which answers of the attached report are wrong; empty if none."""
     wrong = [
         f"after the job {one.round.did} it answered {one.attached}, not {one.round.right}"
         for one in rounds
         if not one.is_right
     ]
+    if repeated.attached_away != ROUNDS[-1].right:
+        wrong.append(f"while the metastore was away it answered {repeated.attached_away}")
     return "; ".join(wrong)
 
 

@@ -2,13 +2,15 @@
 
 metastore, statestored, writer, reader start side by side
 ──▶ catalogd ──▶ one change after another: committed, seen ──▶ summary ──▶ explorer
-──▶ job and report: plain in the writer's and the reader's Spark, and attached ──▶ until Ctrl-C
+──▶ job and report: plain in the writer's and the reader's Spark, and attached
+──▶ both reports again: their calls of the metastore are counted, then it is away ──▶ until Ctrl-C
 """
 
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -18,8 +20,9 @@ from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator
 from .class_archive import application_environment
-from .comparison import ATTACHED, JOB, PLAIN, ROUNDS, Answered, Round
+from .comparison import ATTACHED, JOB, PLAIN, REPEATED, ROUNDS, Answered, Repeated, Round
 from .console import Seen, commands, read_ready, shortened, width
+from .counting import Counting
 from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
 from .ports import usual_or_any
 from .spark_settings import submit_arguments
@@ -46,6 +49,8 @@ PORTS: Final = {  # the usual ones; statestored takes the next one for data as w
 START_TIMEOUT_S: Final = 240.0  # the first start of all fetches a jar and prepares a database
 STEP_TIMEOUT_S: Final = 30.0
 RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is repeated
+AWAY_S: Final = 60.0  # for the plain report to end: Spark tries to reach the metastore for 5 s
+METASTORE_IS: Final = "TOPICAST_METASTORE"  # how a driver names it whose way there is another one
 TURN_S: Final = 1.0
 
 Say = Callable[[str], None]
@@ -63,6 +68,8 @@ class Demo:
             name: [] for name in (WRITER, READER, EXPLORER, JOB, REPORT)
         }
         self._environment: dict[str, str] = {}  # of Spark applications
+        self._up = ExitStack()
+        self._ways: dict[str, Counting] = {}  # of the reports to the metastore
         self.addresses: dict[str, dict[str, str]] = {}
         self._ready = set[str]()  # the processes that serve
 
@@ -81,14 +88,16 @@ class Demo:
             state_store_port=ports[STATESTORED],
             webserver_port=ports["statestored's pages"],
         )
-        report = partial(self._print, "spark")
-        environment = self._environment = application_environment(java_home, say=report)
+        say = partial(self._print, "spark")
+        environment = self._environment = application_environment(java_home, say=say)
         self._start_app(WRITER, environment)
         self._until(lambda: STATESTORED in self.addresses, what=STATESTORED)
         self._start_app(READER, environment, self.statestores)
         self._until(lambda: METASTORE in self.addresses, what="the metastore")
-        for app in (WRITER, READER):
-            self._stack.write(app, self.metastore_uri)
+        for report in (READER, REPORT):
+            self._ways[report] = self._up.enter_context(Counting(self.metastore_uri))
+        self._stack.write(WRITER, self.metastore_uri)
+        self._stack.write(READER, self._ways[READER].uri)
         self._start_daemon(
             CATALOGD,
             catalog_service_port=ports[CATALOGD],
@@ -136,8 +145,8 @@ class Demo:
 
     def start_applications(self) -> None:
         """Start the job and the report attached, and the same scripts in writer and reader."""
-        self._start_attached(JOB, ATTACHED)
-        self._start_attached(REPORT)
+        self._start_attached(JOB, ATTACHED, uri=self.metastore_uri)
+        self._start_attached(REPORT, uri=self._ways[REPORT].uri)
         self._stack.write(WRITER, JOB)
         for job in (WRITER, JOB):
             self._stack.write(job, ROUNDS[0].step)
@@ -157,6 +166,24 @@ class Demo:
             plain = self._query(READER, one.query.format(PLAIN))
             yield Answered(round=one, plain=plain, attached=attached, after_s=after_s)
 
+    def repeat(self) -> Repeated:
+        """Let both reports run the last query again and again, then without a metastore."""
+        one = ROUNDS[-1]
+        queries = {READER: one.query.format(PLAIN), REPORT: one.query.format(ATTACHED)}
+        self._until_held(queries[REPORT])
+        calls = {report: self._calls(report, query) for report, query in queries.items()}
+        for way in self._ways.values():
+            way.close()
+        answers = {name: self._query(name, query, AWAY_S) for name, query in queries.items()}
+        for way in self._ways.values():
+            way.is_open = True
+        return Repeated(
+            plain_calls=calls[READER],
+            attached_calls=calls[REPORT],
+            plain_away=answers[READER],
+            attached_away=answers[REPORT],
+        )
+
     def end_applications(self) -> None:
         """End job, report and writer: their work is done, and each takes half a gigabyte.
 
@@ -164,6 +191,7 @@ class Demo:
         """
         self._stack.write(READER, "")
         self._stack.finish(REPORT, JOB, WRITER)
+        self._up.close()
 
     def keep_up(self) -> NoReturn:
         """Print every further change, until an interrupt."""
@@ -232,7 +260,7 @@ class Demo:
         command = [sys.executable, "-m", module, str(folder), *more]
         self._stack.start(name, command, environment=environment)
 
-    def _start_attached(self, name: str, *arguments: str) -> None:
+    def _start_attached(self, name: str, *arguments: str, uri: str) -> None:
         script = Path(__file__).parent / "apps" / f"orders_{name}.py"
         words = " ".join(("topicast run -- python", script.name, *arguments))
         self._print(name, f"starts: {words}")
@@ -240,7 +268,10 @@ class Demo:
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
         run = [sys.executable, "-m", "topicast.cli.main", "run", "--statestores", self.statestores]
         command = ["nice", *run, "--", sys.executable, str(script), *arguments]
-        settings = {"PYSPARK_SUBMIT_ARGS": submit_arguments(folder, self.metastore_uri)}
+        settings = {
+            "PYSPARK_SUBMIT_ARGS": submit_arguments(folder, uri),
+            METASTORE_IS: self.metastore_uri,
+        }
         self._stack.start(name, command, environment=self._environment | settings)
 
     def _await_step(self, job: str, step: str) -> None:
@@ -254,14 +285,27 @@ class Demo:
             if answer == one.right or time.monotonic() > deadline:
                 return answer
 
-    def _query(self, report: str, query: str) -> str:
+    def _until_held(self, query: str) -> None:
+        """Let the attached report repeat ``query`` until it makes no call, for RIGHT_S at most."""
+        deadline = time.monotonic() + RIGHT_S
+        while self._calls(REPORT, query, times=1) and time.monotonic() < deadline:
+            pass
+
+    def _calls(self, report: str, query: str, *, times: int = REPEATED) -> int:
+        """Return how many calls of the metastore ``times`` of a query make."""
+        self._ways[report].take()
+        for _ in range(times):
+            self._query(report, query)
+        return sum(self._ways[report].take().values())
+
+    def _query(self, report: str, query: str, timeout_s: float = STEP_TIMEOUT_S) -> str:
         answers = self._facts[report]
         known = len(answers)
         self._stack.write(report, query)
         self._until(
             lambda: any("answered" in fact for fact in answers[known:]),
             what=f"the {report}'s answer to {query}",
-            timeout_s=STEP_TIMEOUT_S,
+            timeout_s=timeout_s,
         )
         return str(next(f["answered"] for f in answers[known:] if "answered" in f))
 

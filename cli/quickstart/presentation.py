@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...topics.errors import ConfigError, TopicastError
-from .comparison import BEGINNING, ENDING, lines_of, verdict, wrapped
+from .comparison import BEGINNING, ENDING, lines_of, repeated_text, verdict, wrapped
 from .console import summary, width
 from .demo import Demo
 from .stack import Stack
@@ -85,7 +85,9 @@ def _compare(demo: Demo) -> None:
     rounds = list(demo.compare())
     print(*lines_of(rounds, width=columns), sep="\n")
     print("", wrapped(ENDING, width=columns), sep="\n", flush=True)
+    repeated = demo.repeat()
+    print("", wrapped(repeated_text(repeated), width=columns), sep="\n", flush=True)
     demo.end_applications()
-    wrong = verdict(rounds)
+    wrong = verdict(rounds, repeated)
     if wrong:
         raise TopicastError(f"under topicast run the report was wrong: {wrong}")

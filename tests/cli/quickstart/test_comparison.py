@@ -1,6 +1,7 @@
 """What the job did and both reports answered, in plain words and in few columns."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from topicast.cli.quickstart.comparison import (
     ENDING,
     ROUNDS,
     Answered,
+    Repeated,
     lines_of,
+    repeated_text,
     verdict,
     wrapped,
 )
@@ -34,11 +37,14 @@ def answered(*attached: str) -> list[Answered]:
 
 
 RIGHT = answered(*(one.right for one in ROUNDS))
+AGAIN = Repeated(
+    plain_calls=40, attached_calls=0, plain_away="TTransportException", attached_away="20"
+)
 
 
 def test_table_fits_a_usual_terminal() -> None:
     assert lines_of(RIGHT, width=80) == TABLE
-    assert verdict(RIGHT) == ""
+    assert verdict(RIGHT, AGAIN) == ""
 
 
 def test_narrow_terminal_gets_paragraphs() -> None:
@@ -54,14 +60,23 @@ def test_narrow_terminal_gets_paragraphs() -> None:
 def test_wrong_answers_of_the_attached_report_are_printed() -> None:
     wrong = answered("2000", "2000", "7")
     assert [line.split()[-3] for line in lines_of(wrong, width=80)[2:]] == ["old", "wrong"]
-    assert verdict(wrong) == (
+    assert verdict(wrong, AGAIN) == (
         "after the job appends 1,000 it answered 2000, not 3000; "
         "after the job overwrites: 500 it answered 7, not 500"
     )
 
 
+def test_calls_of_both_reports_and_their_answers_without_a_metastore_are_said() -> None:
+    text = repeated_text(AGAIN)
+    assert "made 40 calls of the metastore, the one under 'topicast run' none" in text
+    assert "ended in TTransportException, the one under 'topicast run' answered 20" in text
+    fails = replace(AGAIN, attached_calls=3, attached_away="TTransportException")
+    assert "'topicast run' 3. While" in repeated_text(fails)
+    assert verdict(RIGHT, fails) == "while the metastore was away it answered TTransportException"
+
+
 def test_text_is_wrapped_to_what_there_is_and_never_long() -> None:
-    for text in (BEGINNING, ENDING):
+    for text in (BEGINNING, ENDING, repeated_text(AGAIN)):
         assert max(map(len, wrapped(text, width=200).splitlines())) <= 78
         assert max(map(len, wrapped(text, width=50).splitlines())) <= 50
 
