@@ -1,0 +1,174 @@
+"""What a driver that plans from memory saves: calls of the metastore, and time.
+
+calls       that reach the metastore in 40 filtered joins, once what they read is held
+plans_N_M   plans a second of that join, of N threads, the metastore M ms away: attached, beside the
+            same driver whose catalog is Spark's own (handle.control("off"))
+
+A plan is a physical one, made in the JVM; nothing runs. The table has 10,000 partitions, of which
+the join needs two.
+
+Run: make bench ARGS=tests/bench/bench_planning.py
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.counting import Counting
+from topicast.tests.bench.report import beside, least, reference, say, target
+from topicast.tests.integration.daemons import both_daemons
+from topicast.tests.spark.applications import Application, applications
+from topicast.tests.waiting import until
+
+PARTITIONS = 10_000
+ADDED = 2_500  # by one statement
+QUERIES = 40
+TURN_S = 3.0  # of planning, for each number
+WARM_S = 6.0
+WAIT_S = 60
+DELAYS_MS = {0: 8.0, 20: 40.0}  # how far away the metastore is -> the least ratio, of 4 threads
+THREADS = (1, 4)
+JOIN = (
+    "SELECT count(*) FROM bench.days a JOIN bench.days b ON a.id = b.id"
+    " WHERE a.ds = 'd00017' AND b.ds = 'd00018'"
+)
+PLANNER = """
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import java.util.concurrent.atomic.AtomicInteger;
+
+public final class Plans {
+    private final SparkSession session;
+    private final String query;
+
+    public Plans(SparkSession session, String query) {
+        this.session = session;
+        this.query = query;
+    }
+
+    public int count(int threads, long ms) throws Exception {
+        final long until = System.nanoTime() + ms * 1000000L;
+        final AtomicInteger found = new AtomicInteger();
+        Thread[] all = new Thread[threads];
+        for (int at = 0; at < threads; at++) {
+            final SparkSession mine = session.newSession();
+            all[at] = new Thread() {
+                public void run() {
+                    SparkSession.setActiveSession(mine);
+                    while (System.nanoTime() < until) {
+                        ((Dataset) mine.sql(query)).queryExecution().sparkPlan();
+                        found.incrementAndGet();
+                    }
+                }
+            };
+            all[at].start();
+        }
+        for (int at = 0; at < threads; at++) all[at].join();
+        return found.get();
+    }
+}
+"""
+PREPARE = """
+from topicast.subscriber.spark import attach
+from topicast.subscriber.spark.java import java_object
+
+plans = java_object(spark._jvm, "Plans", PLANNER, spark._jsparkSession, JOIN)
+handle = attach(spark, HUB, metastore=METASTORE, max_staleness="300s")
+"""
+
+
+class Bench:
+    """An attached driver, what counts and delays its calls, and its table."""
+
+    def __init__(self, driver: Application, counting: Counting) -> None:
+        self.driver = driver
+        self.counting = counting
+
+    def per_s(self, *, threads: int, for_s: float = TURN_S) -> float:
+        """Return how many plans a second are made."""
+        return float(self.driver.do(f"plans.count({threads}, {int(for_s * 1000)})")) / for_s
+
+    @contextmanager
+    def plain(self) -> Iterator[None]:
+        """Let the catalog be Spark's own meanwhile."""
+        self._switch("off")
+        try:
+            yield
+        finally:
+            self._switch("on")
+            self.is_held()
+
+    def is_held(self) -> None:
+        """Wait until everything that the join reads is held."""
+        self.driver.do(f"handle.sync({WAIT_S})")
+        until(lambda: self.calls(1) == 0, timeout_s=WAIT_S, what="plans without a call")
+
+    def calls(self, queries: int) -> int:
+        """Return the calls of so many joins."""
+        self.counting.take()
+        self.driver.do(f"for _ in range({queries}): spark.sql(JOIN).collect()")
+        return sum(self.counting.take().values())
+
+    def _switch(self, control: str) -> None:
+        self.driver.do(f"handle.control({control!r})")
+        status = "handle.status().planning"
+        until(lambda: self.driver.do(status) == control, timeout_s=WAIT_S, what=control)
+
+
+def create(driver: Application) -> None:
+    driver.sql(
+        "CREATE DATABASE bench",
+        "CREATE TABLE bench.days (id INT, ds STRING) USING parquet PARTITIONED BY (ds)",
+    )
+    for begin in range(0, PARTITIONS, ADDED):
+        days = " ".join(f"PARTITION (ds = 'd{day:05}')" for day in range(begin, begin + ADDED))
+        driver.sql(f"ALTER TABLE bench.days ADD {days}")
+
+
+def bench_calls(bench: Bench) -> None:
+    with bench.plain():
+        plain = bench.calls(QUERIES)
+    attached = bench.calls(QUERIES)
+    against = beside("the same queries in plain Spark, calls", ours=attached, its=plain)
+    say("planning", "calls", n=QUERIES, calls=attached, **against, **target(attached, at_most=0))
+
+
+def bench_plans(bench: Bench, delay_ms: int, *, at_least: float) -> None:
+    bench.counting.delay_s = delay_ms / 1000
+    with bench.plain():
+        its = {threads: bench.per_s(threads=threads) for threads in THREADS}
+    ours = {threads: bench.per_s(threads=threads) for threads in THREADS}
+    bench.counting.delay_s = 0.0
+    for threads in THREADS:
+        against = beside("plain Spark, plans/s", ours=ours[threads], its=its[threads])
+        reached = reference("one thread: planning itself is the limit")
+        if threads > 1:
+            reached = least(ours[threads] / its[threads], at_least=at_least)
+        plans = {"n": int(ours[threads] * TURN_S), "per_s": ours[threads]}
+        say("planning", f"plans_{threads}_{delay_ms}", **plans, **against, **reached)
+
+
+def main() -> None:
+    with ExitStack() as up:
+        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
+        daemons = up.enter_context(both_daemons(folder, hive.uri))
+        counting = up.enter_context(Counting(hive.uri))
+        driver = up.enter_context(applications(folder, counting.uri, driver={}))["driver"]
+        create(driver)
+        driver.do(f"HUB, METASTORE = {daemons.hub_address!r}, {hive.uri!r}")
+        driver.do(f"PLANNER, JOIN = {PLANNER!r}, {JOIN!r}")
+        driver.do(PREPARE)
+        bench = Bench(driver, counting)
+        bench.is_held()
+        bench.per_s(threads=max(THREADS), for_s=WARM_S)
+        bench_calls(bench)
+        for delay_ms, at_least in DELAYS_MS.items():
+            bench_plans(bench, delay_ms, at_least=at_least)
+        driver.do("handle.detach()")
+
+
+if __name__ == "__main__":
+    main()
