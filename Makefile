@@ -7,6 +7,7 @@ PYTHON ?= python3
 ARGS ?=
 SEED ?=
 KEEP ?=
+SPARK_SOURCE ?=
 OWN_SPARK := $(shell sed -n 's/^pyspark==\([0-9.]*\); python_version >=.*/\1/p' constraints.txt)
 HIVES ?= 3.1.3 4.0.1
 LAKE_SPARK := 4.0.2
@@ -25,7 +26,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 compat-upgrade check lint types sim mutants soak bench walks nightly fresh dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 compat-upgrade foreign check lint types sim mutants soak bench walks nightly fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -107,6 +108,10 @@ compat-upgrade: $(STAMP)  ## upgrade a fleet of an older release, out of the git
 
 compat-s3: $(STAMP) .venv/s3/installed  ## run the pipelines on an object store: moto's S3 server behind s3a (130 MB, once)
 	@$(BIN)/python -m pytest tests/s3 --timeout=600 $(ARGS)
+
+# Nothing of Spark's source is in this repository. A checkout of the tag of the installed PySpark has the fitting tests.
+foreign: $(STAMP)  ## run PySpark's own tests plain and attached, from a checkout: SPARK_SOURCE=DIR; ARGS=test_catalog one suite
+	@$(BIN)/python -m topicast.tests.foreign.run '$(SPARK_SOURCE)' $(ARGS)
 
 nightly: $(STAMP)  ## what takes three hours: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records each
 	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)

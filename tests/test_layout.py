@@ -17,6 +17,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/cluster",
     "tests/dbt",
     "tests/deploy",
+    "tests/foreign",
     "tests/integration",
     "tests/kerberos",
     "tests/lakes",
