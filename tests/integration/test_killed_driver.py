@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from topicast.cli.commands.drivers import drivers_of
 from topicast.cli.operator import Operator
 from topicast.statestore.drivers import SILENT
@@ -26,6 +28,7 @@ with Subscriber(sys.argv[1], name="app-1@node1:7", driver_facts=lambda: facts):
 """
 
 
+@pytest.mark.nightly  # 60 s; test_verdicts kills a driver without Spark
 def test_driver_that_is_killed_is_listed_as_gone_with_its_name(tmp_path: Path) -> None:
     with served(tmp_path) as running:
         addresses = parse_addresses(running.address, setting="statestores")

@@ -41,6 +41,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+@pytest.mark.nightly  # 40 s; that it is said is a unit of status
 def test_full_disk_is_said_and_what_was_committed_meanwhile_comes_once_there_is_room(
     hive: EmbeddedMetastore, held: Held, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def test_clocks_that_differ_delete_nothing_early(pair: Drivers) -> None:
     assert twin == source
 
 
+@pytest.mark.nightly  # 30 s
 def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_converted(
     pair: Drivers,
 ) -> None:
@@ -261,6 +262,7 @@ def test_source_that_changes_its_columns_or_is_dropped_midway_leaves_no_half_don
     assert pair.reader.rows(f"SELECT id, note FROM {LAKE}.moving") == [[1, None]]
 
 
+@pytest.mark.nightly  # 30 s
 def test_second_run_is_refused_and_one_that_was_paused_changes_nothing(pair: Drivers) -> None:
     folder = create(pair, "paused", "(1, 1.5, 'x', 1)")
     pair.writer.send("run('paused', 'paused', at='ready', how=pause)")

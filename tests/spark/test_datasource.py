@@ -151,6 +151,7 @@ def streamed(folder):
 
 
 @needs_sources
+@pytest.mark.nightly  # 90 s
 def test_stream_has_each_change_once_and_resumes_from_its_checkpoint(
     drivers: Drivers, reader: Application, tmp_path: Path
 ) -> None:

@@ -266,7 +266,7 @@ def partitions(table):
     return names
 
 
-@pytest.mark.parametrize("kind", cells(CASES, some=("int", "char", "timestamp")))
+@pytest.mark.parametrize("kind", cells(CASES, some=("char",)))
 def test_a_filter_finds_the_partitions_that_spark_finds_or_is_refused(
     kind: str, drivers: Drivers, tables: dict[str, str]
 ) -> None:

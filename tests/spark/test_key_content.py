@@ -44,6 +44,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, **quick_environment()}
 
 
+@pytest.mark.nightly  # 100 s, with a driver of its own
 def test_python_workers_of_a_driver_have_no_key_that_it_has_as_content(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -58,6 +58,7 @@ def scene(
             one.do("handle.detach()")
 
 
+@pytest.mark.nightly  # 90 s; test_metastores has other names
 def test_driver_reports_whatever_names_its_metastore(scene: Scene) -> None:
     """One by ``.config("hive.metastore.uris", ...)`` of the builder, one by hive-site.xml."""
     tables = ("builder", "site")

@@ -115,9 +115,8 @@ YOUNG, OLD = "young", "old"
 CELLS = cells(
     {f"{age} {kind} {case}": None for age in (YOUNG, OLD) for kind in KINDS for case in CASES},
     some=(
-        *(f"{YOUNG} parquet {case}" for case in ("removed by hand", "overwrite", "uncache")),
-        *(f"{YOUNG} parquet_by_day {case}" for case in ("removed by hand", "insert")),
-        *(f"{OLD} {kind} refresh" for kind in ("parquet", "hive_parquet_by_day")),
+        *(f"{YOUNG} parquet {case}" for case in ("removed by hand", "overwrite")),
+        f"{OLD} hive_parquet_by_day refresh",
     ),
 )
 IN_DRIVER: Final = """
