@@ -5,6 +5,7 @@ The driver of this module has its endpoint on; the calls that reach the metastor
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,16 +15,22 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
+from topicast.subscriber import Subscriber
+from topicast.subscriber.client.write_reports import report_write
+from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import applications
 from topicast.tests.spark.test_planning import (
+    DAYS,
     JOIN,
+    LATE_S,
     WAIT_S,
     Planned,
     attach,
     create,
     forget,
+    late_log,
     reads_without_a_call,
 )
 from topicast.tests.waiting import until
@@ -71,6 +78,27 @@ def test_change_of_another_application_is_read_at_once_after_a_sync(planned: Pla
         planned.alter(name, column=f"c{at}")
         planned.driver.do(f"handle.sync({WAIT_S})")
         assert f"c{at}" in planned.driver.do(f"spark.table({name!r}).columns")
+
+
+def test_partition_that_a_reported_write_has_made_is_read_before_the_log_is(
+    planned: Planned,
+) -> None:
+    """The agent has heard of the write then, and has the table as it was before."""
+    query = "SELECT count(*) FROM second.days WHERE ds >= '2026-'"
+    planned.holds(query)
+    outbox = Outbox(driver=b"makes a partition"[:16], metastore=planned.log.uri)
+    with Subscriber(planned.daemons.hub_address, outbox=outbox) as another:
+        another.sync(WAIT_S)
+        with late_log(planned):
+            begin = time.monotonic()
+            made = planned.client.get_partition("second", "days", ["2026-1"])
+            made.values = ["2026-made"]
+            planned.client.add_partitions([made])
+            number = report_write(outbox, "second.days")
+            assert outbox.wait(number, timeout_s=WAIT_S)
+            until(lambda: planned.driver.rows(query) == [[DAYS + 1]], what="its rows")
+            assert planned.driver.rows(query) == [[DAYS + 1]], "it is not forgotten again"
+            assert time.monotonic() - begin < LATE_S, "the log was read meanwhile"
 
 
 def test_driver_reads_its_own_writes(planned: Planned) -> None:

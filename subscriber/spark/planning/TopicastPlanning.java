@@ -199,7 +199,8 @@ public final class TopicastPlanning {
             if (all[at].charAt(6) == '1') ahead.put(object, object);
             int dot = object.indexOf('.');
             String db = dot < 0 ? object : object.substring(0, dot);
-            if (reported && (dot < 0 || !files)) announced(dot < 0 ? db + NAMES : object);
+            boolean asks = !uri.isEmpty();  // the agent has the content with the event, too
+            if (reported && (dot < 0 || !files || asks)) announced(dot < 0 ? db + NAMES : object);
             if (dot < 0 || files) unfollow(object);
             drop(object);
             if (names) drop(db + NAMES);
