@@ -32,7 +32,7 @@ class Driver:
     """One driver. ``gone_at`` None: it is there, or comes back."""
 
     facts: Mapping[str, str | int]
-    client: Client  # the client whose key the driver joined with
+    client: Client  # the owner of the key that the driver joined with
     registration: bytes  # its last one
     since: float  # seconds: when its state became what it is
     left_at: float | None = None  # seconds: when its member was missed first

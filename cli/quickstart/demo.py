@@ -50,7 +50,7 @@ START_TIMEOUT_S: Final = 240.0  # the first start of all fetches a jar and prepa
 STEP_TIMEOUT_S: Final = 30.0
 RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is repeated
 AWAY_S: Final = 60.0  # for the plain report to end: Spark tries to reach the metastore for 5 s
-METASTORE_IS: Final = "TOPICAST_METASTORE"  # how a driver names it whose way there is another one
+METASTORE_IS: Final = "TOPICAST_METASTORE"  # for a driver that reaches it by a forwarder
 TURN_S: Final = 1.0
 
 Say = Callable[[str], None]

@@ -19,7 +19,7 @@ SERVE: Final = """
 spark.conf.set("hive.server2.thrift.bind.host", "127.0.0.1")
 spark.conf.set("hive.server2.thrift.port", "{port}")
 servers = spark._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
-served = servers.startWithContext(spark._jsparkSession.sqlContext())  # whose settings these are
+served = servers.startWithContext(spark._jsparkSession.sqlContext())
 """
 CONNECT: Final = """
 java = spark._jvm.java

@@ -155,7 +155,9 @@ public final class TopicastPlanning {
             String[] names = ahead.split(String.valueOf(END));
             this.uri = "";
             this.ahead.clear();
-            for (int at = 0; at < names.length; at++) this.ahead.put(names[at], names[at]);
+            for (int at = 0; at < names.length; at++) {
+                if (!names[at].isEmpty()) this.ahead.put(names[at], names[at]);
+            }
             this.token = token;
             this.uri = uri;
             for (Iterator all = installed.values().iterator(); all.hasNext();) {
@@ -764,7 +766,8 @@ public final class TopicastPlanning {
             was = of[0].get();
             if (was == null) return true;
         }
-        if (was != null && !was.equals(from.load(from.original, from.methodOf(name), names))) return true;
+        if (was != null
+                && !was.equals(from.load(from.original, from.methodOf(name), names))) return true;
         if (!write.equals("alterPartitions") || of == null || of[1] == null) return false;
         if (of[1].get() != kept || kept == null || kept.lost) return true;
         scala.collection.Iterator all = ((scala.collection.Iterable) args[2]).iterator();

@@ -27,7 +27,7 @@ STOP_S: Final = 1.0
 
 
 class Endpoint:
-    """An agent whose endpoint the router asks; from ``start`` to ``end``."""
+    """Runs an agent from ``start`` to ``end``, and lets the router ask it while it may."""
 
     def __init__(self, settings: AgentSettings, router: Router, *, guard: Guard) -> None:
         self._router = router
@@ -36,7 +36,10 @@ class Endpoint:
         self._ahead = Ahead()
         self._syncing = threading.Condition()
         self._problem = ""  # of the last sync
-        self._asked = False  # whether the router asks it
+        self._asked: Address | None = None  # what the router asks
+        self._doubts = (
+            0  # how often the router had to stop asking: a sync before that proves nothing
+        )
         self._wanted = False  # whether a sync is due
         self._ended = False
         self._supervisor = Supervisor(
@@ -50,7 +53,7 @@ class Endpoint:
         self._thread.start()
 
     def end(self) -> None:
-        """End the agent; the router is told nothing."""
+        """End the agent. The caller has ended the router, which asks nobody any more."""
         with self._syncing:
             self._ended = True
             self._syncing.notify_all()
@@ -88,7 +91,7 @@ class Endpoint:
 
     def lost(self) -> None:
         """Note that the driver's subscriber has lost changes, so that anything may be ahead."""
-        self._ask(None)
+        self._doubt()
         self._want()
 
     def look(self) -> None:
@@ -102,7 +105,7 @@ class Endpoint:
 
     def _take_address(self, address: Address | None) -> None:
         with self._guard("ask the endpoint"):
-            self._ask(None)
+            self._doubt()
         if address is not None:
             self._want()
 
@@ -135,7 +138,7 @@ class Endpoint:
         if address is None:
             return  # the next one is synced
         with self._lock:
-            began = self._ahead.begin_sync()
+            began, doubts = self._ahead.begin_sync(), self._doubts
         try:
             self._supervisor.sync(SYNC_S)
         except TopicastError as error:
@@ -147,14 +150,20 @@ class Endpoint:
         self._problem = ""
         with self._lock:
             self._pass(self._ahead.end_sync(began, now=time.monotonic()))
-        if not self._asked and not self._wanted:
-            self._ask(address)
+            if doubts == self._doubts and self._asked != address:
+                self._ask(address)
+
+    def _doubt(self) -> None:
+        """Let the router ask nobody before a sync that begins after this."""
+        with self._lock:
+            self._doubts += 1
+            if self._asked is not None:
+                self._ask(None)
 
     def _ask(self, address: Address | None) -> None:
-        with self._lock:
-            if self._ended or (address is None and not self._asked):
-                return
-            self._asked = address is not None
+        """Let the router ask ``address``; with the lock."""
+        if not self._ended:
+            self._asked = address
             self._router.endpoint(address, ahead=self._ahead.names)
 
     def _pass(self, objects: Iterable[str]) -> None:
