@@ -28,6 +28,7 @@ from topicast.tests.spark.test_planning import (
     WAIT_S,
     Planned,
     attach,
+    check_own_writes,
     create,
     forget,
     late_log,
@@ -102,20 +103,7 @@ def test_partition_that_a_reported_write_has_made_is_read_before_the_log_is(
 
 
 def test_driver_reads_its_own_writes(planned: Planned) -> None:
-    for at in range(3):
-        name = f"second.t{at}"
-        planned.driver.sql(
-            f"CREATE TABLE {name} (id INT, ds STRING) USING parquet PARTITIONED BY (ds)"
-        )
-        for day in range(2):
-            planned.driver.sql(f"INSERT INTO {name} VALUES ({day}, 'd{day}')")
-            assert len(planned.driver.rows(f"SELECT * FROM {name}")) == day + 1
-        planned.driver.sql(f"ALTER TABLE {name} ADD COLUMNS (c{at} INT)")
-        assert f"c{at}" in planned.driver.do(f"spark.table({name!r}).columns")
-        planned.driver.sql(f"ALTER TABLE {name} DROP PARTITION (ds = 'd0')")
-        assert len(planned.driver.rows(f"SELECT * FROM {name} WHERE ds >= 'd'")) == 1
-        planned.driver.sql(f"DROP TABLE {name}")
-        assert planned.driver.rows(f"SELECT * FROM {name}") == "TABLE_OR_VIEW_NOT_FOUND"
+    check_own_writes(planned, "own")
 
 
 def test_what_was_never_read_is_planned_while_the_metastore_is_away(planned: Planned) -> None:

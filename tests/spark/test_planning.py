@@ -227,8 +227,8 @@ def test_statements_of_a_driver_are_reported_before_the_metastores_log_is_read(
             assert time.monotonic() - begin < LATE_S, "the log was read meanwhile"
 
 
-def test_driver_always_sees_its_own_writes(planned: Planned) -> None:
-    db = "own"
+def check_own_writes(planned: Planned, db: str) -> None:
+    """Demand that a driver reads each of its writes at once, in a database of its own."""
     planned.driver.sql(f"CREATE DATABASE {db}")
     for at in range(3):
         name = f"{db}.t{at}"
@@ -256,6 +256,10 @@ def test_driver_always_sees_its_own_writes(planned: Planned) -> None:
     planned.is_live()
     planned.driver.sql(f"DROP DATABASE {db} CASCADE")
     assert not planned.driver.do(f"spark.catalog.databaseExists({db!r})")
+
+
+def test_driver_always_sees_its_own_writes(planned: Planned) -> None:
+    check_own_writes(planned, "own")
 
 
 def test_metastore_that_is_gone_is_not_missed_by_plans_of_what_is_held(planned: Planned) -> None:
