@@ -5,62 +5,42 @@ from typing import Final
 
 import click
 
-from .commands import admin, local, show, topics
-from .commands.agent import agent
-from .commands.doctor import doctor
-from .commands.drivers import drivers
-from .commands.hook import hook
-from .commands.keys import keys
-from .commands.pipeline.audit import audit
-from .commands.pipeline.convert import convert
-from .commands.pipeline.export import export
-from .commands.pipeline.files import list_files
-from .commands.pipeline.group import pipeline
-from .commands.run import run as run_application
 from .exit_codes import TERMINATED
 from .flags import settings, version_option
+from .lazy import LazyGroup
 from .output import EXIT_CODES, run
 from .signals import unwinding
 
 PROGRAM: Final = "topicast"
+PLACES: Final = {
+    "quickstart": "commands.local:quickstart",
+    "run": "commands.run:run",
+    "status": "commands.show:status",
+    "topics": "commands.topics:topics",
+    "subscribers": "commands.topics:subscribers",
+    "drivers": "commands.drivers:drivers",
+    "doctor": "commands.doctor:doctor",
+    "hook": "commands.hook:hook",
+    "keys": "commands.keys:keys",
+    "tables": "commands.show:tables",
+    "describe": "commands.show:describe",
+    "partitions": "commands.show:partitions",
+    "watch": "commands.show:watch",
+    "history": "commands.show:history",
+    "sync": "commands.admin:sync",
+    "mode": "commands.admin:mode",
+    "invalidate": "commands.admin:invalidate",
+    "refresh": "commands.admin:refresh",
+    "pipeline": "commands.pipeline.group:pipeline",
+    "metastore": "commands.local:metastore",
+    "agent": "commands.agent:agent",
+}
 
 
-@click.group(PROGRAM, context_settings=settings(), epilog=EXIT_CODES)
+@click.group(PROGRAM, cls=LazyGroup, places=PLACES, context_settings=settings(), epilog=EXIT_CODES)
 @version_option("topicast")
 def topicast() -> None:
     """Hive metastore metadata, broadcast to Spark drivers."""
-
-
-for command in (
-    local.quickstart,
-    run_application,
-    show.status,
-    topics.topics,
-    topics.subscribers,
-    drivers,
-    doctor,
-    hook,
-    keys,
-    show.tables,
-    show.describe,
-    show.partitions,
-    show.watch,
-    show.history,
-    admin.sync,
-    admin.mode,
-    admin.invalidate,
-    admin.refresh,
-    pipeline,
-    local.metastore,
-    agent,
-):
-    topicast.add_command(command)
-
-
-pipeline.add_command(audit)
-pipeline.add_command(convert)
-pipeline.add_command(export)
-pipeline.add_command(list_files)
 
 
 def main() -> None:

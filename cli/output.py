@@ -8,11 +8,13 @@ columns than the terminal has room for is printed there one record after the oth
 ``--output json`` is one document; a stream (``watch``) is one document a line.
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 import click
 
@@ -25,9 +27,11 @@ from ..topics.errors import (
     TopicastError,
     UsageError,
 )
-from ..topics.wire.messages import Cell
 from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
 from .extras import needs
+
+if TYPE_CHECKING:  # the messages take 0.2 s to import
+    from ..topics.wire.messages import Cell
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out,

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
-from .daemons import catalogd_command, statestored_command
+from .catalogd import catalogd
+from .lazy import subcommands
 from .main import topicast
 from .pages.front import COUNTER
 from .pages.metrics import CATALOGD, STATESTORED, VERDICT, Table
+from .statestored import statestored
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
 WIDTH = 96
@@ -31,7 +33,7 @@ def write(folder: Path) -> None:
 
 def _commands() -> str:
     parts = ["# Commands and flags", MADE]
-    for command in (statestored_command, catalogd_command):
+    for command in (statestored, catalogd):
         parts += [f"## {command.name}", _help(command, command.name or "")]
     parts.append("## topicast")
     for path, command in _below(topicast, "topicast"):
@@ -42,7 +44,7 @@ def _commands() -> str:
 def _below(group: click.Group, path: str) -> list[tuple[str, click.Command]]:
     """Return every command under ``group`` that is not a group itself, by its full name."""
     found: list[tuple[str, click.Command]] = []
-    for name, command in sorted(group.commands.items()):
+    for name, command in subcommands(group).items():
         if isinstance(command, click.Group):
             found += _below(command, f"{path} {name}")
         else:

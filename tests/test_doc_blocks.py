@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 import click
 import pytest
 
-from topicast.cli.daemons import catalogd_command, statestored_command
+from topicast.cli.daemons import daemons
+from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -26,8 +27,7 @@ MADE: Final = "docs/reference/"  # by a command: tests/cli/test_reference.py com
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS: Final[dict[str, click.Command]] = {
     "topicast": topicast,
-    "catalogd": catalogd_command,
-    "statestored": statestored_command,
+    **{name: daemons.load(name) for name in daemons.places},
 }
 RUN: Final = {  # page and language -> the test that runs all its blocks, but for NOT_RUN
     ("README.md", "sh"): "tests/integration/test_docs_commands.py",
@@ -144,8 +144,9 @@ def test_every_command_line_has_options_that_its_command_takes(page: str, words:
     command, rest = COMMANDS[Path(words[0]).name], words[1:]
     while isinstance(command, click.Group):
         assert rest, f"{page}: {words} names no command"
-        assert rest[0] in command.commands, f"{page}: {words}: there is no command {rest[0]}"
-        command, rest = command.commands[rest[0]], rest[1:]
+        below = subcommands(command)
+        assert rest[0] in below, f"{page}: {words}: there is no command {rest[0]}"
+        command, rest = below[rest[0]], rest[1:]
     try:
         command.make_context(command.name, list(rest))
     except click.ClickException as error:

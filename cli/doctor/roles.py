@@ -24,8 +24,9 @@ from ...topics.keys.folder import (
     find_credential,
 )
 from ...topics.settings import Address, listen_address, parse_addresses
-from ..daemons import catalogd_command, statestored_command
+from ..catalogd import catalogd
 from ..operator import ANSWER_TIMEOUT_S
+from ..statestored import statestored
 from . import host
 from .checks import Answer, Check, ok
 from .driver import START_S, DriverChecks
@@ -100,7 +101,7 @@ def _driver(given: Given) -> list[Check]:
 
 
 def _catalogd(given: Given) -> list[Check]:
-    words = _flags(catalogd_command, given.command)
+    words = _flags(catalogd, given.command)
     metastore = MetastoreChecks()
     config: list[CatalogdConfig] = []
     keys: list[DaemonKeys] = []
@@ -142,7 +143,7 @@ def _catalogd(given: Given) -> list[Check]:
 
 
 def _hub(given: Given) -> list[Check]:
-    words = _flags(statestored_command, given.command)
+    words = _flags(statestored, given.command)
     config: list[StatestoredConfig] = []
 
     def read() -> Answer:

@@ -6,8 +6,9 @@ import click
 import pytest
 
 from topicast.catalog.config import CatalogdConfig
-from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS
+from topicast.cli.catalogd import CATALOGD_FLAGS
 from topicast.cli.flags import flags_of, settings, statestores_option, version_option
+from topicast.cli.statestored import STATESTORED_FLAGS
 from topicast.statestore.config import StatestoredConfig
 from topicast.topics.errors import ConfigError
 

@@ -1,0 +1,84 @@
+"""The command ``catalogd``, and its flags."""
+
+import os
+import socket
+from typing import Any, Final
+
+import click
+
+from ..catalog.config import CatalogdConfig
+from ..catalog.metastore.hive_site import URIS_DEFAULT
+from ..topics.settings import state_folder
+from .daemons import DEFAULTS, EXIT_CODES, access_to_pages, collect_old_rarely, pages_flags, serve
+from .flags import flags_of, settings, version_option
+from .logs import log_to_stderr
+
+CATALOGD_PAGES_PORT: Final = 25020
+CATALOGD_FLAGS: Final = {
+    "hive_metastore_uris": "Metastores as in Hive, separated by commas: thrift://host:port,…",
+    "hive_site": "Hive's own settings of the metastore's clients, hive-site.xml; flags come first.",
+    "hive_metastore_use_ssl": "Connect to the metastore by TLS.",
+    "hive_metastore_truststore": "Certificates that are trusted: PEM, PKCS 12 or JKS.",
+    "hive_metastore_truststore_password_file": "File with the password of the truststore.",
+    "hive_metastore_auth": "How to log in to the metastore: none, plain (a password) or kerberos.",
+    "hive_metastore_user": "User for plain.",
+    "hive_metastore_password_file": "File with the password for plain; only its owner may read it.",
+    "hive_metastore_kerberos_principal": "The metastore's principal, as hive/_HOST@EXAMPLE.COM.",
+    "principal": "Catalogd's own Kerberos principal.",
+    "keytab_file": "File with the keys of catalogd's principal.",
+    "statestores": "Every statestored to publish to, separated by commas: tcp://host:port,…",
+    "catalog_service_host": "Address to serve pulls and syncs on: a host name, a number, 0.0.0.0 "
+    "or ::.",
+    "catalog_service_port": "Port to serve pulls and syncs on. 0 takes any free one.",
+    "advertise_address": "Where peers reach it, host or host:port, if not there.",
+    "state_dir": "Folder of the store, from which a restart continues.",
+    "num_topics": "Table topics, a power of two; fixed for the life of the store.",
+    "catalog_topic_mode": "What readers may join: full, minimal, or mixed, which is both.",
+    "catalog_topic_mode_overrides": "Tables with another mode: PATTERN=full or PATTERN=minimal, …",
+    "hms_event_polling_interval_s": "Time between two polls of the notification log; 0 is off.",
+    "load_catalog_in_background": "Read every table after the start, not only on request.",
+    "num_metadata_loading_threads": "Connections to the metastore.",
+    "blacklisted_dbs": "Databases that are left out, separated by commas.",
+    "change_history_mb": "Megabytes of former content that are kept for the change history.",
+    "change_history_hours": "Hours for which they are kept.",
+    "keys_dir": "Folder with catalogd.key and the list of clients; the default one is filled at "
+    "the first start.",
+}
+
+
+@click.command("catalogd", context_settings=settings(), epilog=EXIT_CODES)
+@flags_of(
+    CatalogdConfig,
+    meanings=CATALOGD_FLAGS,
+    defaults={
+        **DEFAULTS,
+        "state_dir": (state_folder("catalogd", os.environ), "~/.local/state/topicast/catalogd"),
+        "hive_metastore_uris": (None, f"those of --hive_site, else {URIS_DEFAULT}"),
+        "hive_metastore_use_ssl": (None, "as --hive_site says, else false"),
+        "hive_metastore_truststore": (None, "that of --hive_site, else those of the system"),
+        "hive_metastore_auth": (None, "as --hive_site says, else none"),
+        "hive_metastore_user": (None, "that of --hive_site"),
+        "hive_metastore_kerberos_principal": (None, "that of --hive_site"),
+        "principal": (None, "the first in the keytab, or in the ticket cache"),
+        "keytab_file": (None, "none: the user's ticket cache, KRB5CCNAME"),
+        "catalog_topic_mode": (None, "the stored one, at first mixed"),
+        "catalog_topic_mode_overrides": (None, "the stored ones, at first none"),
+    },
+)
+@pages_flags(CATALOGD_PAGES_PORT)
+@version_option("catalogd")
+def catalogd(**given: Any) -> None:
+    """Follow a Hive metastore and publish what changes to every statestored."""
+    from ..catalog.assembly import build
+    from ..catalog.status import facts
+    from .pages.metrics import CATALOGD
+    from .pages.sources import sources_of
+
+    access = access_to_pages(given)
+    config = CatalogdConfig(**given)
+    log_to_stderr()
+    collect_old_rarely()
+    keys = config.keys(os.environ)
+    daemon, address = build(config, name=f"catalogd@{socket.gethostname()}", keys=keys)
+    sources = sources_of("catalogd", daemon, lambda: facts(daemon.status), numbers=CATALOGD)
+    serve(daemon, sources, address, access=access)

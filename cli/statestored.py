@@ -1,0 +1,42 @@
+"""The command ``statestored``, and its flags."""
+
+import os
+from typing import Any, Final
+
+import click
+
+from ..statestore.config import StatestoredConfig
+from .daemons import DEFAULTS, EXIT_CODES, access_to_pages, collect_old_rarely, pages_flags, serve
+from .flags import flags_of, settings, version_option
+from .logs import log_to_stderr
+
+STATESTORED_PAGES_PORT: Final = 25010
+STATESTORED_FLAGS: Final = {
+    "state_store_host": "Address to listen on: a host name, a number, 0.0.0.0 or ::.",
+    "state_store_port": "Port for requests; data goes out on the next one. 0 takes any free ones.",
+    "advertise_address": "Where peers reach it, host or host:port, if not there; data at the next "
+    "port.",
+    "statestore_heartbeat_frequency_ms": "Time between two heartbeats.",
+    "statestore_max_missed_heartbeats": "Heartbeat times of silence after which a member is LOST.",
+    "keys_dir": "Folder with statestored.key; the default one is filled at the first start.",
+}
+
+
+@click.command("statestored", context_settings=settings(), epilog=EXIT_CODES)
+@flags_of(StatestoredConfig, meanings=STATESTORED_FLAGS, defaults=DEFAULTS)
+@pages_flags(STATESTORED_PAGES_PORT)
+@version_option("statestored")
+def statestored(**given: Any) -> None:
+    """Run the hub, which broadcasts the topics to every subscriber."""
+    from ..statestore.statestored import build
+    from ..statestore.status import facts
+    from .pages.metrics import STATESTORED
+    from .pages.sources import sources_of
+
+    access = access_to_pages(given)
+    config = StatestoredConfig(**given)
+    log_to_stderr()
+    collect_old_rarely()
+    daemon, address = build(config, keys=config.keys(os.environ))
+    sources = sources_of("statestored", daemon, lambda: facts(daemon.status), numbers=STATESTORED)
+    serve(daemon, sources, address, access=access)
