@@ -17,7 +17,7 @@ from topicast.tests.cli.processes import topicast
 from topicast.tests.integration.daemons import Daemons, can_open
 from topicast.tests.integration.tables import database, revise
 from topicast.tests.keys import restricted_key
-from topicast.tests.waiting import until
+from topicast.tests.waiting import until, until_equal
 from topicast.topics.errors import LinkError, NoSuchObject, NotVisible
 from topicast.topics.keys.clients import Clients, clients_text
 from topicast.topics.keys.files import write_secret
@@ -296,7 +296,8 @@ def test_subscriber_with_a_restricted_key_reads_its_databases_and_no_others(
     with Subscriber(
         daemons.hub_address, key_file=str(key_file), name="restricted", timeout_s=SYNC_S
     ) as catalog:
-        until(lambda: catalog.databases() == ("own_sales",), what="its databases")
+        catalog.sync()
+        until_equal(catalog.databases, ("own_sales",), timeout_s=SYNC_S)
         assert len(catalog.partitions(OWN)) == 3
         watch = catalog.watch("*.*")
         revise(client, (MARKED, HIDDEN, OWN), 7)

@@ -222,6 +222,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
     assert pair.reader.rows(f"SELECT id FROM {LAKE}.typed") == [[1]]
 
 
+@pytest.mark.nightly
 def test_run_that_dies_at_any_step_is_made_good_by_the_next_one(pair: Drivers) -> None:
     """Given one that replaces a partition and creates another, as ``kill -9`` would leave it."""
     folder = create(pair, "fragile", "(1, 1.5, 'x', 1)")
@@ -290,6 +291,7 @@ def attempted(application: Application) -> dict[str, Any] | None:
         return None
 
 
+@pytest.mark.nightly
 def test_stream_converts_what_another_application_adds_until_it_is_stopped(
     pair: Drivers,
 ) -> None:

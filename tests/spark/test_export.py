@@ -15,6 +15,7 @@ DB = "exported"
 pytestmark = pytest.mark.skipif(SPARK < (4, 0), reason="Spark has no data sources in Python")
 
 
+@pytest.mark.nightly
 def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
     drivers: Drivers, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_run_lists_what_has_changed_since_the_last_one_and_full_lists_everything
     sweeper.sql(f"DROP TABLE {DB}.many")
 
 
+@pytest.mark.nightly
 def test_what_is_known_of_many_partitions_that_are_gone_is_read_and_discarded_in_batches(
     drivers: Drivers, sweeper: Application
 ) -> None:
@@ -230,6 +231,7 @@ def test_table_of_a_source_is_listed_where_spark_reads_it(
     sweeper.sql(f"DROP TABLE {DB}.flat", f"DROP TABLE {DB}.daily")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("full", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_was_not(
     drivers: Drivers, hive: EmbeddedMetastore, sweeper: Application, tmp_path: Path, *, full: bool

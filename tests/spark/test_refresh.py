@@ -234,6 +234,7 @@ typed.conf.set("spark.sql.caseSensitive", True)
 """
 
 
+@pytest.mark.nightly
 def test_names_typed_with_capitals_are_fresh_where_spark_distinguishes_them(
     attached: Scene,
 ) -> None:
@@ -609,6 +610,7 @@ stream = lines.join(static, "id").writeStream.foreachBatch(batch).start()
 """
 
 
+@pytest.mark.nightly
 def test_static_side_of_a_stream_over_a_table_that_has_just_been_made_is_refreshed(
     attached: Scene, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ stream.processAllAvailable()
 """
 
 
+@pytest.mark.nightly  # 100 s of a processor; tests/sim has leases
 def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(scene: Scene) -> None:
     """One dies in the middle of two overwrites, one between the end of it and its report.
 

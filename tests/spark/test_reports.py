@@ -223,6 +223,7 @@ thread.setContextClassLoader(before)
 """
 
 
+@pytest.mark.nightly
 def test_plain_tables_are_reported_where_a_format_replaces_the_catalog(attached: Pair) -> None:
     """As Delta's and Iceberg's catalogs do, which leave to Spark what is not theirs."""
     pair, writer = attached, attached.writer
@@ -238,6 +239,7 @@ def test_plain_tables_are_reported_where_a_format_replaces_the_catalog(attached:
     pair.sees("plugged", {"sql": [*INSERTED, [3, "a"]]})
 
 
+@pytest.mark.nightly
 def test_what_needs_a_table_of_another_kind_is_seen_too(attached: Pair) -> None:
     pair, writer = attached, attached.writer
     pair.create("others", {table: kind for table, (kind, _, _) in OTHERS.items()})
@@ -253,6 +255,7 @@ def test_what_needs_a_table_of_another_kind_is_seen_too(attached: Pair) -> None:
     assert pair.status("errors") == 0
 
 
+@pytest.mark.nightly
 def test_partition_with_a_location_of_its_own_is_its_tables_by_path(attached: Pair) -> None:
     """Relations over that path are refreshed, too, whoever writes the partition."""
     pair, writer, reader = attached, attached.writer, attached.reader
@@ -387,6 +390,7 @@ stream.processAllAvailable()
 """
 
 
+@pytest.mark.nightly
 def test_stream_that_was_started_before_the_attach_is_reported(attached: Pair) -> None:
     """While a stream is active its next batch counts as begun, in case that the driver dies."""
     pair, writer = attached, attached.writer
@@ -474,6 +478,7 @@ spark = later = builder.config("spark.hive.metastore.uris", uris).enableHiveSupp
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("by", ["next", pytest.param("beside", marks=pytest.mark.nightly)])
 def test_metastore_that_only_a_later_session_names_is_reported(attached: Pair, by: str) -> None:
     """Given an attached driver whose first session has a catalog in memory.

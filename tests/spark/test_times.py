@@ -44,7 +44,10 @@ def returned(statement):
     return time.monotonic()
 """
 
-pytestmark = pytest.mark.alone
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.nightly,
+]  # times; all else is of test_watch and test_refresh
 
 
 class Watch:
