@@ -194,6 +194,7 @@ def test_real_client_reads_what_the_metastore_has(world: World) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.nightly  # units have the same filters on a copy of what real ones select
 def test_real_filters_select_what_the_metastore_selects(world: World) -> None:
     ours, theirs = world.ours(), world.theirs()
     for text in FILTERS:

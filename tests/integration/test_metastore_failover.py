@@ -68,6 +68,7 @@ def served_by(stage: Stage, first: str) -> str:
     return [first, *re.findall(r"address changed: from=\S+ to=(\S+)", stage.log())][-1]
 
 
+@pytest.mark.nightly  # the next ones have each half
 def test_next_address_serves_when_the_first_hangs_while_running_and_at_a_restart(
     own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:

@@ -36,7 +36,14 @@ def pair(drivers: Drivers) -> Iterator[Pair]:
     drivers.reader.do("handle.detach()")
 
 
-@pytest.mark.parametrize("setting", BY_HIVE, ids=lambda name: name.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.sql.hive.convertInsertingPartitionedTable",
+        pytest.param("spark.sql.hive.convertMetastoreParquet", marks=pytest.mark.nightly),
+    ],
+    ids=lambda name: name.rpartition(".")[2],
+)
 def test_write_by_hives_own_code_is_read_though_its_event_shows_no_difference(
     pair: Pair, setting: str
 ) -> None:
