@@ -127,7 +127,7 @@ class DriverChecks:
         return ok(f"{state}, by {self._status('statestores')}; {how}")
 
     def writes(self) -> Answer:
-        """Say whether the driver's writes are reported: its metastore, and the callback server."""
+        """Say whether the driver's writes are reported: what its metastore is."""
         writes = self._status("writes")
         if writes == "reported":
             return ok("reported: catalogd follows this driver's metastore")
@@ -146,17 +146,6 @@ class DriverChecks:
                 "--conf spark.hadoop.hive.metastore.uris=URIS",
             )
         return warning(writes, "topicast drivers shows whether it stays so")
-
-    def callbacks(self) -> Answer:
-        """Look whether calls of Spark's JVM arrive in Python."""
-        problem = self._facts["callbacks"]
-        if problem:
-            return warning(
-                f"writes are reported {problem}",
-                "end what else uses it in this driver, such as another library that calls "
-                "resetCallbackClient",
-            )
-        return ok("calls of Spark's JVM arrive in Python")
 
     def session_catalog(self) -> Answer:
         """Look whether another format's catalog replaces Spark's own."""

@@ -93,7 +93,6 @@ def _driver(given: Given) -> list[Check]:
             Check("application", spark.application, limit_s=START_S + 5),
             Check("attached", spark.attached, after=("application",)),
             Check("writes", spark.writes, after=("application", "attached")),
-            Check("callbacks", spark.callbacks, after=("application",)),
             Check("spark_catalog", spark.session_catalog, after=("application",)),
             Check("caches", spark.caches, after=("application",)),
         ]

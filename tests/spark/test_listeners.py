@@ -12,25 +12,27 @@ from topicast.tests.spark.pair import listeners
 from topicast.tests.waiting import until
 
 LISTEN = """
-from threading import Event
-from pyspark.java_gateway import ensure_callback_server_started
+from threading import Event, Thread
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
 from topicast.subscriber.spark.writes.listener import Listener as WithSessions
 attach(spark, hub).detach()  # whatever was attached in other modules
 sessions = Catalyst.probe(spark).registry
-ensure_callback_server_started(spark.sparkContext._gateway)
 received, begun, gate = [], [], Event()
 gate.set()
 
-def take(what, of):
-    begun.append(what)
-    gate.wait()
-    received.append(what if what != "missed" else of)
+def take_all(listener):
+    while (found := listener.take(60)) is None or found.what != "ended":
+        if found is not None:
+            begun.append(found.what)
+            gate.wait()
+            received.append(found.missed or found.what)
 
-def Listener(spark, take, **settings):
-    return WithSessions(spark, take, found=sessions, **settings)
+def Listener(**settings):
+    listener = WithSessions(spark, found=sessions, **settings)
+    Thread(target=take_all, args=(listener,), daemon=True).start()
+    return listener
 
-listener = Listener(spark, take)
+listener = Listener()
 """
 VIEW = "CREATE OR REPLACE TEMP VIEW noted AS SELECT 1 AS id"
 
@@ -73,12 +75,12 @@ def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> N
 
 def test_spark_that_lacks_what_is_needed_is_said(driver: Application) -> None:
     with pytest.raises(Failed, match="NoListener: only from Python: no listener for this Spark"):
-        driver.do("Listener(spark, None, source='no class')")
+        driver.do("Listener(source='no class')")
 
 
 def test_python_that_does_not_return_holds_the_bus_up_for_nothing(driver: Application) -> None:
     """Given room for two that wait, then what is beyond is counted."""
-    driver.do("listener.stop(); gate.clear(); listener = Listener(spark, take, queue_max=2)")
+    driver.do("listener.stop(); gate.clear(); listener = Listener(queue_max=2)")
     driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
     until(lambda: driver.do("begun") == ["executed"], timeout_s=20)
     driver.do(f"for _ in range(4): spark._jsparkSession.sql({VIEW!r})")

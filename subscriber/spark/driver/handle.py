@@ -43,7 +43,6 @@ from ..refresh.refresher import Refresher
 from ..refresh.worker import Worker, condition_with, health
 from ..sessions import Sessions, existing
 from ..status import Status
-from ..writes.listener import PROOF_S, PROVE_S
 from ..writes.plans import metastore_in_use
 from ..writes.reporter import Reporter
 from .connect import ConnectSessions
@@ -53,15 +52,6 @@ SYNC_S: Final = 10.0
 SUBSCRIBER_TIMEOUT_S: Final = 10.0
 NAMED_MAX: Final = 5  # tables in the text of an error
 PARTITIONS: Final = "spark.sql.hive.manageFilesourcePartitions"  # false: relations list them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seams:
-    """What tests set otherwise: versions that are supported, and when callbacks are proved."""
-
-    versions: tuple[str, ...] = VERSIONS
-    prove_s: float = PROVE_S
-    proof_s: float = PROOF_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +71,9 @@ class _Parts:
 class Handle:
     """An attached driver; its methods never harm the application."""
 
-    def __init__(self, seams: Seams = Seams()) -> None:
-        self._seams = seams
+    def __init__(self, *, versions: tuple[str, ...] = VERSIONS) -> None:
+        """``versions``: of Spark, as they begin; with these it was tried."""
+        self._versions = versions
         self._pid = os.getpid()
         self._guard = Guard()
         self._sessions = Sessions()
@@ -212,8 +203,8 @@ class Handle:
         catalyst = Catalyst.probe(session)
         settings = settings_of(arguments, conf=_conf_of(session), environ=os.environ)
         self._primitives, self._spark = catalyst.primitives, str(session._sc.version)
-        if not self._spark.startswith(self._seams.versions):
-            self._reason = f"tried with Spark {', '.join(self._seams.versions)} only"
+        if not self._spark.startswith(self._versions):
+            self._reason = f"tried with Spark {', '.join(self._versions)} only"
         self._control.application = settings.control
         self._refresher = Refresher(
             control=settings.control,
@@ -271,8 +262,6 @@ class Handle:
                 ),
                 configured=settings.metastore,
                 found=catalyst.registry,
-                prove_s=self._seams.prove_s,
-                proof_s=self._seams.proof_s,
             ),
             unhook=unhook,
         )

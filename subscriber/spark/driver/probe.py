@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ....topics.objects.drivers import CONNECTING, LIVE
 from ..status import Status
-from ..writes.listener import CallbackProof, NoListener
 from ..writes.metastores import CATALOG, CATALOGS, IMPLEMENTATION
 from ..writes.reporter import NO_CONTACT
 from .handle import attach
@@ -21,10 +20,7 @@ LOOKED_AT: Final = (IMPLEMENTATION, CATALOGS + CATALOG, CACHE)
 
 
 def look() -> dict[str, Any]:
-    """Return the status of an attached driver, and the settings that matter to it.
-
-    ``callbacks``: why calls of the JVM do not arrive in Python; empty if they do.
-    """
+    """Return the status of an attached driver, and the settings that matter to it."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -33,7 +29,6 @@ def look() -> dict[str, Any]:
         builder = builder.enableHiveSupport()
     session = builder.getOrCreate()
     try:
-        callbacks = _callback_problem(session)  # before the driver proves the same, at times
         handle = attach(session)
         until = time.monotonic() + ATTACHED_S_MAX
         while time.monotonic() < until and not _is_settled(handle.status()):
@@ -41,19 +36,10 @@ def look() -> dict[str, Any]:
         conf = session.sparkContext.getConf()
         return {
             "status": asdict(handle.status()),
-            "callbacks": callbacks,
             "conf": {name: conf.get(name) for name in LOOKED_AT if conf.contains(name)},
         }
     finally:
         session.stop()
-
-
-def _callback_problem(session: Any) -> str:
-    try:
-        CallbackProof()(session)
-    except NoListener as error:
-        return str(error)
-    return ""
 
 
 def _is_settled(status: Status) -> bool:

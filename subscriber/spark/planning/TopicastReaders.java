@@ -220,7 +220,7 @@ final class TopicastReaders {
             grow();
         }
 
-        private synchronized void lose() {
+        synchronized void lose() {
             alive--;
             notBefore = System.nanoTime() + pause;
             pause = Math.min(2 * pause, PAUSE_NS_MAX);

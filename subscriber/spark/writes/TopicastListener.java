@@ -1,9 +1,5 @@
+import java.util.ArrayDeque;
 import java.util.Collection;
-import java.util.concurrent.ArrayBlockingQueue;
-import java.util.concurrent.ThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
@@ -15,26 +11,69 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
-public final class TopicastListener extends SparkListener
-        implements java.util.concurrent.ThreadFactory,
-                   java.util.concurrent.RejectedExecutionHandler {
-    private final BiConsumer to;
+public final class TopicastListener extends SparkListener {
     private final Consumer sessions;
     private final Collection commands;
     private final Collection writes;
-    private final AtomicInteger missed = new AtomicInteger();
-    private final AtomicInteger waiting = new AtomicInteger();
-    private final ThreadPoolExecutor caller;
+    private final int max;
+    private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, and of what
+    private Object taken;  // what of() returns
+    private boolean handling;  // what was taken last
+    private boolean stopped;
+    private int missed;
 
-    public TopicastListener(BiConsumer to, Consumer sessions, Collection commands,
-            Collection writes, Integer max) {
-        this.to = to;
+    public TopicastListener(Consumer sessions, Collection commands, Collection writes,
+            Integer max) {
         this.sessions = sessions;
         this.commands = commands;
         this.writes = writes;
-        ArrayBlockingQueue queue = new ArrayBlockingQueue(max.intValue());
-        this.caller = new ThreadPoolExecutor(1, 1, 10L, TimeUnit.SECONDS, queue, this, this);
-        this.caller.allowCoreThreadTimeOut(true);  // nobody ends it if its context is stopped
+        this.max = max.intValue();
+    }
+
+    /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. */
+    public synchronized String take(long ms) throws InterruptedException {
+        handling = false;
+        taken = null;
+        notifyAll();
+        long until = System.nanoTime() + ms * 1000000L;
+        while (missed == 0 && waiting.isEmpty() && !stopped) {
+            long left = (until - System.nanoTime()) / 1000000L;
+            if (left <= 0L) return "";
+            wait(left);
+        }
+        if (missed == 0 && waiting.isEmpty()) return "ended";
+        handling = true;
+        if (missed > 0) {
+            String lost = "missed " + missed;
+            missed = 0;
+            return lost;
+        }
+        String what = (String) waiting.poll();
+        taken = waiting.poll();
+        return what;
+    }
+
+    /** Returns what was taken last: a QueryExecution, or an event of a stream. */
+    public synchronized Object of() {
+        return taken;
+    }
+
+    /** Returns within ms whether all has been taken, and handled: take was called again. */
+    public synchronized boolean settle(long ms) throws InterruptedException {
+        long until = System.nanoTime() + ms * 1000000L;
+        while (!waiting.isEmpty() || handling || missed > 0) {
+            long left = (until - System.nanoTime()) / 1000000L;
+            if (left <= 0L) return false;
+            wait(left);
+        }
+        return true;
+    }
+
+    public synchronized void stop() {
+        waiting.clear();
+        missed = 0;
+        stopped = true;
+        notifyAll();
     }
 
     public void onOtherEvent(SparkListenerEvent event) {
@@ -43,73 +82,50 @@ public final class TopicastListener extends SparkListener
             QueryExecution began = SQLExecution.getQueryExecution(id);
             if (began == null) return;
             sessions.accept(began.sparkSession());
-            if (isWrite(began)) call("began", began);
+            LogicalPlan plan = planOf(began);
+            if (isWrite(plan)) add("began " + System.identityHashCode(plan), began);
         } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null) return;
             sessions.accept(end.qe().sparkSession());
             boolean inner = end.executionName().isEmpty()
                 || !commands.contains(end.executionName().get());
-            if (inner && !isWrite(end.qe())) return;
-            String what = end.executionFailure().isEmpty() ? "executed" : "failed";
-            call(inner ? "inner " + what : what, end.qe());
+            LogicalPlan plan = planOf(end.qe());
+            if (plan == null || inner && !isWrite(plan)) return;
+            String what = (inner ? "inner " : "")
+                + (end.executionFailure().isEmpty() ? "executed " : "failed ");
+            add(what + System.identityHashCode(plan), end.qe());
         } else if (event instanceof StreamingQueryListener.QueryStartedEvent) {
-            call("started", event);
+            add("started", event);
         } else if (event instanceof StreamingQueryListener.QueryProgressEvent) {
-            call("progress", event);
+            add("progress", event);
         } else if (event instanceof StreamingQueryListener.QueryTerminatedEvent) {
-            call("terminated", event);
+            add("terminated", event);
         }
     }
 
-    public boolean settle(long ms) throws InterruptedException {
-        long until = System.nanoTime() + ms * 1000000L;
-        while (waiting.get() > 0 && System.nanoTime() < until) Thread.sleep(2L);
-        return waiting.get() == 0;
-    }
-
-    public void stop() {
-        caller.shutdownNow();
-    }
-
-    public Thread newThread(Runnable work) {
-        Thread thread = new Thread(work, "topicast-listener");
-        thread.setDaemon(true);
-        return thread;
-    }
-
-    public void rejectedExecution(Runnable work, ThreadPoolExecutor by) {
-        waiting.decrementAndGet();
-        missed.incrementAndGet();
-    }
-
-    private boolean isWrite(QueryExecution of) {
-        LogicalPlan plan;
+    private static LogicalPlan planOf(QueryExecution of) {
         try {
-            plan = of.analyzed();
+            return of.analyzed();
         } catch (Exception failed) {  // Spark posts events of what it could not analyse, too
-            return false;
+            return null;
         }
-        if (plan instanceof Union) plan = (LogicalPlan) plan.children().head();  // multi-insert
-        return writes.contains(plan.getClass().getSimpleName());
     }
 
-    private void call(final String what, final Object of) {
-        waiting.incrementAndGet();
-        caller.execute(new Runnable() {
-            public void run() {
-                int lost = missed.getAndSet(0) + 1;
-                try {
-                    if (lost > 1) to.accept("missed", Integer.valueOf(lost - 1));
-                    lost = 1;
-                    to.accept(what, of);
-                    lost = 0;
-                } catch (RuntimeException failed) {  // counted below
-                } finally {
-                    missed.addAndGet(lost);
-                    waiting.decrementAndGet();
-                }
-            }
-        });
+    private boolean isWrite(LogicalPlan plan) {
+        if (plan instanceof Union) plan = (LogicalPlan) plan.children().head();  // multi-insert
+        return plan != null && writes.contains(plan.getClass().getSimpleName());
+    }
+
+    // Not private: Janino makes a private method static, and then it locks nothing.
+    synchronized void add(String what, Object of) {
+        if (stopped) return;
+        if (waiting.size() >= 2 * max) {
+            missed++;
+        } else {
+            waiting.add(what);
+            waiting.add(of);
+        }
+        notifyAll();
     }
 }

@@ -1,17 +1,17 @@
-"""Executions of Spark's JVM, in all of its sessions, passed to Python.
+"""Executions of Spark's JVM, in all of its sessions, taken from a queue there.
 
     bus of the context ──every event──▶ TopicastListener (Java) ──commands, batches──▶ its queue
-                        sessions ◀─which─┘  on_execution ◀── one thread of its own ──┘
+                        sessions ◀─which─┘                    one thread of ours ──take──┘
 
 An adapter. One listener serves a context, for the events of all its sessions are on one bus, those
 of Connect's clients and of sessions that only the JVM has among them. It is a class of Java, made
 by Spark's own compiler, so queries never reach Python, which would cost each of them 0.3 ms; and
 the bus, which drops events while a listener takes long, never waits for Python, whose lock an
-application may hold for minutes. Calls from the JVM need Py4J's callback server, which is Spark's:
-we never end it, but anybody may take or end it, so calls are proved to arrive now and then.
+application may hold for minutes. Nothing of the JVM calls Python: ``take`` is a call that waits.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import ref
 
@@ -28,17 +28,29 @@ STARTED: Final = "started"  # a streaming query
 PROGRESS: Final = "progress"  # a batch of it
 TERMINATED: Final = "terminated"
 MISSED: Final = "missed"  # how many of these were dropped, for want of room
+ENDED: Final = "ended"  # the listener was stopped
 
-QUEUE_MAX: Final = 10_000  # executions that wait for Python; each is held in the JVM
-PROVE_S: Final = 10.0  # between two proofs that calls arrive
-PROOF_S: Final = 5.0  # for a call to arrive; it takes 1 ms
+QUEUE_MAX: Final = 10_000  # executions that wait; each holds its plan in the JVM
+RETRY_S: Final = 10.0  # before a context that could not be listened to is tried again
 REASON_MAX: Final = 200  # characters of the JVM's reason
 ONLY_PYTHON: Final = "only from Python"
-NO_CALLBACKS: Final = f"{ONLY_PYTHON}: the JVM's callbacks do not arrive (Py4J's callback server)"
+NO_ANSWER: Final = f"{ONLY_PYTHON}: Spark's JVM does not answer"
 
 NAME: Final = "TopicastListener"
 
-OnExecution = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What happened, to the plan of this ``mark``: no two that exist have the same.
+
+    ``of``: returns the QueryExecution, or the event of a stream, until the next one is taken.
+    ``missed``: how many were dropped, if that is what happened.
+    """
+
+    what: str
+    mark: int = 0
+    missed: int = 0
+    of: Callable[[], Any] = lambda: None
 
 
 class NoListener(Exception):
@@ -46,19 +58,10 @@ class NoListener(Exception):
 
 
 class Listener:
-    """Calls ``on_execution`` for what one context executes, from now on until ``stop``.
-
-    The calls come one at a time, from a thread of Py4J's; the next one waits until it returns.
-    """
+    """Queues what one context executes, from now on until ``stop``; one thread takes it."""
 
     def __init__(
-        self,
-        session: Any,
-        on_execution: OnExecution,
-        *,
-        found: Any,
-        source: str | None = None,
-        queue_max: int = QUEUE_MAX,
+        self, session: Any, *, found: Any, source: str | None = None, queue_max: int = QUEUE_MAX
     ) -> None:
         """Listen to the context of ``session``, without creating the session's state.
 
@@ -77,116 +80,91 @@ class Listener:
                 for name in sorted(names):
                     of_java.add(name)
             source = source or java_source(__package__, NAME)
-            given = (_Consumer(on_execution), found, *lists, queue_max)
-            self._listener = java_object(session._jvm, NAME, source, *given)
+            self._listener = java_object(session._jvm, NAME, source, found, *lists, queue_max)
             self._context.addSparkListener(self._listener)
         except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
             reason = str(exc).strip()[:REASON_MAX]
             raise NoListener(f"{ONLY_PYTHON}: no listener for this Spark ({reason})") from exc
+
+    def take(self, timeout_s: float) -> Execution | None:
+        """Return the next execution; None: there was none within ``timeout_s``.
+
+        The one before counts as handled now.
+        """
+        text = str(self._listener.take(int(timeout_s * 1000)))
+        what, _, number = text.rpartition(" ") if text[-1:].isdigit() else (text, "", "0")
+        if what == MISSED:
+            return Execution(what, missed=int(number))
+        return Execution(what, int(number), of=self._listener.of) if what else None
 
     def settle(self, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether all events of the bus have been handled."""
         return bool(self._listener.settle(int(timeout_s * 1000)))
 
     def stop(self) -> None:
-        """Take the listener away; executions that wait are dropped."""
+        """Take the listener away; executions that wait are dropped. Any thread may call it."""
         self._context.removeSparkListener(self._listener)
         self._listener.stop()
 
 
-class CallbackProof:
-    """Proves that the JVM's calls arrive in this process."""
-
-    def __init__(self, timeout_s: float = PROOF_S) -> None:
-        self._timeout_s = timeout_s
-        self._call: Any = None  # the last one, which may still wait for its answer
-
-    def __call__(self, session: Any) -> None:
-        """Start the callback server of this process, if nobody has, and have it called.
-
-        While a call waits for its answer no other is made: each holds a thread of the JVM.
-
-        Raises:
-            NoListener: calls do not arrive.
-        """
-        from pyspark import java_gateway
-
-        java_gateway.ensure_callback_server_started(session._sc._gateway)  # type: ignore[no-untyped-call]  # PySpark's
-        if self._call is not None and not self._call.isDone():
-            raise NoListener(NO_CALLBACKS)
-        called, concurrent = _Called(), session._jvm.java.util.concurrent
-        try:  # on another thread of the JVM: on this one's it would take the call's way back
-            self._call = concurrent.CompletableFuture.runAsync(called)
-            self._call.get(int(self._timeout_s * 1000), concurrent.TimeUnit.MILLISECONDS)
-        except Exception as exc:
-            raise NoListener(NO_CALLBACKS) from exc
-        if not called.arrived:
-            raise NoListener(NO_CALLBACKS)
-
-
 class ContextListener:
-    """Keeps one listener on the context of now, as long as calls arrive.
+    """Keeps one listener on the context of now.
 
-    For one thread, but for ``settle``, which is for any.
+    For one thread, but for ``settle`` and ``stop``, which are for any.
     """
 
     def __init__(
-        self,
-        sessions: Sessions,
-        on_execution: OnExecution,
-        *,
-        guard: Guard,
-        prove: Callable[[Any], None],
-        listen: Callable[[Any, OnExecution], Listener],
-        prove_s: float = PROVE_S,
+        self, sessions: Sessions, *, guard: Guard, listen: Callable[[Any], Listener]
     ) -> None:
         """Begin without a listener.
 
         Args:
             sessions: Of the process; their context is listened to.
-            on_execution: Takes what the context executes.
             guard: Where failures end.
-            prove: Raises NoListener if calls of the session's JVM do not arrive.
             listen: Makes a listener.
-            prove_s: Between two proofs.
         """
         self.problem = ""  # why executions of the JVM do not arrive
         self._sessions = sessions
-        self._on_execution = on_execution
         self._guard = guard
-        self._prove = prove
         self._listen = listen
-        self._prove_s = prove_s
-        self._prove_at = 0.0
+        self._retry_at = 0.0
         self._context: ref[Any] | None = None  # that is listened to, or was to be
         self._listener: Listener | None = None
+        self._is_old = False  # there is another context: what waits is taken, no more comes
 
-    def check(self, *, now: float) -> None:
-        """Listen to the context that there is; prove that calls arrive, if it is time to."""
+    def check(self, *, now: float) -> bool:
+        """Listen to the context that there is; return whether something can be taken."""
         session = self._sessions.current()
-        if session is None:
-            return
-        if self._context is None or self._context() is not session._sc:
-            self._context, self._listener = ref(session._sc), None
-        elif now < self._prove_at:
-            return
-        self._prove_at = now + self._prove_s
+        if session is not None:
+            is_new = self._context is None or self._context() is not session._sc
+            if is_new and self._listener is not None:
+                self._is_old = True
+            elif is_new or (self.problem and now >= self._retry_at):
+                self._context = ref(session._sc)
+                self._begin(session, now)
+        return self._listener is not None
+
+    def take(self, timeout_s: float) -> Execution | None:
+        """Return what is executed next; None: nothing within ``timeout_s``, or nothing any more."""
+        listener = self._listener
+        if listener is None:
+            return None
         try:
-            self._prove(session)
-            if self._listener is None:
-                self._listener = self._listen(session, self._on_execution)
-            self.problem = ""
-        except NoListener as error:
-            if self._is_stopped():
-                self._context = None  # the next one is listened to
-                return
-            if not self.problem:
-                self._guard.failed("listen to Spark's JVM", error)
-            self.problem = str(error)
+            found = listener.take(0.0 if self._is_old else timeout_s)
+        except Exception as error:  # noqa: BLE001 - Py4J's, of a JVM that has ended
+            if not self._is_stopped():
+                self._guard.failed("take what Spark's JVM executes", error)
+                self.problem = NO_ANSWER
             self.stop()
+            return None
+        if found is not None and found.what != ENDED:
+            return found
+        if found is not None or self._is_old:
+            self._listener = None
+        return None
 
     def settle(self, timeout_s: float) -> None:
-        """Return within ``timeout_s``, once ``on_execution`` was called for what was executed."""
+        """Return within ``timeout_s``, once what was executed has been taken, and handled."""
         listener, session = self._listener, self._sessions.current()
         if session is not None:
             with self._guard("wait for Spark's listeners", unless=self._is_stopped):
@@ -197,11 +175,24 @@ class ContextListener:
                 listener.settle(timeout_s)
 
     def stop(self) -> None:
-        """Take the listener away: while calls do not arrive the JVM has none of ours."""
+        """Take the listener away; what is being taken ends at once."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with self._guard("stop listening", unless=self._is_stopped):
                 listener.stop()
+
+    def _begin(self, session: Any, now: float) -> None:
+        self._retry_at, self._is_old = now + RETRY_S, False
+        try:
+            self._listener = self._listen(session)
+            self.problem = ""
+        except NoListener as error:
+            if self._is_stopped():
+                self._context = None  # the next one is listened to
+                return
+            if not self.problem:
+                self._guard.failed("listen to Spark's JVM", error)
+            self.problem = str(error)
 
     def _is_stopped(self) -> bool:
         """Whether the context has been stopped: in the JVM, which comes first, or in Python."""
@@ -211,35 +202,3 @@ class ContextListener:
             return java is None or bool(java.sc().isStopped())
         except Exception:  # noqa: BLE001 - Py4J's, of a JVM that has ended
             return True
-
-
-class _Consumer:
-    """What the JVM calls."""
-
-    def __init__(self, on_execution: OnExecution) -> None:
-        self._on_execution = on_execution
-
-    def accept(self, what: str, of: Any) -> None:
-        """Hand over."""
-        self._on_execution(what, of)
-
-    class Java:
-        """What it is in the JVM."""
-
-        implements = ("java.util.function.BiConsumer",)
-
-
-class _Called:
-    """Notes whether it was called."""
-
-    def __init__(self) -> None:
-        self.arrived = False
-
-    def run(self) -> None:
-        """Note that it was called."""
-        self.arrived = True
-
-    class Java:
-        """What it is in the JVM."""
-
-        implements = ("java.lang.Runnable",)

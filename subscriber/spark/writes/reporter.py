@@ -1,7 +1,7 @@
 """Reports the writes of this driver to catalogd.
 
     wrapped method ──begin──▶ intent ──end──▶ written, or failed     in the user's thread
-    listener ──began──▶ intent ──ended──▶ written, or failed            in a thread of Py4J's
+    listener ──began──▶ intent ──ended──▶ written, or failed            in a thread of ours
 
 All go into the outbox, which keeps them until catalogd has them. A wrapped write waits for that,
 but for ACK_S at most: in the usual case a reader after it is fresh, and the report has left
@@ -34,12 +34,10 @@ from .listener import (
     INNER_FAILED,
     MISSED,
     PROGRESS,
-    PROOF_S,
-    PROVE_S,
     STARTED,
     TERMINATED,
-    CallbackProof,
     ContextListener,
+    Execution,
     Listener,
 )
 from .metastores import Metastore
@@ -50,7 +48,9 @@ from .wrappers import install
 ACK_S: Final = 0.003  # that a write is held up for; of 5 ms that it may cost
 FLUSH_S: Final = 2.0  # at the end of Spark, for what was written last
 MARK_S: Final = 0.05  # for a wrapped statement to note which execution was its own
-IDLE_S: Final = 0.2  # between two looks for another context
+IDLE_S: Final = 0.2  # between two looks for another context, while there is none
+TAKE_S: Final = 1.0  # that an execution is waited for, between two looks at the state
+LOOK_S: Final = 10.0  # between two looks which metastore it is
 REPORTED: Final = "reported"
 NOT_REPORTED: Final = "not reported"
 NO_CONTACT: Final = "not known yet: catalogd has not answered"  # what is written meanwhile waits
@@ -101,8 +101,6 @@ class Reporter:
         metastore_of: Callable[[Any], Metastore],
         configured: str,
         found: Any,
-        prove_s: float = PROVE_S,
-        proof_s: float = PROOF_S,
     ) -> None:
         """Make it; nothing is wrapped before ``start``.
 
@@ -114,18 +112,16 @@ class Reporter:
             metastore_of: Returns the metastore that a session writes to, if it has a state or not.
             configured: The metastore that the settings name; empty: none.
             found: A Consumer of Java's, of the sessions that execute anything.
-            prove_s: Between two proofs that the JVM's calls arrive.
-            proof_s: How long a proof may take.
         """
         self.reason = ""  # why writes are not reported
-        self.missed = 0  # executions that were dropped before they reached Python
+        self.missed = 0  # executions that were dropped before they were taken
         self._sessions = sessions
         self._outbox = outbox
         self._guard = guard
         self._control = control
         self._metastore_of = metastore_of
         self._configured = configured
-        self._look_s, self._look_at = prove_s, 0.0  # when the metastore is looked at again
+        self._look_at = 0.0  # when the metastore is looked at again
         self._pid = os.getpid()
         self._jvm: Any = None
         self._identity: Any = None  # System.identityHashCode, which is looked up once
@@ -136,12 +132,7 @@ class Reporter:
         self._begun: dict[int, _Execution] = {}  # what the JVM writes now, by execution
         self._streams: dict[str, _Stream] = {}  # by the id of a run
         self._listener = ContextListener(
-            sessions,
-            self.on_execution,
-            guard=guard,
-            prove=CallbackProof(proof_s),
-            listen=partial(Listener, found=found),
-            prove_s=prove_s,
+            sessions, guard=guard, listen=partial(Listener, found=found)
         )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topicast-reports", daemon=True)
@@ -150,7 +141,7 @@ class Reporter:
         """Wrap what writes, and start the thread."""
         self._jvm = session._jvm
         self._identity = self._jvm.java.lang.System.identityHashCode
-        self._take(self._metastore_of(session))
+        self._is_reported(self._metastore_of(session))
         self._undo = install(self, session)
         self._thread.start()
 
@@ -162,8 +153,8 @@ class Reporter:
             return
         self.flush()
         self._stopping.set()
-        self._thread.join(FLUSH_S)
         self._listener.stop()
+        self._thread.join(FLUSH_S)
 
     def begin(self, session: Any, found: tuple[Target, ...]) -> list[Begun]:
         """Report that ``session`` begins to write what was ``found``."""
@@ -177,7 +168,7 @@ class Reporter:
                 self._plans[session] = plans
             if not plans.knows_formats:  # what writes is reported once it is known of what format
                 found = tuple(one for one in found if one.refreshes)
-            if self._take(plans.metastore) and found:
+            if self._is_reported(plans.metastore) and found:
                 objects = plans.objects(found)
                 self._open[id(begun)] = frozenset(objects)
                 begun.extend(self._intents(objects))
@@ -229,25 +220,28 @@ class Reporter:
         with self._guard("wait for catalogd"):
             self._outbox.flush(FLUSH_S)
 
-    def on_execution(self, what: str, of: Any) -> None:
-        """Report what the JVM executes, unless a wrapper has; called by the JVM."""
+    def take(self, execution: Execution) -> None:
+        """Report what the JVM executes, unless a wrapper has."""
+        what = execution.what
         with self._guard("read what was written"):
             if what == MISSED:
-                self.missed += int(of)
+                self.missed += execution.missed
                 self._end_all()
             elif what in {STARTED, PROGRESS, TERMINATED}:
-                self._follow_stream(what, of)
+                self._follow_stream(what, execution.of())
             elif what == BEGAN:
-                self._begin_execution(of)
+                self._begin_execution(execution)
             elif what in {INNER_EXECUTED, INNER_FAILED}:
-                self._end_begun(mark_of(of.analyzed(), self._identity), failed=what == INNER_FAILED)
+                self._end_begun(execution.mark, failed=what == INNER_FAILED)
             else:
-                self._report_execution(of, failed=what == FAILED)
+                self._report_execution(execution)
 
-    def _begin_execution(self, execution: Any) -> None:
+    def _begin_execution(self, execution: Execution) -> None:
         """Report that the JVM writes, unless a wrapper has; keep what it is until it ends."""
-        plan = execution.analyzed()
-        mark, objects = mark_of(plan, self._identity), self._objects(execution, plan)
+        mark = execution.mark
+        if mark in self._marks:
+            return
+        objects = self._objects(execution.of())
         open_ = frozenset().union(*tuple(self._open.values()))
         if mark in self._marks or not objects:
             return
@@ -256,11 +250,10 @@ class Reporter:
         if len(self._begun) > MARKS_MAX:
             self._end_all()
 
-    def _report_execution(self, execution: Any, *, failed: bool) -> None:
-        plan = execution.analyzed()
-        mark = mark_of(plan, self._identity)
+    def _report_execution(self, execution: Execution) -> None:
+        mark, failed = execution.mark, execution.what == FAILED
         began = self._end_begun(mark, failed=failed)
-        objects = self._objects(execution, plan) if began is None else began.objects
+        objects = self._objects(execution.of()) if began is None else began.objects
         ended = set() if began is None else {one.name for one in began.intents}
         if ended == objects.keys():
             return
@@ -282,13 +275,13 @@ class Reporter:
             one.end(failed=failed)
         return began
 
-    def _objects(self, execution: Any, plan: Any) -> dict[str, Touched]:
+    def _objects(self, execution: Any) -> dict[str, Touched]:
         """Return what an execution writes that is reported, by name."""
-        found = written(plan) if self._control.is_on else ()
+        found = written(execution.analyzed()) if self._control.is_on else ()
         if not found:
             return {}
         plans = Plans(execution.sparkSession(), self._jvm, configured=self._configured)
-        return plans.objects(found) if self._take(plans.metastore) else {}
+        return plans.objects(found) if self._is_reported(plans.metastore) else {}
 
     def _intents(self, objects: Mapping[str, Touched]) -> list[Begun]:
         """Report that these are about to be written."""
@@ -342,7 +335,7 @@ class Reporter:
         if not found or session is None or not self._control.is_on:
             return {}
         plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
-        return plans.objects(found) if self._take(plans.metastore) else {}
+        return plans.objects(found) if self._is_reported(plans.metastore) else {}
 
     def _mark(self, mark: int, names: frozenset[str]) -> None:
         """Note that an execution was reported."""
@@ -354,7 +347,7 @@ class Reporter:
         with suppress(UsageError):  # catalogd follows another metastore: the status says so
             intent.wait(timeout_s)
 
-    def _take(self, metastore: Metastore) -> bool:
+    def _is_reported(self, metastore: Metastore) -> bool:
         """Return whether what is written to ``metastore`` is reported; the status says why not."""
         reason = metastore.reason
         if not reason and not self._outbox.follow(metastore.uris):
@@ -374,21 +367,32 @@ class Reporter:
     def _run(self) -> None:
         logged = ""
         while not self._stopping.is_set():
-            now = time.monotonic()
+            now, can_take = time.monotonic(), False
             with self._guard("listen to Spark's JVM"):
-                self._listener.check(now=now)
+                can_take = self._listener.check(now=now)
             with self._guard("look which metastore it is"):
                 self._look(now)
             state = self.reason or self._outbox.refusal or self._outbox.delay
             if state and state != logged:
                 log.warning("writes: %s", self.status())
             logged = state
-            self._stopping.wait(IDLE_S)
+            if can_take:
+                self._take_all(now + TAKE_S)
+            else:
+                self._stopping.wait(IDLE_S)
         self._listener.stop()  # a slow check may have begun to listen after ``stop`` timed out
+
+    def _take_all(self, until: float) -> None:
+        """Report what is executed, until there is nothing more, or it is time to look around."""
+        while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
+            execution = self._listener.take(left_s)
+            if execution is None:
+                return
+            self.take(execution)
 
     def _look(self, now: float) -> None:
         """Look now and then which metastore it is: another context may have another one."""
         session = self._sessions.current()
         if session is not None and now >= self._look_at:
-            self._look_at = now + self._look_s
-            self._take(self._metastore_of(session))
+            self._look_at = now + LOOK_S
+            self._is_reported(self._metastore_of(session))

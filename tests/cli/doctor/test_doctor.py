@@ -54,19 +54,6 @@ import time
 right = time.time
 time.time = lambda: right() + {ahead_s}
 """
-TAKES_CALLBACKS = """
-import socket
-from pyspark import java_gateway
-right, other = java_gateway.ensure_callback_server_started, socket.create_server(("127.0.0.1", 0))
-
-def start(gateway):
-    right(gateway)
-    server = gateway.java_gateway_server
-    address = server.getCallbackClient().getAddress()
-    server.resetCallbackClient(address, other.getsockname()[1])  # which never answers
-
-java_gateway.ensure_callback_server_started = start
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,11 +381,9 @@ def test_driver_that_writes_to_another_metastore(served: Served, application: Pa
 
 @pytest.mark.real
 @pytest.mark.timeout(240)
-def test_driver_whose_settings_and_libraries_make_refreshes_useless(
-    served: Served, hive: EmbeddedMetastore, application: Path, tmp_path: Path
+def test_driver_whose_settings_make_refreshes_useless(
+    served: Served, hive: EmbeddedMetastore, application: Path
 ) -> None:
-    """Given settings that switch things off, and a library that takes the JVM's calls."""
-    (tmp_path / "sitecustomize.py").write_text(TAKES_CALLBACKS)
     found = spark(
         served,
         application,
@@ -406,18 +391,15 @@ def test_driver_whose_settings_and_libraries_make_refreshes_useless(
         "spark.topicast.control=off",
         "spark.sql.filesourceTableRelationCacheSize=0",
         "spark.sql.catalog.spark_catalog=org.apache.iceberg.spark.SparkSessionCatalog",
-        PYTHONPATH=str(tmp_path),
     )
-    named = ("attached", "caches", "spark_catalog", "callbacks")
-    assert [found.verdict(name) for name in named] == ["warning"] * 4, found
+    named = ("attached", "caches", "spark_catalog")
+    assert [found.verdict(name) for name in named] == ["warning"] * 3, found
     assert "spark.topicast.control=on, or, if operators have switched it, topicast drivers on" in (
         found.text("attached")
     )
     assert "nothing to refresh; remove this setting, or give another: --conf" in found.text(
         "caches"
     )
-    assert "only from Python: the JVM's callbacks do not arrive" in found.text("callbacks")
-    assert "end what else uses it in this driver" in found.text("callbacks")
     assert "SessionCatalog; tables of its own format" in found.text("spark_catalog")
     assert found.code == 0
 

@@ -1,11 +1,17 @@
 """When the JVM is listened to; tests/spark has the real listener."""
 
-from types import SimpleNamespace
+from collections import deque
 from typing import Any
 
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.sessions import Sessions
-from topicast.subscriber.spark.writes.listener import ContextListener, NoListener
+from topicast.subscriber.spark.writes.listener import (
+    ENDED,
+    RETRY_S,
+    ContextListener,
+    Execution,
+    NoListener,
+)
 
 
 class Context:
@@ -27,8 +33,32 @@ class Session:
         self._sc = context
 
 
+class Queue:
+    """What a context executes; ``broken``: the JVM does not answer."""
+
+    def __init__(self, done: list[str]) -> None:
+        self._done = done
+        self.waiting: deque[str] = deque()
+        self.broken = False
+        self._stopped = False
+
+    def take(self, timeout_s: float) -> Execution | None:
+        if self.broken:
+            raise ConnectionError("no answer")
+        if self._stopped:
+            return Execution(ENDED)
+        return Execution(self.waiting.popleft()) if self.waiting else None
+
+    def settle(self, timeout_s: float) -> bool:
+        return not self.waiting
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._done.append("removed")
+
+
 class Scene:
-    """A process with sessions; while ``deaf`` the JVM's calls do not arrive."""
+    """A process with sessions; while ``deaf`` their contexts cannot be listened to."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -38,14 +68,8 @@ class Scene:
         self.deaf = False
         self.is_stopping = False  # while it is listened to
         self.done: list[str] = []
-        self.listener = ContextListener(
-            self.sessions,
-            lambda _what, _of: None,
-            guard=self.guard,
-            prove=self._prove,
-            listen=self._listen,
-            prove_s=10.0,
-        )
+        self.queues: list[Queue] = []
+        self.listener = ContextListener(self.sessions, guard=self.guard, listen=self._listen)
 
     def add(self, *contexts: Context) -> None:
         """Let there be a session of each context."""
@@ -60,16 +84,20 @@ class Scene:
         self.listener.check(now=self.now)
         return self.done[before:]
 
-    def _listen(self, session: Any, _on_execution: Any) -> Any:
+    def take(self) -> str:
+        """Return what was executed; empty: nothing."""
+        found = self.listener.take(1.0)
+        return "" if found is None else found.what
+
+    def _listen(self, session: Any) -> Any:
         if self.is_stopping:
             session._sc.stopped = True
             raise NoListener("java.lang.IllegalStateException: LiveListenerBus is stopped.")
-        self.done.append("added")
-        return SimpleNamespace(stop=lambda: self.done.append("removed"))
-
-    def _prove(self, _session: Any) -> None:
         if self.deaf:
             raise NoListener("only from Python")
+        self.done.append("added")
+        self.queues.append(Queue(self.done))
+        return self.queues[-1]
 
 
 def test_each_context_has_one_listener_whatever_sessions_it_has() -> None:
@@ -80,39 +108,59 @@ def test_each_context_has_one_listener_whatever_sessions_it_has() -> None:
     first._jsc = None
     assert scene.check() == [], "its listener went with it"
     scene.add(second)
-    assert [scene.check(), scene.check()] == [["added"], []]
+    assert [scene.check(), scene.take(), scene.check()] == [[], "", ["added"]]
 
 
-def test_while_calls_do_not_arrive_the_jvm_has_no_listener_of_ours() -> None:
+def test_what_a_context_executed_last_is_taken_when_there_is_another_one() -> None:
+    scene, first, second = Scene(), Context(), Context()
+    scene.add(first)
+    scene.check()
+    scene.queues[0].waiting += ["executed", "failed"]
+    first._jsc = None
+    scene.add(second)
+    assert [scene.check(), scene.take(), scene.check(), scene.take()] == [
+        *([], "executed"),
+        *([], "failed"),
+    ]
+    assert [scene.take(), scene.check()] == ["", ["added"]]
+    scene.queues[1].waiting += ["executed"]
+    assert [scene.take(), scene.take(), scene.check()] == ["executed", "", []]
+
+
+def test_context_that_cannot_be_listened_to_is_tried_again_after_a_pause() -> None:
     scene = Scene()
     scene.add(Context())
-    assert scene.check() == ["added"]
     scene.deaf = True
-    assert [scene.check(10), scene.check(10)] == [["removed"], []]
-    assert scene.listener.problem == "only from Python"
+    assert [scene.check(), scene.check(RETRY_S - 1)] == [[], []]
+    assert (scene.listener.problem, scene.guard.errors) == ("only from Python", 1)
+    scene.check(1)
     assert scene.guard.errors == 1
     scene.deaf = False
-    assert [scene.check(10), scene.check(10)] == [["added"], []]
+    assert [scene.check(RETRY_S - 1), scene.check(1), scene.check(1)] == [[], ["added"], []]
     assert scene.listener.problem == ""
 
 
-def test_calls_are_proved_again_only_after_a_pause() -> None:
-    scene = Scene()
-    scene.add(Context())
-    scene.deaf = True
-    assert scene.check() == []
-    scene.deaf = False
-    assert scene.check(9) == []
-    assert scene.check(1) == ["added"]
-
-
-def test_listener_that_was_stopped_is_removed_once() -> None:
+def test_jvm_that_does_not_answer_is_asked_again_after_a_pause() -> None:
     scene = Scene()
     scene.add(Context())
     scene.check()
+    scene.queues[0].broken = True
+    assert [scene.take(), scene.check()] == ["", []]
+    assert scene.listener.problem == "only from Python: Spark's JVM does not answer"
+    assert (scene.done, scene.guard.errors) == (["added", "removed"], 1)
+    assert [scene.check(RETRY_S), scene.take()] == [["added"], ""]
+    assert (scene.listener.problem, scene.guard.errors) == ("", 1)
+
+
+def test_listener_that_was_stopped_is_removed_once_and_has_nothing_to_take() -> None:
+    scene = Scene()
+    scene.add(Context())
+    scene.check()
+    scene.queues[0].waiting += ["executed"]
     scene.listener.stop()
     scene.listener.stop()
     assert scene.done == ["added", "removed"]
+    assert [scene.take(), scene.guard.errors] == ["", 0]
 
 
 def test_context_that_is_stopped_while_it_is_listened_to_is_no_failure() -> None:
@@ -124,6 +172,6 @@ def test_context_that_is_stopped_while_it_is_listened_to_is_no_failure() -> None
     scene.is_stopping, first._jsc = False, None
     scene.add(second)
     assert scene.check() == ["added"]
-    scene.is_stopping = second.stopped = True
+    second.stopped = scene.queues[0].broken = True
     scene.listener.settle(0.0)
-    assert scene.guard.errors == 0
+    assert (scene.take(), scene.guard.errors) == ("", 0)

@@ -8,7 +8,7 @@ from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh.control import Control
 from topicast.subscriber.spark.sessions import Sessions
-from topicast.subscriber.spark.writes.listener import MISSED
+from topicast.subscriber.spark.writes.listener import MISSED, Execution
 from topicast.subscriber.spark.writes.metastores import Metastore
 from topicast.subscriber.spark.writes.reporter import Reporter
 from topicast.subscriber.spark.writes.statements import Target
@@ -76,7 +76,7 @@ def test_status_says_what_was_lost() -> None:
     for table in range(4):
         made.outbox.add(f"d.t{table}", state=WRITTEN)
     assert made.reporter.status() == "reported, but 2 were lost"
-    made.reporter.on_execution(MISSED, 3)
+    made.reporter.take(Execution(MISSED, missed=3))
     assert made.reporter.status() == "reported, but 5 were lost"
 
 
@@ -89,7 +89,7 @@ def test_failure_of_ours_is_counted_and_the_write_goes_on() -> None:
 
 def test_execution_that_cannot_be_read_is_counted() -> None:
     made = Made()
-    made.reporter.on_execution("executed", object())
+    made.reporter.take(Execution("executed", of=object))
     assert made.guard.errors == 1
 
 
