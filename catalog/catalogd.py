@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from ..topics.backports import assert_never
@@ -137,6 +138,11 @@ class Catalogd:
         published.watermark = catalog.watermark  # known after a restart before any commit
         self.status: Status = catalog.status()
         self.verdict: Verdict = verdict(self.status)
+
+    @property
+    def store_path(self) -> Path:
+        """The file of the store, which others may read."""
+        return self._store.path
 
     @property
     def counts(self) -> LinkCounts:

@@ -10,7 +10,7 @@ from ..catalog.config import CatalogdConfig
 from ..catalog.metastore.hive_site import URIS_DEFAULT
 from ..topics.settings import state_folder
 from .daemons import DEFAULTS, EXIT_CODES, access_to_pages, collect_old_rarely, pages_flags, serve
-from .flags import flags_of, settings, version_option
+from .flags import flags_of, settings, settings_given, version_option
 from .logs import log_to_stderr
 
 CATALOGD_PAGES_PORT: Final = 25020
@@ -71,14 +71,26 @@ def catalogd(**given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""
     from ..catalog.assembly import build
     from ..catalog.status import facts
+    from .pages.catalog_pages import catalog_pages
     from .pages.metrics import CATALOGD
+    from .pages.process_pages import process_pages
     from .pages.sources import sources_of
 
+    settings = settings_given()
     access = access_to_pages(given)
     config = CatalogdConfig(**given)
-    log_to_stderr()
+    recent = log_to_stderr()
     collect_old_rarely()
     keys = config.keys(os.environ)
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}", keys=keys)
-    sources = sources_of("catalogd", daemon, lambda: facts(daemon.status), numbers=CATALOGD)
+    pages = catalog_pages(lambda: daemon.status, daemon.store_path)
+    pages |= process_pages(settings, lambda: recent.lines)
+    sources = sources_of(
+        "catalogd",
+        daemon,
+        lambda: facts(daemon.status),
+        numbers=CATALOGD,
+        pages=pages,
+        is_guarded=access.config.needs_secret,
+    )
     serve(daemon, sources, address, access=access)

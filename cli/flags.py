@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_type_hints
 
 import click
+from click.core import ParameterSource
 
 from .. import __version__
 from .output import EXIT_CODES
@@ -83,6 +84,21 @@ def flags_of(
         return command
 
     return decorate
+
+
+def settings_given() -> list[tuple[str, str, str]]:
+    """Return each flag of the command that runs, its value, and where the value comes from."""
+    context = click.get_current_context()
+    origins = {
+        ParameterSource.COMMANDLINE: "command line",
+        ParameterSource.ENVIRONMENT: "environment",
+    }
+    found = []
+    for name, value in context.params.items():
+        source = context.get_parameter_source(name) or ParameterSource.DEFAULT
+        origin = origins.get(source, "default")
+        found.append((name, "" if value is None else str(value), origin))
+    return found
 
 
 def version_option(name: str) -> Callable[[F], F]:

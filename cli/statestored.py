@@ -7,7 +7,7 @@ import click
 
 from ..statestore.config import StatestoredConfig
 from .daemons import DEFAULTS, EXIT_CODES, access_to_pages, collect_old_rarely, pages_flags, serve
-from .flags import flags_of, settings, version_option
+from .flags import flags_of, settings, settings_given, version_option
 from .logs import log_to_stderr
 
 STATESTORED_PAGES_PORT: Final = 25010
@@ -30,13 +30,24 @@ def statestored(**given: Any) -> None:
     """Run the hub, which broadcasts the topics to every subscriber."""
     from ..statestore.statestored import build
     from ..statestore.status import facts
+    from .pages.hub_pages import hub_pages
     from .pages.metrics import STATESTORED
+    from .pages.process_pages import process_pages
     from .pages.sources import sources_of
 
+    settings = settings_given()
     access = access_to_pages(given)
     config = StatestoredConfig(**given)
-    log_to_stderr()
+    recent = log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config, keys=config.keys(os.environ))
-    sources = sources_of("statestored", daemon, lambda: facts(daemon.status), numbers=STATESTORED)
+    pages = hub_pages(lambda: daemon.status) | process_pages(settings, lambda: recent.lines)
+    sources = sources_of(
+        "statestored",
+        daemon,
+        lambda: facts(daemon.status),
+        numbers=STATESTORED,
+        pages=pages,
+        is_guarded=access.config.needs_secret,
+    )
     serve(daemon, sources, address, access=access)

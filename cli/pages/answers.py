@@ -1,27 +1,44 @@
 """Answers: the content of each page, made from immutable facts, independent of the web server.
 
 /          one page for people; ?json gives the same as a document
+/NAME      a table, for people or as ?json; ?refresh=5 loads it again each 5 s
 /healthz   a line for each reason of the verdict; 200 while the daemon serves, also when it is
            degraded, because a restart mends none of that; else 503
 /metrics   Prometheus
 """
 
 import json
+import os
+import socket
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import parse_qs
+from sqlite3 import Error as StoreFailed
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlencode
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from ... import __version__
+from ...topics.errors import TopicastError, UsageError
 from ...topics.verdict import Serving, Verdict
-from .front import Fact, Meanings, front
+from .front import Fact, Meanings, document, facts_html
+from .grid import Query, duration
+from .page import Page
 
 HEALTH: Final = "/healthz"
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
+REFRESH_S: Final = 5  # what the link offers
+REFRESH_S_MAX: Final = 3600
+PRIVATE: Final = (
+    "this page shows what the catalog holds or what was logged, and anybody on this machine can "
+    "read the pages: it is shown once they need a password or a token, which are set by "
+    "--webserver_password_file or --webserver_token_file\n"
+)
 Facts = Mapping[str, Fact]
 Answer = tuple[HTTPStatus, str, bytes]
 """Status, content type and body."""
@@ -29,28 +46,40 @@ Answer = tuple[HTTPStatus, str, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the pages' answers come from; each function may be called by any thread."""
+    """Where the pages' answers come from; each function may be called by any thread.
+
+    ``pages``: by the first part of their path. ``is_guarded``: whether readers give a secret.
+    ``started``: when the process began, in seconds of the wall clock.
+    """
 
     title: str
     facts: Callable[[], Facts]
     verdict: Callable[[], Verdict]
     meanings: Meanings
     metrics: CollectorRegistry
+    pages: Mapping[str, Page] = field(default_factory=dict)
+    is_guarded: bool = False
+    started: float = field(default_factory=time.time)
 
 
 def answer(sources: Sources, target: str) -> Answer:
     """Return the answer to a request for ``target``: a path, and ``?`` with a query if it has."""
-    path, _, query = target.partition("?")
+    path, _, text = target.partition("?")
+    query = {name: found[0] for name, found in parse_qs(text, keep_blank_values=True).items()}
+    name, _, rest = path.removeprefix("/").partition("/")
     match path:
         case "/":
-            return _front(sources, as_json="json" in parse_qs(query, keep_blank_values=True))
+            return _front(sources, query)
         case "/healthz":
             verdict = sources.verdict()
             return _status_of(verdict), TEXT, "".join(f"{x}\n" for x in verdict.lines).encode()
         case "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
+        case _ if name in sources.pages:
+            return _page(sources, (name, unquote(rest)), query)
         case _:
-            text = f"no page {path}: there are /, /healthz and /metrics\n"
+            there_are = ", ".join(("/", *(f"/{one}" for one in sources.pages), "/healthz"))
+            text = f"no page {path}: there are {there_are} and /metrics\n"
             return HTTPStatus.NOT_FOUND, TEXT, text.encode()
 
 
@@ -65,11 +94,78 @@ def _status_of(verdict: Verdict) -> HTTPStatus:
     return HTTPStatus.OK if serves else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def _front(sources: Sources, *, as_json: bool) -> Answer:
+def _front(sources: Sources, query: Query) -> Answer:
     facts, verdict = sources.facts(), sources.verdict()
-    if as_json:
+    if "json" in query:
         serves = _status_of(verdict) is HTTPStatus.OK
-        document = {"serving": serves, **verdict.document, **facts}
-        return HTTPStatus.OK, JSON, json.dumps(document, indent=2).encode()
-    page = front(sources.title, facts, sources.meanings, verdict=verdict)
+        return _json({"serving": serves, **verdict.document, **facts})
+    body = facts_html(facts, sources.meanings)
+    return _html(sources, "/", query, title=sources.title, body=body, verdict=verdict)
+
+
+def _page(sources: Sources, at: tuple[str, str], query: Query) -> Answer:
+    """Return a page; ``at``: its name, and the rest of its path."""
+    name, rest = at
+    page = sources.pages[name]
+    if page.is_private and not sources.is_guarded:
+        return HTTPStatus.FORBIDDEN, TEXT, PRIVATE.encode()
+    try:
+        grids = page.read(rest, query)
+    except UsageError as error:
+        return HTTPStatus.NOT_FOUND, TEXT, f"{error}\n".encode()
+    except (TopicastError, StoreFailed) as error:
+        text = f"the page cannot be made now, try again: {error}\n"
+        return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, text.encode()
+    if "json" in query:
+        return _json({title.lower() or name: grid.document() for title, grid in grids.items()})
+    path = f"/{name}/{rest}" if rest else f"/{name}"
+    body = "".join(
+        (f"<h2>{escape(title)}</h2>" if title else "") + grid.html(path, query)
+        for title, grid in grids.items()
+    )
+    title = f"{sources.title}: {page.title}"
+    return _html(sources, path, query, title=title, body=body, verdict=sources.verdict())
+
+
+def _json(found: Mapping[str, Any]) -> Answer:
+    return HTTPStatus.OK, JSON, json.dumps(found, indent=2).encode()
+
+
+def _html(
+    sources: Sources, path: str, query: Query, *, title: str, body: str, verdict: Verdict
+) -> Answer:
+    pages = {"Overview": "/"} | {one.title: f"/{name}" for name, one in sources.pages.items()}
+    nav = {one: "" if at == path and not query else at for one, at in pages.items()}
+    refresh = query.get("refresh", "")
+    is_fresh = refresh in map(str, range(1, REFRESH_S_MAX + 1))
+    others = {name: value for name, value in query.items() if name != "refresh"}
+    again = others if is_fresh else {**others, "refresh": str(REFRESH_S)}
+    links = {
+        "stop loading it again" if is_fresh else f"load it again each {REFRESH_S} s": again,
+        "json": {**others, "json": ""},
+    }
+    now = time.time()
+    foot = " · ".join(
+        (
+            escape(
+                f"{sources.title} {__version__} on {socket.gethostname()}, process {os.getpid()}"
+            ),
+            f"up {duration(now - sources.started)}",
+            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now)),
+            *(
+                f'<a href="{escape(f"{path}?{urlencode(of)}" if of else path)}">{text}</a>'
+                for text, of in links.items()
+            ),
+            '<a href="/metrics">metrics</a>',
+            '<a href="/healthz">healthz</a>',
+        )
+    )
+    page = document(
+        title,
+        body,
+        verdict=verdict,
+        nav=nav,
+        foot=foot,
+        refresh_s=int(refresh) if is_fresh else 0,
+    )
     return HTTPStatus.OK, HTML, page.encode()

@@ -1,4 +1,4 @@
-"""The page of a daemon for people: its verdict, what it holds, what it has done."""
+"""How a page looks: the verdict first, then its body, and where others are. It has no script."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -15,39 +15,77 @@ Meanings = Mapping[str, tuple[str, str]]
 COUNTER: Final = "counter"
 CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.NOT_SERVING: "ill"}
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
-STYLE: Final = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 62rem }
-h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem }
-.verdict { padding: .5rem .8rem; border-left: .4rem solid; overflow-wrap: anywhere }
-.well { border-color: #2a7d3f; background: #eaf5ec }
-.warned { border-color: #b87700; background: #fdf3dd }
-.ill { border-color: #b3261e; background: #fbe9e7 }
+STYLE: Final = """:root { color-scheme: light dark; --line: #ddd; --faint: #666; --link: #0b57d0;
+--well: #eaf5ec; --warned: #fdf3dd; --ill: #fbe9e7 }
+@media (prefers-color-scheme: dark) { :root { --line: #444; --faint: #aaa; --link: #8ab4f8;
+--well: #17301c; --warned: #3a2c0c; --ill: #421b17 } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto; padding: 0 1rem; max-width: 72rem }
+h1 { font-size: 1.4rem; margin: .5rem 0 } h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem }
+a { color: var(--link) } nav a { margin-right: .8rem } nav b { margin-right: .8rem }
+.verdict { padding: .5rem .8rem; margin: .5rem 0; border-left: .4rem solid;
+overflow-wrap: anywhere }
+.well { border-color: #2a7d3f; background: var(--well) }
+.warned { border-color: #b87700; background: var(--warned) }
+.ill { border-color: #b3261e; background: var(--ill) }
+.wide { overflow-x: auto }
 table { border-collapse: collapse; width: 100% }
-td, th { text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid #eee;
+td, th { text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid var(--line);
 font-weight: normal; vertical-align: top }
-th { font-family: ui-monospace, monospace; width: 15rem }
-td.number { width: 14rem; overflow-wrap: anywhere } td.meaning { color: #555 }"""
+.grid th { color: var(--faint); white-space: nowrap }
+.grid td { overflow-wrap: break-word; max-width: 36rem }
+.right { text-align: right; white-space: nowrap }
+.facts th { font-family: ui-monospace, monospace; width: 15rem; overflow-wrap: anywhere }
+td.number { width: 14rem; overflow-wrap: anywhere } td.meaning { color: var(--faint) }
+footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
+@media (max-width: 40rem) { td.meaning { display: none } .facts th { width: auto } }"""
 STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
 """By which a Content-Security-Policy lets a browser apply this style, and no other."""
-PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width">
+DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<title>{title}</title>
+<meta name="viewport" content="width=device-width">{refresh}
 <style>{style}</style></head>
-<body><h1>{title}</h1>{verdict}
-<h2>Now</h2><table>{now}</table>
-<h2>Since it was started</h2><table>{counts}</table>
-<p><a href="/?json">json</a> · <a href="/metrics">metrics</a> · <a href="/healthz">healthz</a></p>
-</body></html>
+<body><nav>{nav}</nav><h1>{title}</h1>{verdict}{body}
+<footer>{foot}</footer></body></html>
 """
 
 
-def front(title: str, facts: Mapping[str, Fact], meanings: Meanings, *, verdict: Verdict) -> str:
-    """Return the page with the verdict, every fact, and its meaning where that is known."""
-    counts = [name for name in facts if _is_count(name, meanings)]
-    return PAGE.format(
+def document(
+    title: str, body: str, *, verdict: Verdict, nav: Mapping[str, str], foot: str, refresh_s: int
+) -> str:
+    """Return a whole page.
+
+    Args:
+        title: What it is of.
+        body: Its own part, which is HTML.
+        verdict: Of the daemon, which stands above everything else.
+        nav: Addresses of the daemon's pages, by their titles; this one's is empty.
+        foot: What stands below, which is HTML.
+        refresh_s: After which it is loaded again; 0: it is not.
+    """
+    return DOCUMENT.format(
         style=STYLE,
         title=escape(title),
+        refresh=f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else "",
+        nav=" ".join(_entry(name, address) for name, address in nav.items()),
         verdict=_verdict(verdict),
-        now=_rows((name for name in facts if name not in counts), facts, meanings),
-        counts=_rows(counts, facts, meanings),
+        body=body,
+        foot=foot,
+    )
+
+
+def facts_html(facts: Mapping[str, Fact], meanings: Meanings) -> str:
+    """Return every fact, and its meaning where that is known; counts stand apart."""
+    counts = [name for name in facts if _is_count(name, meanings)]
+    now = _rows((name for name in facts if name not in counts), facts, meanings)
+    return (
+        f'<h2>Now</h2><table class="facts">{now}</table><h2>Since it was started</h2>'
+        f'<table class="facts">{_rows(counts, facts, meanings)}</table>'
+    )
+
+
+def _entry(name: str, address: str) -> str:
+    return (
+        f'<a href="{escape(address)}">{escape(name)}</a>' if address else f"<b>{escape(name)}</b>"
     )
 
 

@@ -1,7 +1,8 @@
 """Where the pages of a daemon get their facts: its status, and how long ago its loop turned."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from ...topics.link import LinkCounts
@@ -9,6 +10,7 @@ from ...topics.topic import offered_names
 from ...topics.verdict import Reason, Serving, Verdict
 from . import metrics
 from .answers import Facts, Sources
+from .page import Page
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts for commands, of the same verdict
 STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy one every few milliseconds
@@ -35,9 +37,18 @@ class Daemon(Protocol):
 
 
 def sources_of(
-    name: str, daemon: Daemon, status: Callable[[], Facts], *, numbers: metrics.Table
+    name: str,
+    daemon: Daemon,
+    status: Callable[[], Facts],
+    *,
+    numbers: metrics.Table,
+    pages: Mapping[str, Page] = MappingProxyType({}),
+    is_guarded: bool = False,
 ) -> Sources:
-    """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs."""
+    """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs.
+
+    ``pages``: those beside the first one. ``is_guarded``: whether their readers give a secret.
+    """
 
     def silent_s() -> float:
         return max(time.monotonic() - daemon.turned_at, 0.0)
@@ -62,7 +73,15 @@ def sources_of(
         return {**found, "offers": offered_names(offers)} if type(offers) is int else found
 
     registry = metrics.registry_of(name, numbers, facts, verdict=verdict)
-    return Sources(title=name, facts=displayed, verdict=verdict, meanings=numbers, metrics=registry)
+    return Sources(
+        title=name,
+        facts=displayed,
+        verdict=verdict,
+        meanings=numbers,
+        metrics=registry,
+        pages=pages,
+        is_guarded=is_guarded,
+    )
 
 
 def verdict_of_loop(reported: Verdict, *, silent_s: float) -> Verdict:

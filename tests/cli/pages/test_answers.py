@@ -1,9 +1,13 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from topicast.cli.pages.answers import Facts, Sources, answer, answer_to_probe
+from topicast.cli.pages.grid import Grid, Query
 from topicast.cli.pages.metrics import STATESTORED, registry_of
+from topicast.cli.pages.page import Page, grid_page
+from topicast.topics.errors import HistoryGone, UsageError
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of
 
 FACTS: Facts = {"hub": 7, "data_address": "<tcp>", "deltas": 3}
@@ -86,3 +90,69 @@ def test_metrics_are_the_verdict_and_its_reasons(source: Sources, lines: list[st
     assert {line for line in scraped if line.startswith(names)} == {
         f"topicast_statestored_{line}" for line in lines
     }
+
+
+def things(rest: str, query: Query) -> Grid:
+    if rest == "none":
+        raise UsageError("there is no such thing")
+    if rest == "later":
+        raise HistoryGone("the history is of another epoch")
+    rows = [(f"<{rest or query.get('of', 'all')}>", 1)]
+    return Grid(about="All of them.", columns=("thing", "number"), rows=rows)
+
+
+def with_pages(*, is_guarded: bool = False) -> Sources:
+    pages: dict[str, Page] = {
+        "things": grid_page("Things", things),
+        "secrets": grid_page("Secrets", things, is_private=True),
+    }
+    return replace(DEGRADED, pages=pages, is_guarded=is_guarded)
+
+
+def shown(target: str, *, is_guarded: bool = False) -> tuple[int, str, str]:
+    status, kind, body = answer(with_pages(is_guarded=is_guarded), target)
+    return int(status), kind, body.decode()
+
+
+def test_page_of_a_table_has_the_verdict_above_it_and_leads_to_the_others() -> None:
+    status, _, body = shown("/things/some%20one?of=x")
+    assert status == 200
+    assert "<h1>statestored: Things</h1>" in body
+    assert "degraded: hive is away; start it" in body.partition("&lt;some one&gt;")[0]
+    assert '<a href="/secrets">Secrets</a>' in body
+    assert '<a href="/things/some one?of=x&amp;json=">json</a>' in body
+
+
+def test_page_as_a_document_has_every_row() -> None:
+    _, kind, body = shown("/things?json&of=x")
+    assert kind == "application/json"
+    assert json.loads(body) == {"things": {"rows": [{"thing": "<x>", "number": 1}]}}
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "said"),
+    [
+        ("/things/none", 404, "there is no such thing\n"),
+        ("/things/later", 503, "try again: the history is of another epoch"),
+        ("/thing", 404, "no page /thing: there are /, /things, /secrets, /healthz and /metrics\n"),
+        ("/secrets", 403, "--webserver_password_file"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(target: str, status: int, said: str) -> None:
+    found = shown(target)
+    assert found[0] == status
+    assert said in found[2]
+
+
+def test_private_page_is_shown_to_those_who_gave_a_secret() -> None:
+    assert shown("/secrets", is_guarded=True)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("refresh", "is_loaded_again"),
+    [("5", True), ("3600", True), ("0", False), ("3601", False), ("9" * 6000, False), ("٣", False)],
+)
+def test_page_is_loaded_again_as_often_as_was_asked_for(
+    refresh: str, is_loaded_again: bool
+) -> None:
+    assert ("http-equiv" in shown(f"/things?refresh={refresh}")[2]) == is_loaded_again

@@ -1,4 +1,4 @@
-from topicast.cli.pages.front import COUNTER, front
+from topicast.cli.pages.front import COUNTER, document, facts_html
 from topicast.topics.verdict import Reason, Serving, verdict_of
 
 MEANINGS = {"entries": ("gauge", "Entries held"), "pulls": (COUNTER, "Pulls answered")}
@@ -9,7 +9,11 @@ NEW = Reason(state=Serving.NOT_SERVING, code="new", what="nothing is here", mend
 
 
 def page(*reasons: Reason, **facts: str | int | float | None) -> str:
-    return front("catalogd", facts, MEANINGS, verdict=verdict_of(reasons))
+    body = facts_html(facts, MEANINGS)
+    nav = {"Overview": "", "Hubs": "/hubs"}
+    return document(
+        "catalogd", body, verdict=verdict_of(reasons), nav=nav, foot="at last", refresh_s=0
+    )
 
 
 def test_daemon_that_serves_says_so_first() -> None:
@@ -40,3 +44,10 @@ def test_fact_that_nobody_explained_is_shown_and_escaped() -> None:
     assert '<th>name</th><td class="number">&lt;b&gt;</td><td class="meaning"></td>' in page(
         name="<b>"
     )
+
+
+def test_page_leads_to_the_others_and_is_not_loaded_again_unless_that_was_asked_for() -> None:
+    assert '<nav><b>Overview</b> <a href="/hubs">Hubs</a></nav>' in page()
+    assert "http-equiv" not in page()
+    fresh = document("x", "", verdict=verdict_of(()), nav={}, foot="", refresh_s=5)
+    assert '<meta http-equiv="refresh" content="5">' in fresh

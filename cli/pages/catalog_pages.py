@@ -1,0 +1,258 @@
+"""The pages of catalogd: its hubs and topics, and what its store holds.
+
+The store is read by a connection of its own, for reading alone, so that no page takes a turn of the
+loop: one page is at most PAGE_BYTES of it, or SEARCH_BYTES where names are looked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from ...catalog.status import Status
+from ...catalog.storage.history import HistoryReader
+from ...topics.errors import NoSuchObject, UsageError
+from ...topics.objects.names import (
+    TableId,
+    block_lead,
+    database_key,
+    key_before,
+    name_of_database,
+    names_group,
+    parse_namespace_key,
+    table_key,
+    table_name,
+)
+from ...topics.objects.tables import Table, read_database, read_table
+from ...topics.objects.values import (
+    decode_database_value,
+    decode_names,
+    decode_table_value,
+    names_in_block,
+)
+from ...topics.topic import NAMESPACE, Entry, table_topic
+from ...topics.wire.messages import Cell
+from .grid import ROWS_MAX, Grid, Query
+from .page import Page, grid_page
+
+PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
+SEARCH_BYTES: Final = 1 << 20  # some 30,000 names, decoded in 50 ms
+KEY_MAX: Final = 8192  # digits of a key in an address
+TOPIC: Final = ("topic", "entries", "held_bytes", "version", "floor")
+HUB: Final = ("address", "connected", "since_s", "reason")
+DATABASES_END: Final = database_key("").split(b"\0")[0] + b"\x01"  # behind the last of them
+NAMES_END: Final = names_group("").split(b"\0")[0] + b"\x01"
+STATES: Final = ("not read yet", "being read", "all read")  # of a table's partitions
+
+
+def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
+    """Return the pages of catalogd; ``status``: its last; ``store``: the file of its store."""
+    return {
+        "hubs": grid_page("Hubs", lambda *_: _hubs(status())),
+        "topics": grid_page("Topics", lambda *_: _topics(status())),
+        "loading": grid_page("Loading", lambda *_: _loading(status()), is_private=True),
+        "catalog": Page(
+            title="Catalog", read=lambda _, query: _catalog(store, query), is_private=True
+        ),
+    }
+
+
+def _hubs(status: Status) -> Grid:
+    rows = sorted(status.hubs, key=lambda one: (one.connected, one.address))
+    return Grid(
+        about="Each statestored that catalogd publishes to.",
+        columns=HUB,
+        rows=tuple(tuple(getattr(one, name) for name in HUB) for one in rows),
+        empty="catalogd has none: --statestores names them",
+    )
+
+
+def _topics(status: Status) -> Grid:
+    rows = sorted(status.topics, key=lambda one: (-one.held_bytes, one.topic))
+    return Grid(
+        about="Each topic, the largest first.",
+        columns=TOPIC,
+        rows=tuple(tuple(getattr(one, name) for name in TOPIC) for one in rows),
+    )
+
+
+def _loading(status: Status) -> Grid:
+    names = ("tables_to_load", "loading", "tables_unreadable", "unreadable", "waiting_requests")
+    return Grid(
+        about="What is being read from the metastore, and what cannot be.",
+        columns=("name", "value"),
+        rows=tuple((name, getattr(status, name)) for name in names),
+    )
+
+
+def _catalog(store: Path, query: Query) -> Mapping[str, Grid]:
+    with _reading(store) as content:
+        if table := query.get("table"):
+            db, dot, name = table.partition(".")
+            if not dot:
+                raise UsageError(f"{table[:80]} is not database.table")
+            return content.table((db, name), after=_key(query))
+        if wanted := query.get("db"):
+            return content.database(wanted, after=_key(query))
+        if match := query.get("match"):
+            return {"": content.search(match, after=_key(query))}
+        return {"": content.databases(after=_key(query))}
+
+
+@contextmanager
+def _reading(store: Path) -> Iterator["_Content"]:
+    with closing(HistoryReader(store)) as reader, reader.moment():
+        yield _Content(reader)
+
+
+class _Content:
+    """What the store holds at one moment."""
+
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self._versions = reader.versions()
+
+    def databases(self, *, after: bytes) -> Grid:
+        entries, end = self._page(NAMESPACE, after or key_before(database_key("")), DATABASES_END)
+        rows = []
+        for entry in entries:
+            name = name_of_database(entry.key)
+            found = read_database(decode_database_value(_value(entry)), entry.version)
+            rows.append((name, found.owner, found.location, found.description))
+        return Grid(
+            about="Each database that catalogd follows. /catalog?match=*orders* finds tables.",
+            columns=("database", "owner", "location", "description"),
+            rows=rows,
+            links={"database": lambda row: _address(db=row["database"])},
+            empty="there is none, or the names have not been read yet",
+            after=_after(end),
+        )
+
+    def database(self, db: str, *, after: bytes) -> Mapping[str, Grid]:
+        entry = self._reader.present(NAMESPACE, database_key(db))
+        if entry is None:
+            raise NoSuchObject(db[:80])
+        group = names_group(db)
+        first, last = key_before(group), group[:-1] + b"\x01"
+        entries, end = self._page(NAMESPACE, max(after, first), last)
+        names = [one for block in entries for one in decode_names(_value(block))]
+        return {
+            "": Grid(
+                about=f"The tables and views of {db}.",
+                columns=("table", "type"),
+                rows=[(one.name, one.type) for one in names],
+                links={"table": lambda row: _address(table=f"{db}.{row['table']}")},
+                more={"all databases": "/catalog"},
+                empty="it has none",
+                after=_after(end),
+            )
+        }
+
+    def search(self, pattern: str, *, after: bytes) -> Grid:
+        at = after or key_before(names_group(""))
+        left, rows = SEARCH_BYTES, list[tuple[Cell, ...]]()
+        while at and left > 0 and len(rows) < ROWS_MAX:
+            entries, at = self._page(NAMESPACE, at, NAMES_END)
+            left -= PAGE_BYTES
+            for block in entries:
+                db = parse_namespace_key(block.key).db  # type: ignore[union-attr]  # of names
+                names = [table_name(db, one.name) for one in decode_names(_value(block))]
+                rows += [(name,) for name in names if fnmatchcase(name, pattern)]
+        return Grid(
+            about=f"Tables and views whose database.table matches {pattern}.",
+            columns=("table",),
+            rows=rows,
+            links={"table": lambda row: _address(table=row["table"])},
+            more={"all databases": "/catalog"},
+            empty="none so far" if at else "there is none",
+            after=_after(at, match=pattern),
+        )
+
+    def table(self, of: TableId, *, after: bytes) -> Mapping[str, Grid]:
+        topic = table_topic(*of, self._reader.num_topics())
+        key = table_key(*of)
+        entry = self._reader.present(topic, key)
+        if entry is None or entry.value is None:
+            raise NoSuchObject(f"{table_name(*of)[:160]}: it is not there, or was not read yet")
+        value = decode_table_value(entry.value)
+        table = read_table(value.thrift, entry.version)
+        about = {"": _facts(table, entry, topic=topic, partitions=STATES[value.partitions])}
+        if not after:
+            about["Columns"] = _columns(table)
+        if not table.partition_columns:
+            return about
+        lead = block_lead(key)
+        first, last = key_before(lead), lead[:-1] + b"\x02"
+        blocks, end = self._page(topic, max(after, first), last)
+        names = [name for one in blocks for name in names_in_block(_value(one))]
+        about["Partitions"] = Grid(
+            about="By name.",
+            columns=("partition",),
+            rows=[(name,) for name in names],
+            empty="it has none, or they have not been read yet",
+            after=_after(end),
+        )
+        return about
+
+    def _page(self, topic: int, after: bytes, until: bytes) -> tuple[list[Entry], bytes]:
+        version = self._versions.get(topic, 0)
+        entries, end = self._reader.page_at(
+            topic, version, after=after, until=until, bytes_max=PAGE_BYTES
+        )
+        return [one for one in entries if one.value is not None], end
+
+
+def _facts(table: Table, entry: Entry, *, topic: int, partitions: str) -> Grid:
+    facts: dict[str, Cell] = {
+        "type": table.type,
+        "owner": table.owner,
+        "location": table.data_location,
+        "provider": table.parameters.get("spark.sql.sources.provider", ""),
+        "comment": table.parameters.get("comment", ""),
+        "view": table.view_text,
+        "partitions": partitions if table.partition_columns else "",
+        "topic": topic,
+        "version": entry.version,
+        "schema_version": entry.schema_version,
+        "data_version": entry.data_version,
+    }
+    return Grid(
+        about=table.full_name,
+        columns=("name", "value"),
+        rows=tuple((name, value) for name, value in facts.items() if value != ""),
+        more={f"all of {table.db}": _address(db=table.db)},
+    )
+
+
+def _columns(table: Table) -> Grid:
+    known = ((table.columns, False), (table.partition_columns, True))
+    rows = [
+        (one.name, one.type, is_key, one.comment) for columns, is_key in known for one in columns
+    ]
+    return Grid(
+        about="In their order.", columns=("column", "type", "partition key", "comment"), rows=rows
+    )
+
+
+def _value(entry: Entry) -> bytes:
+    assert entry.value is not None, "stubs are left out"
+    return entry.value
+
+
+def _key(query: Query) -> bytes:
+    """Return the key behind which a page begins; empty: at the first."""
+    text = query.get("after", "")
+    try:
+        return bytes.fromhex(text[:KEY_MAX])
+    except ValueError:
+        raise UsageError("the address has another end than a page gave it") from None
+
+
+def _after(end: bytes, **query: str) -> dict[str, str]:
+    return {**query, "after": end.hex()} if end else {}
+
+
+def _address(**query: Cell) -> str:
+    return f"/catalog?{urlencode(query)}"

@@ -1,0 +1,148 @@
+"""A grid: one table of facts, as a page for people and as a document for programs.
+
+Columns are as the daemon's tables have them. A page shows ROWS_MAX rows at a time, the document
+all of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import log10
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from ...topics.wire.messages import Cell
+
+ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
+NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
+BYTES: Final = "_bytes"
+UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
+Query = Mapping[str, str]
+"""The query of an address, by name; of a name that is there twice, the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """What one page shows.
+
+    ``about``: one sentence. ``links``: by a column, the address that a cell of it leads to, made of
+    the row by column; empty: none. ``more``: other addresses, by what they show. ``after``: where
+    the rows go on, if they are not all; what it gives to the query.
+    """
+
+    about: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Cell]]
+    links: Mapping[str, Callable[[Mapping[str, Cell]], str]] = field(default_factory=dict)
+    more: Mapping[str, str] = field(default_factory=dict)
+    empty: str = "none"
+    after: Mapping[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Return the rows, each by its columns."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"rows": rows, **({"after": dict(self.after)} if self.after else {})}
+
+    def html(self, path: str, query: Query) -> str:
+        """Return what stands under the heading of the page ``path``."""
+        first = _whole(query.get("from", ""))
+        rows = self.rows[first : first + ROWS_MAX]
+        last = first + len(rows)
+        parts = [f"<p>{escape(self.about)}</p>"]
+        if self.more:
+            parts.append(f"<p>{_links(self.more)}</p>")
+        if not rows:
+            return "".join((*parts, f"<p>{escape(self.empty)}</p>"))
+        kinds = [self._class(at) for at in range(len(self.columns))]
+        head = "".join(
+            f"<th{kind}>{escape(in_words(name))}</th>"
+            for name, kind in zip(self.columns, kinds, strict=True)
+        )
+        body = "".join(f"<tr>{self._cells(row, kinds)}</tr>" for row in rows)
+        parts.append(f'<div class="wide"><table class="grid"><tr>{head}</tr>{body}</table></div>')
+        pages = {}
+        if first:
+            pages["previous"] = _address(path, query, {"from": str(max(first - ROWS_MAX, 0))})
+        if last < len(self.rows):
+            pages["next"] = _address(path, query, {"from": str(last)})
+        elif self.after:
+            pages["next"] = _address(path, query, {"from": "0", **self.after})
+        if pages:
+            of = "" if self.after else f" of {len(self.rows):,}"
+            parts.append(f"<p>{first + 1:,} to {last:,}{of} · {_links(pages)}</p>")
+        return "".join(parts)
+
+    def _class(self, at: int) -> str:
+        """Return the class of a column's cells: numbers stand below each other."""
+        values = [row[at] for row in self.rows]
+        is_number = all(type(value) in (int, float) for value in values if value is not None)
+        return ' class="right"' if is_number and any(value is not None for value in values) else ""
+
+    def _cells(self, row: Sequence[Cell], kinds: Sequence[str]) -> str:
+        by_column = dict(zip(self.columns, row, strict=True))
+        return "".join(
+            f"<td{kind}>{self._cell(name, by_column)}</td>"
+            for name, kind in zip(self.columns, kinds, strict=True)
+        )
+
+    def _cell(self, name: str, row: Mapping[str, Cell]) -> str:
+        text = escape(shown(name, row[name]))
+        link = self.links[name](row) if name in self.links else ""
+        return f'<a href="{escape(link)}">{text}</a>' if link else text
+
+
+def in_words(column: str) -> str:
+    """Return a column's name as its head."""
+    return column.removesuffix(BYTES).removesuffix("_s").replace("_", " ")
+
+
+def shown(column: str, value: Cell) -> str:
+    """Return a cell's text; sizes and times with their units."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return str(value)
+    if column.endswith(BYTES):
+        return size(value)
+    if column.endswith("_s"):
+        return duration(value)
+    if isinstance(value, float) or column in NUMBERS_AS_THEY_ARE:
+        return str(value)
+    return f"{value:,}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes with three digits and a unit of a thousand."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    power = min(int(log10(count)) // 3, len(UNITS))
+    return f"{count / 1000**power:.3g} {UNITS[power - 1]}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in its two largest units; below 10 s with one digit behind the point."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = ((days, "d"), (hours, "h"), (minutes, "min"), (left, "s"))
+    found = [f"{count} {unit}" for count, unit in units]
+    at = next(index for index, (count, _) in enumerate(units) if count)
+    return " ".join(found[at : at + 2])
+
+
+def _links(addresses: Mapping[str, str]) -> str:
+    return " · ".join(
+        f'<a href="{escape(address)}">{escape(text)}</a>' for text, address in addresses.items()
+    )
+
+
+def _address(path: str, query: Query, changed: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode({**query, **changed})}"
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

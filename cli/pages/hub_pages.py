@@ -1,0 +1,117 @@
+"""The pages of a statestored: tables of its last status, the worst or busiest row first."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Final
+
+from ...statestore.status import DriverStatus, HubStatus, facts
+from ...topics.errors import UsageError
+from ...topics.liveness import LIVE
+from ...topics.objects.drivers import CONNECTING, GONE, PLAIN
+from ...topics.objects.drivers import LIVE as DRIVER_LIVE
+from ...topics.topic import NAMESPACE
+from ...topics.wire.messages import Cell
+from .grid import Grid, Query
+from .page import Page, grid_page
+
+PUBLISHER: Final = (
+    *("publisher", "catalog_address", "publisher_silent_s", "epoch", "start", "num_topics"),
+    *("watermark", "offers", "topics_behind", "streams"),
+)
+DRIVER: Final = (
+    *("application", "state", "reason", "since_s", "control", "user", "host", "pid", "spark"),
+    *("release", "application_id", "driver"),
+)
+SUBSCRIBER: Final = (
+    *("name", "role", "state", "lag_s", "lag_versions", "topics", "held_bytes", "budget_bytes"),
+    "registration",
+)
+TOPIC: Final = (
+    *("topic", "state", "full_members", "minimal_members", "lag_versions", "entries", "full_bytes"),
+    *("version", "floor"),
+)
+ORDER: Final = (PLAIN, CONNECTING, DRIVER_LIVE, GONE)  # of drivers' states, the worst first
+
+
+def hub_pages(status: Callable[[], HubStatus]) -> dict[str, Page]:
+    """Return the pages of a hub, by the first part of their path; ``status``: its last."""
+    return {
+        "topics": grid_page("Topics", lambda rest, query: _topics(status(), rest, query)),
+        "drivers": grid_page("Drivers", lambda _, query: _drivers(status(), query)),
+        "subscribers": grid_page("Subscribers", lambda *_: _subscribers(status())),
+        "publisher": grid_page("Publisher", lambda *_: _publisher(status())),
+    }
+
+
+def _topics(status: HubStatus, rest: str, query: Query) -> Grid:
+    if rest:
+        return _topic(status, rest)
+    read = [one for one in status.topics if one.full_members or one.minimal_members]
+    chosen = status.topics if "all" in query else read
+    rows = sorted(chosen, key=lambda one: (-one.lag_versions, -one.full_members, one.topic))
+    hidden = len(status.topics) - len(chosen)
+    other = {f"all {len(status.topics)}": "/topics?all="} if hidden else {}
+    other |= {"those that are read": "/topics"} if "all" in query else {}
+    return Grid(
+        about="Each topic holds a share of the tables, and is read in full, or its minimum alone.",
+        columns=TOPIC,
+        rows=_rows(rows, TOPIC),
+        links={"topic": lambda row: f"/topics/{row['topic']}"},
+        more=other,
+        empty="no topic is read",
+    )
+
+
+def _topic(status: HubStatus, number: str) -> Grid:
+    found = next((one for one in status.topics if str(one.topic) == number), None)
+    if found is None:
+        raise UsageError(f"there is no topic {number[:20]}")
+    what = "names of databases and tables" if found.topic == NAMESPACE else "a share of the tables"
+    return Grid(
+        about=f"Topic {number} holds {what}.",
+        columns=("name", "value"),
+        rows=tuple(asdict(found).items()),
+    )
+
+
+def _drivers(status: HubStatus, query: Query) -> Grid:
+    gone = [one for one in status.drivers if one.state == GONE]
+    shown = (one for one in status.drivers if "all" in query or one.state != GONE)
+    rows = sorted(shown, key=_rank)
+    other = {f"{len(gone)} that have ended": "/drivers?all="} if gone and "all" not in query else {}
+    other |= {"those that run": "/drivers"} if "all" in query else {}
+    return Grid(
+        about="Each attached driver, as it says itself. One that is not live is plain Spark.",
+        columns=DRIVER,
+        rows=_rows(rows, DRIVER),
+        more=other,
+        empty="no driver is attached",
+    )
+
+
+def _rank(driver: DriverStatus) -> tuple[int, bool, str]:
+    known = driver.state in ORDER
+    return ORDER.index(driver.state) if known else 0, not driver.reason, driver.application
+
+
+def _subscribers(status: HubStatus) -> Grid:
+    rows = sorted(status.subscribers, key=lambda one: (one.state == LIVE, -one.lag_s, one.name))
+    return Grid(
+        about="Each connection that is registered: drivers, commands, programs and catalogd.",
+        columns=SUBSCRIBER,
+        rows=_rows(rows, SUBSCRIBER),
+        empty="nobody is connected",
+    )
+
+
+def _publisher(status: HubStatus) -> Grid:
+    known = facts(status)
+    return Grid(
+        about="The catalogd that publishes here.",
+        columns=("name", "value"),
+        rows=tuple((name, known[name]) for name in PUBLISHER),
+    )
+
+
+def _rows(items: Iterable[object], columns: tuple[str, ...]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(tuple(getattr(one, name) for name in columns) for one in items)

@@ -1,0 +1,27 @@
+"""A page of a daemon: one or several grids under a title, read at each request."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .grid import Grid, Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page.
+
+    ``read``: the grids by their headings, given the rest of the path and the query; raises
+    UsageError where there is no such thing. ``is_private``: shows what the catalog holds, or what
+    was logged, so that it is shown only where a reader has to give a secret.
+    """
+
+    title: str
+    read: Callable[[str, Query], Mapping[str, Grid]]
+    is_private: bool = False
+
+
+def grid_page(title: str, read: Callable[[str, Query], Grid], *, is_private: bool = False) -> Page:
+    """Return a page of one grid, without a heading of its own."""
+    return Page(
+        title=title, read=lambda rest, query: {"": read(rest, query)}, is_private=is_private
+    )

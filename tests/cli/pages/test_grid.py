@@ -1,0 +1,91 @@
+import pytest
+
+from topicast.cli.pages.grid import ROWS_MAX, Grid, duration, shown, size
+from topicast.topics.wire.messages import Cell
+
+MANY = 2 * ROWS_MAX + 1
+
+
+def grid(rows: list[tuple[Cell, ...]], **more: object) -> Grid:
+    return Grid(about="<all>", columns=("name", "held_bytes"), rows=rows, **more)  # type: ignore[arg-type]
+
+
+def test_text_is_escaped_wherever_it_comes_from() -> None:
+    found = grid([("<script>", 1)], links={"name": lambda row: f'/x?of={row["name"]}"'})
+    html = found.html("/things", {})
+    assert "<p>&lt;all&gt;</p>" in html
+    assert '<a href="/x?of=&lt;script&gt;&quot;">&lt;script&gt;</a>' in html
+    assert "<script>" not in html
+
+
+def test_numbers_stand_below_each_other_with_their_units() -> None:
+    html = grid([("a", 1500), ("b", None)]).html("/things", {})
+    assert '<th class="right">held</th>' in html
+    assert '<td class="right">1.5 kB</td>' in html
+    assert '<td class="right">–</td>' in html
+
+
+def test_page_shows_some_rows_and_leads_to_those_before_and_behind() -> None:
+    of_many = grid([(f"n{number}", number) for number in range(MANY)])
+    first = of_many.html("/things", {"all": ""})
+    assert f">n{ROWS_MAX - 1}<" in first
+    assert f">n{ROWS_MAX}<" not in first
+    assert f"1 to {ROWS_MAX} of {MANY}" in first
+    assert f'<a href="/things?all=&amp;from={ROWS_MAX}">next</a>' in first
+    assert "previous" not in first
+    last = of_many.html("/things", {"from": str(2 * ROWS_MAX)})
+    assert f"{MANY} to {MANY} of {MANY}" in last
+    assert f'<a href="/things?from={ROWS_MAX}">previous</a>' in last
+    assert "next" not in last
+
+
+def test_rows_that_go_on_elsewhere_are_led_to_behind_the_last() -> None:
+    found = grid([("a", 1)], after={"after": "ff"})
+    assert '<a href="/things?from=0&amp;after=ff">next</a>' in found.html("/things", {})
+    assert found.document() == {
+        "rows": [{"name": "a", "held_bytes": 1}],
+        "after": {"after": "ff"},
+    }
+
+
+@pytest.mark.parametrize("first", ["-1", "x", "9" * 100, "٣", str(MANY)])
+def test_rows_that_are_not_there_are_none(first: str) -> None:
+    html = grid([("a", 1)], empty="nobody").html("/things", {"from": first})
+    assert ("nobody" in html) == (first == str(MANY))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (7_715, "7.71 kB"), (268_435_456, "268 MB")],
+)
+def test_sizes_have_three_digits(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0 s"),
+        (9.94, "9.9 s"),
+        (10, "10 s"),
+        (60, "1 min 0 s"),
+        (3_661, "1 h 1 min"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_times_have_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("entries", 12345, "12,345"),
+        ("pid", 12345, "12345"),
+        ("lag_s", 75, "1 min 15 s"),
+        ("connected", True, "yes"),
+        ("reason", "", "–"),
+    ],
+)
+def test_cells_are_shown_as_people_read_them(column: str, value: Cell, text: str) -> None:
+    assert shown(column, value) == text

@@ -1,0 +1,100 @@
+"""The pages of real daemons show what they hold and what is with them."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.subscriber import Subscriber
+from topicast.tests.cli.pages.secrets import secret_file
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.tables import database
+from topicast.tests.waiting import until
+
+PARTITIONS = 300  # more than a page shows
+
+
+def test_pages_show_what_the_daemons_hold(hive: EmbeddedMetastore, tmp_path: Path) -> None:
+    passwords = secret_file(tmp_path / "passwords", "anna:s3cret")
+    tables = {"paged.orders": PARTITIONS, "paged.plain": 0}
+    daemons = Daemons(tmp_path, hive.uri)
+    try:
+        with database(hive.uri, tmp_path / "paged", tables):
+            daemons.start("statestored", f"--webserver_password_file={passwords}")
+            daemons.start("catalogd", f"--webserver_password_file={passwords}")
+            with Subscriber(daemons.hub_address, name="<b>reader</b>") as reader:
+                reader.sync(60)
+                reader.partitions("paged.orders")
+                _look(daemons)
+    finally:
+        daemons.close()
+
+
+def _look(daemons: Daemons) -> None:
+    hub, catalogd = (daemons.of(name).ready["web"] for name in ("statestored", "catalogd"))
+    until(lambda: "<b>reader</b>" in names(hub), what="the reader among the subscribers")
+    assert "&lt;b&gt;reader&lt;/b&gt;" in page(hub, "subscribers")
+    assert "<b>reader" not in page(hub, "subscribers")
+    assert document(hub, "drivers")["rows"] == []
+    assert "no driver is attached" in page(hub, "drivers")
+    (publisher,) = (one["value"] for one in rows(hub, "publisher") if one["name"] == "publisher")
+    assert publisher.startswith("catalogd@")
+    assert [one["connected"] for one in rows(catalogd, "hubs")] == [True]
+    flags = {one["flag"]: (one["value"], one["origin"]) for one in rows(catalogd, "flags")}
+    assert flags["num_topics"] == ("16", "command line")
+    assert flags["blacklisted_dbs"][1] == "default"
+    assert any(one["thread"] == "pages" for one in rows(hub, "threads"))
+    assert any("clients admitted" in one["line"] for one in rows(hub, "logs"))
+
+    assert "paged" in [one["database"] for one in rows(catalogd, "catalog")]
+    assert rows(catalogd, "catalog", db="paged") == [
+        {"table": "orders", "type": "EXTERNAL_TABLE"},
+        {"table": "plain", "type": "EXTERNAL_TABLE"},
+    ]
+    assert rows(catalogd, "catalog", match="paged.*er*") == [{"table": "paged.orders"}]
+    found = json.loads(read(catalogd, "catalog", json="", table="paged.orders"))
+    assert [one["column"] for one in found["columns"]["rows"]] == ["a", "b", "ds"]
+    until(lambda: partitions(catalogd) == PARTITIONS, what="the partitions")
+    assert {"name": "partitions", "value": "all read"} in found["catalog"]["rows"]
+    (topic,) = (one["value"] for one in found["catalog"]["rows"] if one["name"] == "topic")
+    assert f'href="/topics/{topic}"' in page(hub, "topics")
+    assert {"name": "topic", "value": topic} in rows(hub, f"topics/{topic}")
+
+
+def partitions(catalogd: str) -> int:
+    """Return how many partitions all pages of the table show together."""
+    count, more = 0, {"after": ""}
+    while more:
+        found = json.loads(read(catalogd, "catalog", json="", table="paged.orders", **more))
+        count += len(found["partitions"]["rows"])
+        more = found["partitions"].get("after", {})
+    return count
+
+
+def names(hub: str) -> list[str]:
+    return [one["name"] for one in rows(hub, "subscribers")]
+
+
+def rows(url: str, name: str, **query: str) -> list[dict[str, Any]]:
+    return document(url, name, **query)["rows"]  # type: ignore[no-any-return]
+
+
+def document(url: str, name: str, **query: str) -> dict[str, Any]:
+    found = json.loads(read(url, name, json="", **query))
+    return found[name.partition("/")[0]]  # type: ignore[no-any-return]
+
+
+def page(url: str, name: str) -> str:
+    return read(url, name)
+
+
+def read(url: str, name: str, **query: str) -> str:
+    secret = b64encode(b"anna:s3cret").decode()
+    request = Request(
+        f"{url}/{name}?{urlencode(query)}", headers={"Authorization": f"Basic {secret}"}
+    )
+    with urlopen(request, timeout=30) as response:
+        return str(response.read().decode())
