@@ -12,7 +12,7 @@ from .catalogd import catalogd
 from .lazy import subcommands
 from .main import topicast
 from .pages.front import COUNTER
-from .pages.metrics import CATALOGD, STATESTORED, VERDICT, Table
+from .pages.metrics import CATALOGD, STATESTORED, VERDICT, Table, metric_name
 from .statestored import statestored
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
@@ -59,7 +59,11 @@ def _help(command: click.Command, path: str) -> str:
 
 
 def _metrics() -> str:
-    parts = ["# Metrics", MADE, "Both daemons answer `/metrics` on their web port."]
+    about = (
+        "Both daemons answer `/metrics` on their web port, with `process_*` of the process, too: "
+        "memory, processor time, start, open files. [alarms.md](../alarms.md) has alarms on them."
+    )
+    parts = ["# Metrics", MADE, about]
     for name, table in (("statestored", STATESTORED), ("catalogd", CATALOGD)):
         parts += [f"## {name}", _metric_table(name, table)]
     return "\n\n".join(parts) + "\n"
@@ -70,7 +74,7 @@ def _metric_table(daemon: str, table: Table) -> str:
     rows += [f"| `topicast_{daemon}_{name}` | gauge | {text} |" for name, text in VERDICT.items()]
     for name, (kind, meaning) in table.items():
         suffix = "_total" if kind == COUNTER else ""
-        rows.append(f"| `topicast_{daemon}_{name}{suffix}` | {kind} | {meaning} |")
+        rows.append(f"| `{metric_name(daemon, name)}{suffix}` | {kind} | {meaning} |")
     return "\n".join(rows)
 
 

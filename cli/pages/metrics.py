@@ -1,14 +1,14 @@
 """The metrics of the daemons for Prometheus, made from their facts: one table for each.
 
 A fact is a counter when it only rises while the process lives, else a gauge. Names are
-``topicast_<daemon>_<fact>``.
+``topicast_<daemon>_<fact>``, with units in full as Prometheus has them.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -129,6 +129,12 @@ CATALOGD: Final[Table] = {
 }
 
 
+def metric_name(daemon: str, fact: str) -> str:
+    """Return the name of the metric of a fact; Prometheus adds ``_total`` to that of a counter."""
+    whole = f"{fact.removesuffix('_s')}_seconds" if fact.endswith("_s") else fact
+    return f"topicast_{daemon}_{whole}"
+
+
 class FactsCollector(Collector):
     """Reads the facts at each scrape; nothing is counted here."""
 
@@ -156,7 +162,7 @@ class FactsCollector(Collector):
             value = facts.get(name)
             if isinstance(value, bool | int | float):
                 family = CounterMetricFamily if kind == COUNTER else GaugeMetricFamily
-                yield family(f"topicast_{self._daemon}_{name}", meaning, value=float(value))
+                yield family(metric_name(self._daemon, name), meaning, value=float(value))
         yield self._refusals(facts)
 
     def _verdicts(self, verdict: Verdict) -> Iterator[Metric]:
@@ -194,7 +200,8 @@ def registry_of(
     *,
     verdict: Callable[[], Verdict] = Verdict,
 ) -> CollectorRegistry:
-    """Return a registry that holds the metrics of one daemon and nothing else."""
+    """Return a registry that holds the metrics of one daemon and of its process."""
     registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
     registry.register(FactsCollector(daemon, table, facts=facts, verdict=verdict))
     return registry

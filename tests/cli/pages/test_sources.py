@@ -67,6 +67,6 @@ def test_loop_that_hangs_is_no_health(daemon_in_this_thread: Any) -> None:
     assert (status, b"hangs: its last turn began 11 s ago" in printed) == (503, True)
     scraped = answer(sources, "/metrics")[2].decode()
     assert "topicast_daemon_serving 0.0" in scraped
-    assert "topicast_daemon_loop_silent_s 11" in scraped
+    assert "topicast_daemon_loop_silent_seconds 11" in scraped
     daemon.run_once()
     assert b"hangs" not in answer(sources, "/healthz")[2]

@@ -1,0 +1,93 @@
+"""The alarms of deploy/prometheus: of metrics that there are, explained, raised by their causes."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+from shutil import which
+from typing import Final
+
+import pytest
+from prometheus_client import generate_latest
+
+from topicast.cli.pages.metrics import (
+    CATALOGD,
+    COUNTER,
+    STATESTORED,
+    VERDICT,
+    Table,
+    metric_name,
+    registry_of,
+)
+from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+ALERTS: Final = ROOT / "deploy" / "prometheus" / "alerts.yml"
+PAGE: Final = (ROOT / "docs" / "alarms.md").read_text(encoding="utf-8")
+DAEMONS: Final = {"statestored": STATESTORED, "catalogd": CATALOGD}
+FOLDERS: Final = ("topics", "statestore", "catalog", "cli")
+METRIC: Final = re.compile(r"topicast_[a-z_]+")
+ABOUT_OLD: Final = {"metastore"}  # what a command makes of a daemon that has no verdict yet
+
+
+def metrics_of(daemon: str, table: Table) -> set[str]:
+    counted = {name for name, (kind, _) in table.items() if kind == COUNTER}
+    names = {*table, *VERDICT}
+    return {metric_name(daemon, name) + ("_total" if name in counted else "") for name in names}
+
+
+def test_alarms_are_of_metrics_that_there_are() -> None:
+    known = set().union(*(metrics_of(*one) for one in DAEMONS.items()))
+    expressions = re.findall(r"expr: (.*)", ALERTS.read_text())
+    named = {name for text in expressions for name in METRIC.findall(text.replace("(", " ("))}
+    named -= {"topicast_"}  # of a pattern
+    assert len(named) > 10
+    assert named <= known
+
+
+def test_each_alarm_is_explained() -> None:
+    alarms = re.findall(r"alert: (\w+)", ALERTS.read_text())
+    assert re.findall(r"^\| `(Topicast\w+)` \|", PAGE, re.MULTILINE) == alarms
+
+
+def test_each_reason_is_explained() -> None:
+    codes = {
+        keyword.value.value
+        for folder in FOLDERS
+        for file in (ROOT / folder).rglob("*.py")
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Reason"
+        for keyword in call.keywords
+        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
+    }
+    explained = set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE))
+    assert codes - ABOUT_OLD == explained - {"code"}
+
+
+def test_process_is_measured() -> None:
+    registry = registry_of("catalogd", CATALOGD, dict)
+    assert b"process_resident_memory_bytes" in generate_latest(registry)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_metrics_are_as_prometheus_wants_them(daemon: str) -> None:
+    def verdict() -> Verdict:
+        return verdict_of([Reason(state=Serving.DEGRADED, code="x", what="it is", mend="wait")])
+
+    facts = dict.fromkeys(DAEMONS[daemon], 1) | {"refused_WIRE": 2}
+    registry = registry_of(daemon, DAEMONS[daemon], lambda: facts, verdict=verdict)
+    promtool("check", "metrics", text=generate_latest(registry))
+
+
+@pytest.mark.nightly
+def test_each_alarm_is_raised_by_its_cause_and_by_no_other() -> None:
+    promtool("check", "rules", str(ALERTS))
+    promtool("test", "rules", str(ALERTS.with_name("alerts_test.yml")))
+
+
+def promtool(*words: str, text: bytes = b"") -> None:
+    assert which("promtool"), "promtool is missing: apt-get install prometheus"
+    done = subprocess.run(("promtool", *words), input=text, capture_output=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+    assert done.stderr == b""
