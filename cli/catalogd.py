@@ -9,7 +9,15 @@ import click
 from ..catalog.config import CatalogdConfig
 from ..catalog.metastore.hive_site import URIS_DEFAULT
 from ..topics.settings import state_folder
-from .daemons import DEFAULTS, EXIT_CODES, access_to_pages, collect_old_rarely, pages_flags, serve
+from .daemons import (
+    DEFAULTS,
+    EXIT_CODES,
+    access_to_pages,
+    collect_old_rarely,
+    log_start,
+    pages_flags,
+    serve,
+)
 from .flags import flags_of, settings, settings_given, version_option
 from .logs import log_to_stderr
 
@@ -93,4 +101,5 @@ def catalogd(**given: Any) -> None:
         pages=pages,
         is_guarded=access.config.needs_secret,
     )
+    log_start("catalogd", settings)
     serve(daemon, sources, address, access=access)

@@ -8,16 +8,18 @@ anything else, such as a port in use. What needs an extra is imported when it is
 """
 
 import gc
+import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from .. import __version__
 from ..topics.errors import ConfigError, TopicastError
 from .exit_codes import FAILED, WRONG_USE
-from .flags import F, flags_of
+from .flags import DEFAULT, F, flags_of
 from .lazy import LazyGroup
 from .notify import Announcement
 from .output import run
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from .pages.access import Access
     from .pages.answers import Sources
     from .pages.sources import Daemon
+
+log: Final = logging.getLogger(__name__)
 
 EXIT_CODES: Final = "Exit codes: 0 ended by a signal, 1 failed, 2 wrong use."
 YOUNG: Final = 350  # new objects until the collector visits them; three times as many at once
@@ -99,6 +103,12 @@ def collect_old_rarely(*, old_passes: int = OLD_PASSES) -> None:
             gc.unfreeze()
 
     gc.callbacks.append(leave_alone)
+
+
+def log_start(name: str, flags: Iterable[tuple[str, str, str]]) -> None:
+    """Log that a daemon starts, its release, and the flags that are not at their default."""
+    given = " ".join(f"{flag}={value}" for flag, value, origin in flags if origin != DEFAULT)
+    log.info("starts: daemon=%s release=%s %s", name, __version__, given or "flags=default")
 
 
 def _run(name: str) -> None:

@@ -21,6 +21,7 @@ from .output import EXIT_CODES
 ENVIRONMENT_PREFIX: Final = "TOPICAST_"
 STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 BUDGET_DEFAULT: Final = "64MB"
+DEFAULT: Final = "default"  # where the value of a flag comes from that nobody has given
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,7 +97,7 @@ def settings_given() -> list[tuple[str, str, str]]:
     found = []
     for name, value in context.params.items():
         source = context.get_parameter_source(name) or ParameterSource.DEFAULT
-        origin = origins.get(source, "default")
+        origin = origins.get(source, DEFAULT)
         found.append((name, "" if value is None else str(value), origin))
     return found
 

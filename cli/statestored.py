@@ -6,7 +6,15 @@ from typing import Any, Final
 import click
 
 from ..statestore.config import StatestoredConfig
-from .daemons import DEFAULTS, EXIT_CODES, access_to_pages, collect_old_rarely, pages_flags, serve
+from .daemons import (
+    DEFAULTS,
+    EXIT_CODES,
+    access_to_pages,
+    collect_old_rarely,
+    log_start,
+    pages_flags,
+    serve,
+)
 from .flags import flags_of, settings, settings_given, version_option
 from .logs import log_to_stderr
 
@@ -50,4 +58,5 @@ def statestored(**given: Any) -> None:
         pages=pages,
         is_guarded=access.config.needs_secret,
     )
+    log_start("statestored", settings)
     serve(daemon, sources, address, access=access)

@@ -109,11 +109,17 @@ def verdict_in(records: Iterable[Mapping[str, Cell]]) -> Verdict:
 def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
     """Return what to log when a verdict follows another: a level and a line for each change.
 
-    A reason is logged when it begins and when it has ended, not when its words change.
+    A reason is logged when it begins, when it is no longer a part of every start, and when it has
+    ended, not when its words change.
     """
-    known = {(one.code, one.subject) for one in before.reasons}
+    known = {(one.code, one.subject): one.starting for one in before.reasons}
     left = {(one.code, one.subject) for one in after.reasons}
-    begun = [one for one in after.reasons if (one.code, one.subject) not in known]
+    begun = [
+        one
+        for one in after.reasons
+        if (known.get((one.code, one.subject), True) and not one.starting)
+        or (one.code, one.subject) not in known
+    ]
     ended = [one for one in before.reasons if (one.code, one.subject) not in left]
     lines = [(INFO if one.starting else WARNING, f"{one.state}: {one.text}") for one in begun]
     lines += [(INFO, f"no longer {one.state}: {_named(one)}") for one in ended]

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from ...topics.wire.messages import Cell
+from ..flags import DEFAULT
 from ..logs import LINES_MAX
 from .grid import Grid
 from .page import Page, grid_page
@@ -31,7 +32,7 @@ def _flags(settings: Sequence[tuple[str, Cell, str]]) -> Grid:
     return Grid(
         about="Each setting, its value, and where the value comes from.",
         columns=("flag", "value", "origin"),
-        rows=sorted(settings, key=lambda one: one[2] == "default"),
+        rows=sorted(settings, key=lambda one: one[2] == DEFAULT),
     )
 
 

@@ -101,6 +101,14 @@ def test_signal_ends_the_hub_with_zero(number: int, tmp_path: Path) -> None:
         assert hub.process.stdout.read() == "", "without a catalogd it is never ready"
 
 
+def test_start_is_logged_with_what_is_not_at_its_default(tmp_path: Path) -> None:
+    with statestored(tmp_path, "--statestore_heartbeat_frequency_ms=300") as hub:
+        (line,) = [one for one in hub.log.read_text().splitlines() if " starts: " in one]
+        assert f"daemon=statestored release={__version__} " in line
+        assert "statestore_heartbeat_frequency_ms=300" in line
+        assert "max_missed" not in line
+
+
 def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None:
     with statestored(tmp_path) as hub:
         status, reason = hub.health()

@@ -1,5 +1,6 @@
 """The verdict: what all surfaces of a process show."""
 
+from dataclasses import replace
 from itertools import pairwise
 from logging import INFO, WARNING
 
@@ -76,3 +77,10 @@ def test_each_reason_is_logged_when_it_begins_and_when_it_has_ended() -> None:
         ),
     ]
     assert news(SERVES, SERVES) == ()
+
+
+def test_start_that_fails_is_warned_of_once() -> None:
+    failed = replace(NEW, what="nothing answers", mend="mend it", starting=False)
+    steps = [verdict_of((NEW,)), verdict_of((failed,)), verdict_of((failed,)), verdict_of((NEW,))]
+    lines = [news(before, after) for before, after in pairwise(steps)]
+    assert lines == [((WARNING, "not serving: nothing answers; mend it"),), (), ()]
