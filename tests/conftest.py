@@ -40,8 +40,8 @@ SPARK_GROUPS = {  # of its files, by how their names begin; each group shares tw
     "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pipeline"),
     "others": ("test_",),
 }
-OWN_DRIVERS = tuple(  # are in no group
-    f"{SPARK}{name}" for name in ("test_key_content.py", "test_planning.py", "test_run.py")
+OWN_DRIVERS = tuple(  # how names of files begin that are in no group
+    f"{SPARK}{name}" for name in ("test_key_content.py", "test_planning", "test_run.py")
 )
 NAMED = (
     "tests/lakes",
@@ -143,7 +143,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if not file.startswith(SPARK) or file in OWN_DRIVERS:
+            if not file.startswith(SPARK) or file.startswith(OWN_DRIVERS):
                 return file
             name = file.removeprefix(SPARK)
             return next(group for group, names in SPARK_GROUPS.items() if name.startswith(names))

@@ -14,20 +14,17 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.counting import Counting
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_write
 from topicast.subscriber.engine.write_outbox import Outbox
-from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.integration.tables import connect
-from topicast.tests.spark.applications import applications
+from topicast.tests.spark.applications import Application
 from topicast.tests.spark.test_planning import (
     DAYS,
     JOIN,
     LATE_S,
     WAIT_S,
     Planned,
-    attach,
+    attached_driver,
     check_own_writes,
     create,
     forget,
@@ -43,27 +40,15 @@ pytestmark = pytest.mark.nightly  # that it is asked at all is in test_planning
 
 @pytest.fixture(scope="module")
 def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
-    folder = tmp_path_factory.mktemp("endpoint")
-    with (
-        Counting(hive.uri) as counting,
-        Counting(hive.uri) as log,
-        both_daemons(folder, log.uri) as daemons,
-        connect(hive.uri) as client,
-        applications(folder, counting.uri, driver={}) as both,
-    ):
-        driver = both["driver"]
-        driver.do("from topicast.subscriber.spark import attach")
-        found = Planned(driver, counting, log, daemons, client)
-        attach(found, endpoint="on")
+    with attached_driver(hive, tmp_path_factory.mktemp("endpoint"), endpoint="on") as found:
         create(found, "first")
         create(found, "second")
         yield found
-        driver.do("handle.detach()")
 
 
-def agents(planned: Planned) -> list[int]:
-    """Return the process ids of the driver's agents."""
-    found, parent = [], planned.driver.do("__import__('os').getpid()")
+def agents(driver: Application) -> list[int]:
+    """Return the process ids of a driver's agents."""
+    found, parent = [], driver.do("__import__('os').getpid()")
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             is_child = stat.read_text().rpartition(")")[2].split()[1] == str(parent)
@@ -125,7 +110,7 @@ def test_queries_go_on_without_the_agent_and_use_the_next_one(
     query = JOIN.format(db="first", day="2026-4")
     rows = planned.driver.rows(query)
     forget(planned)
-    (pid,) = agents(planned)
+    (pid,) = agents(planned.driver)
     os.kill(pid, number)
     try:
         for day in range(5, 9):
@@ -137,8 +122,8 @@ def test_queries_go_on_without_the_agent_and_use_the_next_one(
 
 
 def test_detached_driver_has_no_agent(planned: Planned) -> None:
-    assert len(agents(planned)) == 1
+    assert len(agents(planned.driver)) == 1
     planned.driver.do("handle.control('off')")
-    until(lambda: agents(planned) == [], timeout_s=20, what="the agent's end")
+    until(lambda: agents(planned.driver) == [], timeout_s=20, what="the agent's end")
     planned.driver.do("handle.control('on')")
     planned.is_live()
