@@ -9,14 +9,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from hmsclient import HMSClient
+
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons, both_daemons
+from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import SPARK, Application, applications
-from topicast.tests.waiting import until_equal
+from topicast.tests.spark.smoke import RUN
+from topicast.tests.waiting import until, until_equal
 
 WAIT_S: Final = 60
 WITH: Final = (4, 0)  # the Spark that the runtimes are of
 PACKAGES: Final = Path(__file__).resolve().parents[2] / ".venv" / "lakes"
+SAME: Final = (  # statements on a table of a format, ``{of}``, in a database of their own
+    "CREATE TABLE {db}.t (id INT, ds STRING) USING {of} PARTITIONED BY (ds)",
+    "CREATE TABLE {db}.t (id INT, ds STRING) USING {of} PARTITIONED BY (ds)",
+    "INSERT INTO {db}.t VALUES (1, 'a'), (2, 'b')",
+    "SELECT * FROM {db}.t WHERE ds = 'a'",
+    "ALTER TABLE {db}.t ADD COLUMNS (note STRING)",
+    "?spark.table('{db}.t').columns",
+    "UPDATE {db}.t SET note = 'x' WHERE id = 1",
+    "DELETE FROM {db}.t WHERE id = 2",
+    "MERGE INTO {db}.t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 3",
+    "INSERT OVERWRITE {db}.t SELECT 4, 'c', 'y' UNION ALL SELECT id, ds, note FROM {db}.t",
+    "SELECT * FROM {db}.t",
+    "ALTER TABLE {db}.t SET TBLPROPERTIES ('mine' = '1')",
+    "SHOW TBLPROPERTIES {db}.t ('mine')",
+    "COMMENT ON TABLE {db}.t IS 'mine'",
+    "?spark.catalog.getTable('{db}.t').description",
+    "CREATE TABLE {db}.kept USING {of} AS SELECT * FROM {db}.t",
+    "CREATE TABLE {db}.plain (id INT) USING parquet",
+    "INSERT INTO {db}.plain SELECT id FROM {db}.t",
+    "SELECT * FROM {db}.plain JOIN {db}.t USING (id)",
+    "CREATE VIEW {db}.v AS SELECT id FROM {db}.kept",
+    "SELECT * FROM {db}.v",
+    "SHOW TABLES IN {db}",
+    "?sorted(one.name for one in spark.catalog.listTables('{db}'))",
+    "?spark.catalog.tableExists('{db}.t')",
+    "DROP TABLE {db}.t",
+    "?spark.catalog.tableExists('{db}.t')",
+    "SELECT * FROM {db}.t",
+    "SELECT * FROM {db}.kept",
+    "TRUNCATE TABLE {db}.plain",
+    "SELECT * FROM {db}.plain",
+)
+PLANNING: Final = "handle.status().planning"
 COUNTS: Final = ("errors", "last_error", "writes", "writes_reported", "refreshes")
 
 
@@ -28,6 +65,7 @@ class Lake:
     other: Application
     plain: Application
     daemons: Daemons
+    metastore: str
 
     def attach(self) -> None:
         """Attach all of them."""
@@ -71,6 +109,46 @@ class Lake:
             assert status(driver)["errors"] == 0, status(driver)["last_error"]
             assert status(driver)["writes"] == "reported"
 
+    def answers_as_plain_spark(self, of: str) -> None:
+        """Run SAME on tables of a format without plans from memory, and with them: both are alike.
+
+        So is what the metastore then has.
+        """
+        answers, tables, driver = {}, {}, self.one
+        driver.do(RUN)
+        for control in ("off", "on"):
+            driver.do(f"handle.control({control!r})")
+            until(lambda: driver.do(PLANNING) == control, timeout_s=WAIT_S, what=control)  # noqa: B023
+            db = f"{of}_{control}"
+            driver.sql(f"CREATE DATABASE {db}")
+            statements = [one.replace("{of}", of) for one in SAME]
+            answers[control] = driver.do(f"run_smoke({statements!r}, {db!r})")
+            with connect(self.metastore) as client:
+                tables[control] = {
+                    name: facts(client, db, name) for name in client.get_all_tables(db)
+                }
+        pairs = zip(SAME, answers["off"], answers["on"], strict=True)
+        assert not [(one, plain, routed) for one, plain, routed in pairs if plain != routed]
+        assert tables["on"] == tables["off"]
+        assert sorted(tables["on"]) == ["kept", "plain", "v"]
+        failed = [one for one in answers["on"] if one.isupper()]
+        assert failed == ["TABLE_OR_VIEW_ALREADY_EXISTS", "TABLE_OR_VIEW_NOT_FOUND"], answers
+        assert status(driver)["errors"] == 0, status(driver)["last_error"]
+
+
+def facts(client: HMSClient, db: str, name: str) -> dict[str, Any]:
+    """Return what the metastore has of a table, but for what is another one each time."""
+    table = client.get_table(db, name)
+    files = table.sd
+    return {
+        "kind": table.tableType,
+        "columns": [(one.name, one.type) for one in files.cols],
+        "formats": (files.inputFormat, files.outputFormat, files.serdeInfo.serializationLib),
+        "keys": [one.name for one in table.partitionKeys],
+        "parameters": sorted(table.parameters),
+        "text": (table.viewOriginalText or "").replace(db, "db"),
+    }
+
 
 def status(driver: Application) -> dict[str, Any]:
     """Return what an attached driver counts."""
@@ -99,4 +177,4 @@ def lake(
         applications(folder, hive.uri, one=both) as first,  # which downloads, if need be
         applications(folder, hive.uri, other=both, plain={}) as more,
     ):
-        yield Lake(first["one"], more["other"], more["plain"], daemons)
+        yield Lake(first["one"], more["other"], more["plain"], daemons, hive.uri)

@@ -48,3 +48,7 @@ def test_tables_of_delta_are_left_to_it(attached: Lake, tmp_path: Path) -> None:
 
 def test_plain_tables_are_fresh_both_ways(attached: Lake) -> None:
     attached.keeps_plain_tables_fresh("beside_delta")
+
+
+def test_statements_have_the_same_answers_and_writes_as_in_plain_spark(attached: Lake) -> None:
+    attached.answers_as_plain_spark("delta")

@@ -12,6 +12,7 @@ from topicast.tests.lakes.lakes import Lake, lake, sees, status
 
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"
 KEPT_MS = "3600000"  # by Iceberg's cache since the last use; 30 s by default, and tests are slow
+LOCKING = "spark.hadoop.iceberg.engine.hive.lock-enabled"
 SESSION, OWN = "spark.sql.catalog.spark_catalog", "spark.sql.catalog.lake"
 SETTINGS = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -21,8 +22,7 @@ SETTINGS = {
     OWN: "org.apache.iceberg.spark.SparkCatalog",
     f"{OWN}.type": "hive",
     f"{OWN}.cache.expiration-interval-ms": KEPT_MS,
-    # The embedded metastore has no tables for locks.
-    "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
+    LOCKING: "false",  # the embedded metastore has no tables for locks
 }
 TABLES = ("spark_catalog.ice.t", "lake.ice.t")  # one table, by two catalogs of a session
 
@@ -103,3 +103,7 @@ def test_tables_of_iceberg_are_left_to_it(attached: Lake) -> None:
 
 def test_plain_tables_are_fresh_both_ways(attached: Lake) -> None:
     attached.keeps_plain_tables_fresh("beside_ice")
+
+
+def test_statements_have_the_same_answers_and_writes_as_in_plain_spark(attached: Lake) -> None:
+    attached.answers_as_plain_spark("iceberg")
