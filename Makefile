@@ -90,7 +90,7 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 	done; [ -z "$$failed" ] || { echo "failed on Hive$$failed" >&2; exit 1; }
 
 # Spark's own Ivy downloads the runtimes that the tests name, once, into .venv/lakes.
-compat-lakes: $(STAMP) .venv/spark-$(LAKE_SPARK)/installed  ## run Iceberg's and Delta's released runtimes in attached drivers (100 MB, once)
+compat-lakes: $(STAMP) .venv/spark-$(LAKE_SPARK)/installed .venv/pyiceberg/installed .venv/hive-3.1.3/installed  ## run Iceberg's and Delta's released runtimes in attached drivers, and pyiceberg beside one (290 MB, once; mvn, a JDK)
 	@PYTHONPATH='$(CURDIR)/.venv/spark-$(LAKE_SPARK)' $(BIN)/python -m pytest tests/lakes --timeout=600 $(ARGS)
 
 compat-dbt: $(STAMP) .venv/dbt/installed  ## run a project of dbt in attached drivers, and read what it builds (110 MB, once)
@@ -147,6 +147,12 @@ clean:  ## remove what was built, not .venv
 	@echo "fetching what docs/deploy.md installs"
 	@$(BIN)/python -m pip wheel --disable-pip-version-check --no-color -q -c constraints.txt --no-build-isolation -w '$(@D)/wheels' '.[catalog]'
 	@rm '$(@D)'/wheels/topicast-*.whl
+	@touch $@
+
+.venv/pyiceberg/installed: | $(STAMP)
+	@echo "installing pyiceberg into $(@D)"
+	@rm -rf '$(@D)'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-color --target '$(@D)' 'pyiceberg[hive]==0.12.0' | $(PROGRESS)
 	@touch $@
 
 .venv/dbt/installed: | $(STAMP)
