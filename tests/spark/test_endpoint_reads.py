@@ -87,6 +87,31 @@ def test_partition_that_a_reported_write_has_made_is_read_before_the_log_is(
             assert time.monotonic() - begin < LATE_S, "the log was read meanwhile"
 
 
+@pytest.mark.parametrize("read", ["listPartitions(*days, none)", "getPartition(*days, spec)"])
+def test_partitions_that_hive_asks_for_with_privileges_are_read_from_the_endpoint(
+    planned: Planned, read: str
+) -> None:
+    """At the first of these calls Hive replaces its client, whose connection it closes."""
+    driver = planned.driver
+    driver.do(
+        "catalog = spark._jsparkSession.sharedState().externalCatalog()\n"
+        "days, none = ('first', 'days'), spark._jvm.scala.Option.apply(None)\n"
+        "values = spark._jvm.java.util.HashMap()\n"
+        "values.put('ds', '2026-1')\n"
+        "spec = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(values)"
+    )
+    planned.holds("SELECT * FROM first.days")
+
+    def without_a_call() -> bool:
+        forget(planned)
+        before = int(planned.status("endpoint_reads"))
+        planned.counting.take()
+        driver.do(f"_ = catalog.{read}")
+        return not planned.counting.take() and int(planned.status("endpoint_reads")) > before
+
+    until(without_a_call, timeout_s=WAIT_S / 2, what="a first read that makes no call")
+
+
 def test_driver_reads_its_own_writes(planned: Planned) -> None:
     check_own_writes(planned, "own")
 

@@ -47,6 +47,9 @@ final class TopicastReaders {
         set("hive.metastore.failure.retries", "0");
         set("hive.metastore.client.connect.retry.delay", "0s");
         set("hive.metastore.client.socket.lifetime", "0s");
+        // Else Hive replaces its client, and closes its connection, when it is asked for partitions
+        // with their privileges for the first time: its hook of authorization is another one then.
+        set("hive.internal.ss.authz.settings.applied.marker", "true");
         set("hive.exec.scratchdir", new java.io.File(scratch, "scratch").toURI().toString());
         this.hadoop.unset("hive.metastore.client.factory.class");
         this.conf.remove("hive.metastore.client.factory.class");
