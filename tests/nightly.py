@@ -44,6 +44,10 @@ STEPS: Final[Steps] = {
     ),
     "mutants": ("make mutants", {}),
     "spark": ("make compat-spark ARGS=--numprocesses=4", {}),
+    "plans": (  # all statements and calls, with plans from memory and without
+        "make compat-spark ARGS='-k have_the_same_answers_as_in_plain_spark'",
+        {"CELLS": "all"},
+    ),
     "hive": ("make compat-hive", {}),
     "lakes": ("make compat-lakes", {}),
     "dbt": ("make compat-dbt", {}),
