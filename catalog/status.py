@@ -73,6 +73,9 @@ class Status:
     none did.
     ``rules``: those that operators set for drivers.
     ``store_full``: why nothing can be stored, while that is so; all else is as of the last commit.
+    ``newest_event``: of the metastore, as its last answer said. ``lag_events``: those that are not
+    published yet. ``lag_s``: since when the metastore may have what is not; None without polls, and
+    before everything was published once.
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
     connection has found: the same metastore or another one, and why; empty at first.
@@ -95,6 +98,8 @@ class Status:
     topics_to_backfill: int
     watermark: int
     newest_event: int
+    lag_events: int | None
+    lag_s: float | None
     metastore_uuid: str
     metastore_found: str
     metastore_silent_s: float | None

@@ -15,7 +15,7 @@ PROGRAM: Final = "topicast"
 PLACES: Final = {
     "quickstart": "commands.local:quickstart",
     "run": "commands.run:run",
-    "status": "commands.show:status",
+    "status": "commands.status:status",
     "topics": "commands.topics:topics",
     "subscribers": "commands.topics:subscribers",
     "drivers": "commands.drivers:drivers",

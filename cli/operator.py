@@ -9,7 +9,9 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ..subscriber import Subscriber
@@ -17,6 +19,7 @@ from ..subscriber.client.conversation import (
     CATALOG,
     Conversation,
     catalogd_behind,
+    connected,
     greet,
 )
 from ..subscriber.engine.reachability import unreached
@@ -180,22 +183,53 @@ class Operator:
 def at_each(
     statestores: tuple[Address, ...], look: Callable[[Operator], T]
 ) -> tuple[list[T], list[LinkError]]:
-    """Visit every hub, one after the other; return what ``look`` found, and the failures.
+    """Visit every hub, all at once; return what ``look`` found, and the failures.
 
     Raises:
         LinkError: none did.
     """
-    found: list[T] = []
-    failures: list[LinkError] = []
-    for address in statestores:
-        try:
-            with Operator((address,)) as visit:
-                found.append(look(visit))
-        except LinkError as error:
-            failures.append(error)
+    visits = each_of(statestores, look)
+    failures = [one for one in visits if isinstance(one, LinkError)]
+    found = [one for one in visits if not isinstance(one, LinkError)]
     if not found:
         raise failures[0]
     return found, failures
+
+
+def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> list[T | LinkError]:
+    """Visit every hub, all at once; return for each what ``look`` found, or the failure."""
+
+    def visit(address: Address) -> T | LinkError:
+        try:
+            with Operator((address,)) as visit:
+                return look(visit)
+        except LinkError as error:
+            return error
+
+    with ThreadPoolExecutor(len(statestores)) as pool:
+        return list(pool.map(visit, statestores))
+
+
+@contextmanager
+def catalogd_at(address: Address) -> Iterator[Callable[[str], Inspected]]:
+    """Connect to the catalogd at ``address``; yield what returns its tables, as ``Operator.hub``.
+
+    Raises:
+        LinkError: it does not answer.
+    """
+    credential = find_credential(OPERATOR_KEY, environ=os.environ)
+    with (
+        closing(Link(credential.pair)) as link,
+        connected(
+            link,
+            CATALOG,
+            address=str(address),
+            servers=credential.catalogd_keys,
+            where=f"catalogd at {address}",
+            client=credential.name,
+        ) as catalogd,
+    ):
+        yield partial(catalogd.inspect, timeout_s=ANSWER_TIMEOUT_S)
 
 
 def ordered(

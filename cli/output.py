@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
@@ -38,6 +39,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out,
 5 degraded."""
 
 NOTHING: Final = "-"
+NO_LIMIT: Final = 1 << 20  # characters of a line that nobody has to see whole
 CELL_CHARS_MIN: Final = 8  # of a cell of a ruled table that has more: its lines can be read
 RULE_CHARS: Final = 3  # beside each cell
 
@@ -58,6 +60,16 @@ class Output:
     def __init__(self, form: str, *, to: TextIO | None = None) -> None:
         self._json = form == "json"
         self._to = to or sys.stdout
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads along, and not a file or another program."""
+        return self._to.isatty()
+
+    @property
+    def width(self) -> int:
+        """The characters of a line; a pipe has room for any."""
+        return shutil.get_terminal_size().columns if self._to.isatty() else NO_LIMIT
 
     def rows(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
         """Print a table; in JSON a list of objects."""
@@ -152,6 +164,28 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def amount(count: int, one: str, many: str) -> str:
+    """Return ``count`` with what is counted: ``1 driver``, ``2 drivers``."""
+    return f"{count} {one if count == 1 else many}"
+
+
+def wrapped(text: str, *, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Return ``text`` in lines of ``width`` characters, behind ``first`` and then ``rest``.
+
+    No word is broken: one that is longer than a line has a longer one. Nothing has no line, but
+    for what ``first`` says.
+    """
+    found = textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return found or ([first] if first.strip() else [])
 
 
 def exit_code(error: TopicastError) -> int:

@@ -101,7 +101,7 @@ class DriverStatus:
     """One attached driver, as it last announced itself; ``since_s``: how long it is in its state.
 
     ``state``: connecting, live, plain, or gone, for an hour; ``reason``: why, or what a live one
-    does without.
+    does without. ``hubs``: how many it may go to, this one included; 0: not known.
     """
 
     driver: str
@@ -116,6 +116,7 @@ class DriverStatus:
     state: str
     reason: str
     control: str
+    hubs: int = 0
     since_s: float
 
 
@@ -357,6 +358,7 @@ def _counts_of_drivers(drivers: Collection[DriverStatus]) -> dict[str, Cell]:
     return {
         **{f"drivers_{state}": counts[state] for state in (DRIVER_LIVE, CONNECTING, PLAIN, GONE)},
         "drivers_with_problem": sum(map(_is_ill, drivers)),
+        "drivers_with_another_hub": sum(one.hubs > 1 and one.state != GONE for one in drivers),
     }
 
 

@@ -68,6 +68,7 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "/opt/topicast/bin/pip install --upgrade": "needs an older release: make compat-upgrade",
     },
     "docs/doctor.md": {"topicast doctor": "names of hosts: tests/cli/doctor/"},
+    "docs/operations.md": {"$ topicast status": "tests/cli/test_overview.py compares it"},
     "docs/metastores.md": {"catalogd --hive": "needs a KDC or a password: make compat-kerberos"},
 }
 

@@ -372,6 +372,8 @@ class Poller:
         self.polled = (0, 0)  # the newest poll that brought everything, and up to which seq
         self.polled_at = -inf  # when that poll began
         self.polled_on = 0  # the connection that answered it
+        self.newest = window.last_id if window else 0  # the metastore's newest event, as it said
+        self._current_at = -inf  # when a poll began up to which everything is published
         self.seq = 0  # arrival number of the newest events
         self._states: deque[tuple[int, WindowState]] = deque()  # by seq, not yet published
         self._polling: int | None = None  # the poll that is not answered
@@ -417,6 +419,19 @@ class Poller:
     def watermark(self) -> int:
         """The event id up to which everything is published."""
         return self.published.last_id if self.published else 0
+
+    @property
+    def lag_events(self) -> int | None:
+        """The events of the metastore that are not published yet; None without polls."""
+        return max(self.newest - self.watermark, 0) if self.enabled else None
+
+    def lag_s(self, now: float) -> float | None:
+        """Return since when the metastore may have what is not published; None: always so far.
+
+        Between two polls that is the time since the last one began.
+        """
+        known = self.enabled and self._current_at > -inf
+        return round(max(now - self._current_at, 0.0), 3) if known else None
 
     @property
     def deadline(self) -> float | None:
@@ -504,6 +519,7 @@ class Poller:
             self._check.connection, self._due_at = None, now
             return None
         self._followed = True
+        self.newest = max(fact.current_id, self.window.last_id)
         events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
         more = self._news_max + 1 if self._is_late else self._news_max * FEWER
@@ -535,6 +551,7 @@ class Poller:
             window = self.window = EventWindow.starting_at(fact.current_id, now=now)
             self._check.connection, window.uuid = fact.connection, fact.uuid
             self.published = window.state
+            self.newest = window.last_id
             return None
         self._due_at = now
         if not self._followed:
@@ -555,6 +572,8 @@ class Poller:
         """Note the arrival number of the oldest event that is not published."""
         while self._states and self._states[0][0] < oldest_unpublished:
             self.published = self._states.popleft()[1]
+        if self.polled[1] < oldest_unpublished:
+            self._current_at = self.polled_at
 
     def _on_answer(self, now: float) -> None:
         """Note that the metastore has answered."""

@@ -217,12 +217,16 @@ Fact = FromHub | Committed | EpochBegun | Lost | Tick
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubFacts:
-    """A hub as catalogd sees it: whether it is connected, for how long it has (not) been, why."""
+    """A hub as catalogd sees it: whether it is connected, for how long it has (not) been, why.
+
+    ``unacknowledged``: changes that were sent to it, and that it has not said that it holds.
+    """
 
     address: str
     connected: bool
     since_s: float
     reason: str
+    unacknowledged: int
 
 
 class Publisher:
@@ -276,6 +280,7 @@ class Publisher:
             connected=self.connected,
             since_s=round(since_s, 3),
             reason=self.reason,
+            unacknowledged=len(self._unacked),
         )
 
     @property

@@ -23,6 +23,7 @@ _PLAIN: Final = {
 _FACTS: Final = frozenset(
     (
         *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),
+        *("lag_events", "lag_s"),
         *("metastore", "metastore_silent_s", "topic", "version", "floor"),
         *("verdict", "state", "code"),
     )

@@ -55,7 +55,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
 JSON_COLUMNS: Final = (
     *TABLE_COLUMNS,
     *("planning", "memory_reads", "metastore_calls_saved", "writes_refused"),
-    *("pid", "sessions", "writes_reported", "errors", "last_error"),
+    *("pid", "hubs", "sessions", "writes_reported", "errors", "last_error"),
 )
 KNOWN: Final = ("name", "driver", "registration", "statestored")
 

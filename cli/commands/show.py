@@ -1,52 +1,24 @@
-"""The commands that show the daemons and the catalog, and change nothing."""
+"""The commands that show the catalog, and change nothing."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
 from ...subscriber.datasource.scanning import sweeps
-from ...topics.errors import LinkError, UsageError
+from ...topics.errors import UsageError
 from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
-from ...topics.topic import offered_names
-from ...topics.wire.messages import Inspected
-from ..exit_codes import DEGRADED, DONE
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
-from ..operator import Operator, at_each, catalog_at, complain_of, facts_of, note_policy, verdict_by
+from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
-IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
 FILES_COLUMNS: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
-
-
-@command()
-@statestores_option("all are used")
-@OUTPUT
-def status(statestores: str, output: str) -> int:
-    """Show whether each statestored and catalogd serve, what they hold, and the mode.
-
-    The exit code is 0 if all serve, 5 if one is degraded or does not serve, with the reasons, and 3
-    if one is not reached.
-    """
-    found, failures = at_each(parse_addresses(statestores, setting="statestores"), _processes)
-    hubs = [one.hub for one in found]
-    failures += [failure for one in found for failure in one.failures]
-    catalogd = next((one.catalogd for one in found if one.catalogd), {})
-    code = complain_of(failures)
-    if code == DONE and any(one["reasons"] for one in (*hubs, catalogd)):
-        code = DEGRADED
-    rows = _process_rows(hubs, catalogd)
-    if note_policy("what counts other databases, too, is left out"):
-        rows = [row for row in rows if row[-1] is not None]
-    content = {"statestoreds": hubs, "catalogd": catalogd}
-    Output(output).facts(content, ("process", "fact", "value"), rows)
-    return code
 
 
 @command()
@@ -174,56 +146,6 @@ def history(table: str, *, count: int | None, statestores: str, output: str) -> 
 def _utc(at_us: int) -> str:
     text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_us // 1_000_000))
     return f"{text}.{at_us // 1000 % 1000:03}Z"
-
-
-class _Processes(NamedTuple):
-    """The facts of a hub, those of the catalogd behind it, and what is not reached from here."""
-
-    hub: dict[str, Any]
-    catalogd: dict[str, Any]
-    failures: tuple[LinkError, ...]
-
-
-def _processes(visit: Operator) -> _Processes:
-    hub = {"address": str(visit.address)} | _process(visit.hub)
-    failures: list[LinkError] = []
-    catalogd: dict[str, Any] = {}
-    try:
-        visit.reach_data()
-    except LinkError as error:
-        failures.append(error)
-    try:
-        catalogd = _process(visit.catalog)
-    except LinkError as error:
-        failures.append(error)
-    return _Processes(hub, catalogd, tuple(failures))
-
-
-def _process_rows(
-    hubs: list[dict[str, Any]], catalogd: dict[str, Any]
-) -> list[tuple[str, str, Any]]:
-    """Return a row for each fact; several statestoreds are named by their addresses."""
-    names = ["statestored"] if len(hubs) == 1 else [f"statestored {h['address']}" for h in hubs]
-    processes = zip((*names, "catalogd"), (*hubs, catalogd), strict=True)
-    return [(name, *row) for name, facts in processes for row in _rows(facts)]
-
-
-def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the facts of a process, each reason of its verdict as one."""
-    for name, value in facts.items():
-        if name == "reasons":
-            for one in value:
-                yield "reason", "; ".join(text for text in (one["what"], one["mend"]) if text)
-        else:
-            yield name, value
-
-
-def _process(inspect: Callable[[str], Inspected]) -> dict[str, Any]:
-    """Return the verdict and the facts of the process that ``inspect`` asks for tables."""
-    facts = facts_of(inspect("status"))
-    shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
-    offers = offered_names(int(facts["offers"] or 0))
-    return verdict_by(inspect).document | shown | {"offers": offers}
 
 
 def _properties(found: Table | Database) -> list[tuple[str, str | int]]:

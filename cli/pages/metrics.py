@@ -41,6 +41,7 @@ STATESTORED: Final[Table] = {
     "drivers_connecting": (GAUGE, "Attached drivers that have lost this hub, and come back"),
     "drivers_plain": (GAUGE, "Attached drivers that cannot follow changes"),
     "drivers_gone": (GAUGE, "Drivers that have ended within the last hour"),
+    "drivers_with_another_hub": (GAUGE, "Attached drivers that have another statestored to go to"),
     "drivers_with_problem": (
         GAUGE,
         "Attached drivers that the verdict names as not as they should be",
@@ -72,7 +73,9 @@ CATALOGD: Final[Table] = {
     "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
     "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
     "topics_to_backfill": (GAUGE, "Topics in which content that was withheld is still to be sent"),
-    "newest_event": (GAUGE, "Newest HMS event id that was seen"),
+    "newest_event": (GAUGE, "Newest HMS event id, as the metastore said at the last poll"),
+    "lag_events": (GAUGE, "HMS events that are not published yet"),
+    "lag_s": (GAUGE, "Seconds for which the metastore may have had what is not published"),
     "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),
     "databases": (GAUGE, "Databases"),
     "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),

@@ -111,7 +111,7 @@ class Core:
         """
         registration = new_id()
         self.view = View(heads_max=heads_within(settings.budget_bytes))
-        self.driver = Driver(self.view, driver_facts)
+        self.driver = Driver(self.view, driver_facts, hubs=len(settings.statestores))
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self.restarts = 0  # of this core
         self.recovering = False  # it restarted and has not been ready since; any thread reads it

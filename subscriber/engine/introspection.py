@@ -12,7 +12,13 @@ from math import isfinite
 from typing import Final
 
 from ...topics.errors import UsageError
-from ...topics.objects.drivers import ANNOUNCED, ANNOUNCED_REQUEST, FACT_CHARS_MAX, REASON
+from ...topics.objects.drivers import (
+    ANNOUNCED,
+    ANNOUNCED_REQUEST,
+    FACT_CHARS_MAX,
+    HUBS,
+    REASON,
+)
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.wire.codec import TEXT_MAX
@@ -31,10 +37,19 @@ NUMBER_MAX: Final = 1 << 63  # numbers below it fit a message
 class Driver:
     """Any thread reads what is wanted; the background thread reads the application's facts."""
 
-    def __init__(self, view: View, facts: Callable[[], Facts] | None = None) -> None:
-        """``facts`` returns what operators see of the application; it does not wait."""
+    def __init__(
+        self, view: View, facts: Callable[[], Facts] | None = None, *, hubs: int = 0
+    ) -> None:
+        """Take what operators see.
+
+        Args:
+            view: Has the rules of operators.
+            facts: Returns what operators see of the application; it does not wait.
+            hubs: How many hubs this process may go to.
+        """
         self._view = view
         self._facts = facts
+        self._hubs = hubs
 
     def wanted(self, *names: str) -> str:
         """Return whether operators want a driver of these names on, off or in dry-run.
@@ -78,7 +93,8 @@ class Driver:
         if self._facts is None:
             return None
         try:
-            return {_text(name): _cell(value) for name, value in self._facts().items()}
+            found = {_text(name): _cell(value) for name, value in self._facts().items()}
+            return {**found, HUBS: self._hubs}
         except Exception as error:  # noqa: BLE001 - it is not our function
             return {"error": _text(f"driver_facts failed: {error!r}")}
 

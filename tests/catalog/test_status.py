@@ -170,7 +170,9 @@ def test_rules_that_switch_drivers_off_are_said(status: Status) -> None:
 
 def hub(*, connected: bool, since_s: float) -> HubFacts:
     address = f"tcp://hub-{since_s:g}:24000"
-    return HubFacts(address=address, connected=connected, since_s=since_s, reason="silent")
+    return HubFacts(
+        address=address, connected=connected, since_s=since_s, reason="silent", unacknowledged=0
+    )
 
 
 def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_restart(

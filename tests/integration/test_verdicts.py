@@ -363,7 +363,9 @@ def test_where_nothing_is_wrong_each_surface_says_so(world: World) -> None:
     status, drivers = commands(world)
     driver.communicate()
     assert_printed(
-        status, (DONE, "statestored verdict serving .*catalogd verdict serving"), "status"
+        status,
+        (DONE, "^serving statestored .* serving hears .*catalogd .* serving 1 of 1 hub"),
+        "status",
     )
     assert_printed(drivers, (DONE, f"{APPLICATION} .*live"), "drivers")
     assert (status.stderr, drivers.stderr) == ("", "")

@@ -35,6 +35,7 @@ ANN = {
     "state": "live",
     "reason": "",
     "control": "on",
+    "hubs": 2,
 }
 BYE = Bye(reason="closed")
 
@@ -117,10 +118,12 @@ def test_driver_is_listed_as_it_announced_itself_and_counted_by_state(driver: Hu
     assert [one["since_s"] for one in listed(driver)] == [0.5], "it is live since then"
     counts = facts(driver.status)
     assert (counts["drivers_live"], counts["drivers_with_problem"]) == (1, 1)
-    announce(driver, state="plain")
+    assert counts["drivers_with_another_hub"] == 1
+    announce(driver, state="plain", hubs=1)
     assert states(driver) == [("plain", "")]
     counts = facts(driver.status)
-    assert [counts[f"drivers_{one}"] for one in ("live", "plain", "with_problem")] == [0, 1, 1]
+    assert [counts[f"drivers_{one}"] for one in ("live", "plain", "with_another_hub")] == [0, 1, 0]
+    assert counts["drivers_with_problem"] == 1
 
 
 def test_driver_that_registers_anew_is_one_and_listed_meanwhile(driver: HubDriver) -> None:

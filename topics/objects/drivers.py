@@ -23,13 +23,15 @@ DRIVER: Final = "driver"  # its id: application, host and process
 STATE: Final = "state"
 REASON: Final = "reason"
 PID: Final = "pid"
+HUBS: Final = "hubs"  # how many it may go to; 0: its release does not say
 ANNOUNCED: Final = (
     *(DRIVER, "application", "application_id", "user", "host", PID, "spark", "release"),
-    *(STATE, REASON, "control"),
+    *(STATE, REASON, "control", HUBS),
 )
 ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
 FACT_CHARS_MAX: Final = 500  # of a text: an error's, or the name of an application
-PID_MAX: Final = 1 << 32
+NUMBERS: Final = {PID: 1 << 32, HUBS: 1 << 10}
+"""The facts that are numbers, and the largest of each; what is not one is 0."""
 
 
 def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:
@@ -43,8 +45,9 @@ def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:
     found: dict[str, str | int] = {
         name: "" if text is None else str(text)[:FACT_CHARS_MAX] for name, text in texts.items()
     }
-    pid = given.get(PID)
-    found[PID] = pid if isinstance(pid, int) and 0 <= pid <= PID_MAX else 0
+    for name, most in NUMBERS.items():
+        number = given.get(name)
+        found[name] = number if isinstance(number, int) and 0 <= number <= most else 0
     if found[STATE] not in ANNOUNCED_STATES:
         found[STATE] = LIVE
     return found

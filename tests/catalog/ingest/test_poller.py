@@ -310,3 +310,25 @@ def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
     off = World(None, interval_s=0)
     off.poller.check_late(off.now)
     assert off.poller.silent_s(off.now + 1) is None
+
+
+def test_lag_is_what_the_metastore_has_and_nobody_was_sent_yet() -> None:
+    """Given events 11 to 40, of which 12 are read and 11 published, then 29 are to come."""
+    world = World()
+    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, None), "never complete"
+    world.poll()
+    world.poller.mark_published(NEVER)
+    world.now += 0.25
+    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, 0.25)
+    world.poll(11)
+    world.poll(12, current_id=40)
+    world.poller.mark_published(2)
+    world.now += 3
+    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (29, 3.25)
+    world.poller.mark_published(NEVER)
+    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (28, 3)
+    world.poll(*range(13, 41))
+    world.poller.mark_published(NEVER)
+    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, 0)
+    off = World(interval_s=0, checked=False)
+    assert (off.poller.lag_events, off.poller.lag_s(off.now)) == (None, None)

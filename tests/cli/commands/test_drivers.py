@@ -24,6 +24,7 @@ ETL = {
     "state": "live",
     "reason": "",
     "control": "on",
+    "hubs": 1,
     "refreshes": 3,
     "stale_reads_avoided": 2,
     "writes": "not reported: its metastore is embedded",

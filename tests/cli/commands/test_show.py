@@ -51,32 +51,6 @@ def synced(statestores: str) -> None:
     assert document(statestores, "sync", "--timeout_s=60")["synced"]
 
 
-def test_status_shows_both_daemons_and_what_each_has_received_of_the_mode(
-    statestores: str,
-) -> None:
-    done = topicast("status", "--output=json", f"--statestores={statestores}")
-    found = json.loads(done.stdout)
-    catalogd, (hub,) = found["catalogd"], found["statestoreds"]
-    reasons = [one["code"] for one in (*hub["reasons"], *catalogd["reasons"])]
-    assert set(reasons) <= {"handshakes_failed"}, "other tests have tried wrong keys"
-    assert (hub["address"], done.returncode, done.stderr) == (statestores, 5 if reasons else 0, "")
-    assert (catalogd["mode"], catalogd["overrides"]) == ("mixed", "")
-    assert catalogd["offers"] == hub["offers"] == "none, minimal, full"
-    printed = topicast("status", f"--statestores={statestores}").stdout
-    assert "catalogd     watermark" in printed
-    assert "catalogd     verdict" in printed
-
-
-def test_status_of_several_hubs_shows_those_that_answer(statestores: str) -> None:
-    both = f"{NOWHERE},{statestores}"
-    done = topicast("status", "--output=json", TOPICAST_STATESTORES=both)
-    assert done.returncode == 3
-    assert NOWHERE in done.stderr
-    found = json.loads(done.stdout)
-    assert [hub["address"] for hub in found["statestoreds"]] == [statestores]
-    assert "verdict" in found["catalogd"]
-
-
 def test_subscribers_show_the_publisher(statestores: str) -> None:
     found = document(statestores, "subscribers")
     assert "publisher" in {member["role"] for member in found}
@@ -242,13 +216,12 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
 
 @pytest.mark.parametrize(
     "words",
-    ["status", "tables", "describe a.b", "sync", "mode", "invalidate --all", "refresh a.b"],
+    ["tables", "describe a.b", "sync", "mode", "invalidate --all", "refresh a.b"],
 )
 def test_hub_that_is_not_there_is_not_reachable(words: str) -> None:
     user_keys("operator")
     timeout_s = UNREACHED_S + 1 if words == "sync" else 0.5
-    short = [] if words == "status" else [f"--timeout_s={timeout_s}"]
-    done = topicast(*words.split(), *short, f"--statestores={NOWHERE}")
+    done = topicast(*words.split(), f"--timeout_s={timeout_s}", f"--statestores={NOWHERE}")
     assert (done.returncode, done.stdout) == (3, "")
     assert NOWHERE in done.stderr
     assert done.stderr.count("\n") == 1, "said once"

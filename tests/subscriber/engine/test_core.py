@@ -172,8 +172,9 @@ def test_operators_see_what_the_application_reports_with_topics_and_budget() -> 
 
 
 def drivers(shopping: Shopping) -> list[tuple[str, str, str, int]]:
-    """Return what the hub knows of each driver."""
+    """Return what the hub knows of each driver, which may go to no other hub."""
     status = shopping.cluster.hubs[0].hub.status(now=shopping.cluster.now)
+    assert {one.hubs for one in status.drivers} <= {1}
     return [(one.application, one.state, one.reason, one.pid) for one in status.drivers]
 
 

@@ -1,0 +1,155 @@
+"""The command that shows whether the daemons serve, and what a restart would mean."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+
+from ...topics.errors import LinkError, NotReady, TopicastError
+from ...topics.settings import Address, parse_addresses
+from ...topics.topic import offered_names
+from ...topics.wire.messages import Inspected
+from ..exit_codes import DONE
+from ..flags import OUTPUT, command, option, statestores_option
+from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
+from ..output import Output, complain
+from ..overview import Daemon, Stack, counters, document, lines
+
+IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
+WATCH_S: Final = 2.0  # between two looks: an operator reads for longer
+CATALOGD_PORT: Final = 26000  # where catalogd takes requests unless set
+CLEAR: Final = "\x1b[H\x1b[2J"  # a terminal
+
+
+@command()
+@click.option("--verbose", "-v", is_flag=True, help="Show every fact and counter, too.")
+@click.option("--watch", is_flag=True, help=f"Show it again every {WATCH_S:g} s, until Ctrl-C.")
+@statestores_option("all are used")
+@option(
+    "catalogd",
+    metavar="ADDRESS",
+    default="",
+    show_default=f"port {CATALOGD_PORT} of the statestoreds' hosts",
+    help="Address of catalogd, used only if no statestored answers, which would name it.",
+)
+@OUTPUT
+def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, output: str) -> int:
+    """Show whether each statestored and catalogd serve, and what a restart would mean now.
+
+    The exit code is 0 if all serve, 5 if one is degraded or does not serve, with the reasons, and 3
+    if one is not reached.
+    """
+    hubs = parse_addresses(statestores, setting="statestores")
+    named = parse_addresses(catalogd, setting="catalogd") if catalogd else ()
+    printed = Output(output)
+    note_policy("what counts other databases, too, is left out")
+    if not watch:
+        return _show(_stack(hubs, named), printed, verbose=verbose)
+    with suppress(KeyboardInterrupt):
+        while True:
+            stack = _stack(hubs, named)
+            if printed.is_terminal:
+                click.echo(CLEAR, nl=False)
+            _show(stack, printed, verbose=verbose, stream=True)
+            time.sleep(WATCH_S)
+    return DONE
+
+
+def _show(stack: Stack, printed: Output, *, verbose: bool, stream: bool = False) -> int:
+    text = [*lines(stack, width=printed.width), *(counters(stack) if verbose else ())]
+    if stream:
+        printed.item(document(stack), text="\n".join([*text, ""]))
+        return DONE
+    printed.document(document(stack), text="\n".join(text))
+    if not printed.is_terminal:  # there, these are among the lines
+        for one in stack.daemons:
+            for problem in one.problems:
+                complain(problem)
+    return stack.exit_code
+
+
+def _stack(hubs: tuple[Address, ...], named: tuple[Address, ...]) -> Stack:
+    """Return what all daemons answer; ``named``: where catalogd is, should no hub say it."""
+    found = each_of(hubs, _look)
+    answers = [one for one in found if isinstance(one, Stack)]
+    stacks = [
+        _unreached("statestored", address, one) if isinstance(one, LinkError) else one
+        for address, one in zip(hubs, found, strict=True)
+    ]
+    first = next((one for one in answers if one.catalogd.facts), None)
+    if first is None and not answers:
+        first = _alone(named or tuple(_usual(hubs)))
+    first = first or answers[0]
+    return Stack(
+        hubs=tuple(one.hubs[0] for one in stacks),
+        catalogd=first.catalogd,
+        connections=first.connections,
+    )
+
+
+def _look(visit: Operator) -> Stack:
+    """Return a hub, with the catalogd that it names."""
+    address = str(visit.address)
+    facts, verdict = _facts(visit.hub), verdict_by(visit.hub)
+    problems: tuple[str, ...] = ()
+    try:
+        visit.reach_data()
+    except LinkError as error:
+        problems = (str(error),)
+    hub = Daemon(
+        kind="statestored", address=address, facts=facts, verdict=verdict, problems=problems
+    )
+    where = visit.welcome.catalog_address
+    try:
+        return _with_catalogd((hub,), where, visit.catalog)
+    except LinkError as error:
+        lost = Daemon(kind="catalogd", address=where, problems=(str(error),))
+        return Stack(hubs=(hub,), catalogd=lost)
+
+
+def _with_catalogd(
+    hubs: tuple[Daemon, ...], address: str, inspect: Callable[[str], Inspected]
+) -> Stack:
+    facts, verdict = _facts(inspect), verdict_by(inspect)
+    catalogd = Daemon(kind="catalogd", address=address, facts=facts, verdict=verdict)
+    connections: tuple[dict[str, Any], ...] = ()
+    with suppress(TopicastError):  # a key of some databases may not see them
+        connections = tuple(inspect("hubs").records())
+    return Stack(hubs=hubs, catalogd=catalogd, connections=connections)
+
+
+def _unreached(kind: str, address: Address, error: LinkError) -> Stack:
+    hub = Daemon(kind=kind, address=str(address), problems=(str(error),))
+    return Stack(hubs=(hub,), catalogd=Daemon(kind="catalogd", address=""))
+
+
+def _usual(hubs: tuple[Address, ...]) -> list[Address]:
+    """Return where a catalogd would be on the hosts of the hubs, each once."""
+    hosts = dict.fromkeys(str(hub).rpartition(":")[0] for hub in hubs)
+    return [
+        one
+        for host in hosts
+        for one in parse_addresses(f"{host}:{CATALOGD_PORT}", setting="catalogd")
+    ]
+
+
+def _alone(addresses: tuple[Address, ...]) -> Stack:
+    """Return the first catalogd that answers at ``addresses``, or why none is known."""
+    for address in addresses:
+        with suppress(LinkError, NotReady), catalogd_at(address) as inspect:
+            return _with_catalogd((), str(address), inspect)
+    tried = ", ".join(map(str, addresses))
+    problem = (
+        f"nothing is known of catalogd: no statestored answers, which would name it, and none "
+        f"answers at {tried}; give its address with --catalogd"
+    )
+    return Stack(hubs=(), catalogd=Daemon(kind="catalogd", address="", problems=(problem,)))
+
+
+def _facts(inspect: Callable[[str], Inspected]) -> dict[str, Any]:
+    """Return the facts of the daemon that ``inspect`` asks for tables, but those of its verdict."""
+    facts = facts_of(inspect("status"))
+    shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
+    return shown | {"offers": offered_names(int(facts["offers"] or 0))}

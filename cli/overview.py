@@ -1,0 +1,250 @@
+"""Overview: what ``topicast status`` prints, made from what the daemons have answered.
+
+answers of each statestored and catalogd ──▶ Stack ──▶ its state, lines to read, a document
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ..topics.verdict import Reason, Serving, Verdict
+from .exit_codes import DEGRADED, DONE, NOT_REACHABLE
+from .output import aligned, amount, in_words, wrapped
+
+NOT_REACHED: Final = "not reached"
+PLACE: Final = "tcp://"  # of an address, which need not be said to a reader
+HEARD_S: Final = 2.0  # a catalogd that sends nothing for longer is silent
+STATES: Final = ("live", "connecting", "plain", "gone")
+PRESENT: Final = STATES[:3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """One daemon at ``address``: its answers, and why it is not reached; either may be empty."""
+
+    kind: str
+    address: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    verdict: Verdict = field(default_factory=Verdict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called in lines to read."""
+        return f"{self.kind} {self.place}".rstrip()
+
+    @property
+    def place(self) -> str:
+        """Its host and port."""
+        return self.address.removeprefix(PLACE)
+
+    @property
+    def state(self) -> str:
+        """Its state in words."""
+        return str(self.verdict.state) if self.facts else NOT_REACHED
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What it has answered, for programs."""
+        return {"address": self.address, **self.verdict.document, **self.facts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The hubs and their catalogd. ``connections``: a record for each hub, as catalogd sees it."""
+
+    hubs: tuple[Daemon, ...]
+    catalogd: Daemon
+    connections: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def daemons(self) -> tuple[Daemon, ...]:
+        """All of them."""
+        return (*self.hubs, self.catalogd)
+
+    @property
+    def state(self) -> str:
+        """The verdict over all: not reachable if no hub is, degraded if one is not."""
+        if not any(one.facts for one in self.hubs):
+            return "not reachable"
+        worst = max(one.verdict.state for one in self.daemons)
+        less = any(one.problems for one in self.daemons)
+        return str(max(worst, Serving.DEGRADED) if less else worst)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all serve; 5: one that answers does not serve as it should; 3: one is not reached."""
+        if any(one.problems for one in self.daemons):
+            return NOT_REACHABLE
+        return DEGRADED if any(one.verdict.reasons for one in self.daemons) else DONE
+
+
+def document(stack: Stack) -> dict[str, Any]:
+    """Return ``stack`` for programs; a daemon that has not answered is among ``not_reached``."""
+    catalogd = stack.catalogd
+    return {
+        "verdict": stack.state,
+        "statestoreds": [one.document for one in stack.hubs if one.facts],
+        "catalogd": catalogd.document if catalogd.facts else {},
+        "connections": [dict(one) for one in stack.connections],
+        "not_reached": [
+            {"process": one.kind, "address": one.address, "problem": problem}
+            for one in stack.daemons
+            for problem in one.problems
+        ],
+    }
+
+
+def lines(stack: Stack, *, width: int) -> list[str]:
+    """Return ``stack`` in lines of at most ``width`` characters: the verdict and its reasons,
+    each daemon with what it sees of the others, the drivers, and what a restart would mean.
+    """
+    found = [stack.state]
+    for reason in _reasons(stack):
+        found += wrapped(reason.what, width=width, first="  ", rest="  ")
+        if reason.mend:
+            found += wrapped(reason.mend, width=width, first="    -> ", rest="       ")
+    found += ["", *_daemons(stack, width=width), *_drivers(stack)]
+    meant = [*_restarts(stack)]
+    if meant:
+        found += ["", "A restart now"]
+        for name, text in meant:
+            found += wrapped(f"{name}: {text}", width=width, first="  ", rest="    ")
+    return [line.rstrip() for line in found]
+
+
+def counters(stack: Stack) -> list[str]:
+    """Return a line for each fact of each daemon that has answered."""
+    found: list[str] = []
+    for one in stack.daemons:
+        if one.facts:
+            known = [(f"  {name}", in_words(v)) for name, v in one.facts.items() if v is not None]
+            found += ["", one.name, *aligned(known)]
+    return found
+
+
+def _daemons(stack: Stack, *, width: int) -> list[str]:
+    """Return a line for each daemon; what it sees goes on below where it is too long."""
+    heads = aligned([(one.kind, one.place, one.state) for one in stack.daemons])
+    indent = max(map(len, heads)) + 2
+    found: list[str] = []
+    for head, one in zip(heads, stack.daemons, strict=True):
+        found += wrapped(_seen_by(one), width=width, first=head.ljust(indent), rest=" " * indent)
+    return found
+
+
+def _reasons(stack: Stack) -> list[Reason]:
+    """Return all reasons, the worst first, each with whose it is; what several say is said once."""
+    found: dict[Reason, list[str]] = {}
+    for one in stack.daemons:
+        for problem in one.problems:
+            away = Reason(state=Serving.NOT_SERVING, code=NOT_REACHED, what=problem, mend="")
+            found.setdefault(away, [])  # it names the daemon
+        for reason in one.verdict.reasons:
+            found.setdefault(reason, []).append(one.name)
+    named = [
+        replace(reason, what=f"{', '.join(names)}: {reason.what}" if names else reason.what)
+        for reason, names in found.items()
+    ]
+    return sorted(named, key=lambda one: -one.state)
+
+
+def _seen_by(daemon: Daemon) -> str:
+    if not daemon.facts:
+        return ""
+    parts = _seen_by_hub(daemon.facts) if daemon.kind == "statestored" else _seen(daemon.facts)
+    return ", ".join(parts)
+
+
+def _seen_by_hub(facts: Mapping[str, Any]) -> Iterator[str]:
+    silent_s = facts.get("publisher_silent_s") or 0.0
+    if not facts.get("num_topics"):
+        yield "no catalogd yet"
+    elif silent_s >= HEARD_S:
+        yield f"catalogd silent for {silent_s:.0f} s"
+    else:
+        yield "hears catalogd"
+    if facts.get("topics_behind"):
+        yield amount(facts["topics_behind"], "topic behind", "topics behind")
+    if (present := _present(facts)) is not None:
+        yield amount(present, "driver", "drivers")
+
+
+def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what catalogd sees; one of an older release does not say all."""
+    if facts.get("hubs") is not None:
+        yield f"{facts['hubs_connected']} of {amount(facts['hubs'], 'hub', 'hubs')}"
+    if facts.get("lag_events") is not None:
+        events = amount(facts["lag_events"], "event", "events")
+        for_s = "" if facts.get("lag_s") is None else f", {_seconds(facts['lag_s'])}"
+        yield f"lag {events}{for_s}"
+
+
+def _drivers(stack: Stack) -> list[str]:
+    """Return the line that counts the drivers of all hubs by state, if they say."""
+    said = [one.facts for one in stack.hubs if _present(one.facts) is not None]
+    if not said:
+        return []
+    counts = [f"{sum(one[f'drivers_{state}'] for one in said)} {state}" for state in STATES]
+    ill = sum(one["drivers_with_problem"] for one in said)
+    more = f"; {ill} with a problem" if ill else ""
+    return ["", f"drivers: {', '.join(counts)} (last hour){more}"]
+
+
+def _restarts(stack: Stack) -> Iterator[tuple[str, str]]:
+    """Yield what a restart of each daemon that answers would mean now."""
+    answers = sum(bool(one.facts) for one in stack.hubs)
+    for hub in stack.hubs:
+        if _present(hub.facts) is not None:
+            alone = len(stack.hubs) > 1 and answers == 1
+            yield hub.name, "; ".join(_restart_of_hub(hub.facts, alone=alone))
+    facts = stack.catalogd.facts
+    if facts.get("intents") is not None:
+        yield stack.catalogd.name, "; ".join(_restart_of_catalogd(facts))
+
+
+def _restart_of_hub(facts: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
+    """``alone``: of the hubs that were named, no other answers."""
+    present = _present(facts) or 0
+    with_other = facts.get("drivers_with_another_hub")
+    back = "plain Spark until it is back"
+    if not present:
+        yield "no driver is connected"
+    elif with_other is None:
+        yield f"{amount(present, 'driver', 'drivers')}; this release does not say their other hubs"
+    elif not with_other:
+        yield f"{amount(present, 'driver has', 'drivers have')} no other hub: {back}"
+    elif alone:
+        yield f"{amount(present, 'driver', 'drivers')}, and no other hub answers: {back}"
+    elif with_other == present:
+        yield f"{amount(present, 'driver goes', 'drivers go')} to another hub"
+    else:
+        yield (
+            f"{with_other} of {amount(present, 'driver', 'drivers')} go to another hub, "
+            f"{amount(present - with_other, 'has', 'have')} none: {back}"
+        )
+    streams = facts.get("streams")
+    begun = amount(streams or 0, "catch-up in flight begins", "catch-ups in flight begin")
+    yield f"{begun} anew" if streams else "no catch-up in flight"
+
+
+def _restart_of_catalogd(facts: Mapping[str, Any]) -> Iterator[str]:
+    yield "drivers serve what they hold, and get no change until it is back"
+    writes = facts["intents"]
+    kept = amount(writes, "write in flight is", "writes in flight are")
+    yield f"{kept} kept" if writes else "no write in flight"
+    waiting, loads = facts.get("waiting_requests"), facts.get("tables_to_load")
+    if waiting:
+        yield f"{amount(waiting, 'request waits', 'requests wait')} for an answer"
+    if loads:
+        yield f"{amount(loads, 'table is', 'tables are')} still to be loaded"
+
+
+def _present(facts: Mapping[str, Any]) -> int | None:
+    """Return how many drivers a hub has; None: it does not say, to this key or in its release."""
+    counts: Sequence[int | None] = [facts.get(f"drivers_{state}") for state in PRESENT]
+    return None if None in counts else sum(filter(None, counts))
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -1,0 +1,82 @@
+"""``topicast status`` at real daemons; what it prints of their answers is in test_overview."""
+
+import json
+import signal
+import subprocess
+
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import command, topicast
+from topicast.tests.keys import user_keys
+
+NOWHERE = "tcp://127.0.0.1:1"
+
+
+def test_status_shows_both_daemons_and_what_each_has_received_of_the_mode(served: Served) -> None:
+    done = topicast("status", "--output=json", f"--statestores={served.statestores}")
+    found = json.loads(done.stdout)
+    catalogd, (hub,) = found["catalogd"], found["statestoreds"]
+    reasons = [one["code"] for one in (*hub["reasons"], *catalogd["reasons"])]
+    assert set(reasons) <= {"handshakes_failed"}, "other tests have tried wrong keys"
+    assert (hub["address"], done.returncode, done.stderr) == (
+        served.statestores,
+        5 if reasons else 0,
+        "",
+    )
+    assert (catalogd["mode"], catalogd["overrides"]) == ("mixed", "")
+    assert catalogd["offers"] == hub["offers"] == "none, minimal, full"
+    assert catalogd["lag_events"] == 0
+    assert catalogd["lag_s"] < 60
+    (connection,) = found["connections"]
+    assert (connection["address"], connection["connected"]) == (served.statestores, True)
+    printed = topicast("status", "--verbose", f"--statestores={served.statestores}").stdout
+    assert printed.partition("\n")[0] == found["verdict"]
+    assert "1 of 1 hub, lag 0 events" in printed
+    assert "  drivers_with_another_hub  0\n" in printed, "a fact of the hub"
+    assert "  watermark " in printed.partition("\ncatalogd ")[2]
+
+
+def test_status_of_several_hubs_shows_those_that_answer(served: Served) -> None:
+    both = f"{NOWHERE},{served.statestores}"
+    done = topicast("status", "--output=json", TOPICAST_STATESTORES=both)
+    assert done.returncode == 3
+    assert NOWHERE in done.stderr
+    found = json.loads(done.stdout)
+    assert [hub["address"] for hub in found["statestoreds"]] == [served.statestores]
+    assert [one["address"] for one in found["not_reached"]] == [NOWHERE]
+    assert "verdict" in found["catalogd"]
+
+
+def test_catalogd_is_shown_though_no_hub_answers(served: Served) -> None:
+    catalogd = served.catalogd.ready["address"]
+    done = topicast("status", f"--catalogd={catalogd}", TOPICAST_STATESTORES=NOWHERE)
+    assert (done.returncode, done.stdout.partition("\n")[0]) == (3, "not reachable")
+    place = catalogd.removeprefix("tcp://")
+    assert f"catalogd     {place}  " in done.stdout
+    assert "lag 0 events" in done.stdout
+
+
+def test_why_nothing_is_known_of_catalogd_is_said_with_what_to_do() -> None:
+    user_keys("operator")
+    where = (f"--statestores={NOWHERE}", "--catalogd=tcp://127.0.0.1:2")
+    done = topicast("status", *where)
+    assert (done.returncode, done.stdout.partition("\n")[0]) == (3, "not reachable")
+    hub, catalogd = done.stderr.splitlines()
+    assert hub.startswith(f"error: no statestored answers at {NOWHERE}")
+    assert catalogd.startswith("error: nothing is known of catalogd: no statestored answers")
+    assert "none answers at tcp://127.0.0.1:2; give its address with --catalogd" in catalogd
+    found = json.loads(topicast("status", "--output=json", *where).stdout)
+    assert (found["statestoreds"], found["catalogd"]) == ([], {})
+
+
+def test_watch_shows_the_status_again_until_it_is_interrupted(served: Served) -> None:
+    words = ("status", "--watch", "--output=json", f"--statestores={served.statestores}")
+    with subprocess.Popen(command("main", *words), stdout=subprocess.PIPE, text=True) as watch:
+        try:
+            assert watch.stdout is not None
+            looks = [json.loads(watch.stdout.readline()) for _ in range(2)]
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(60) == 0
+        finally:
+            watch.kill()
+    addresses = [[hub["address"] for hub in look["statestoreds"]] for look in looks]
+    assert addresses == [[served.statestores]] * 2
