@@ -53,11 +53,16 @@ def settings(**more: Any) -> dict[str, Any]:
 command = partial(click.command, context_settings=settings(), epilog=EXIT_CODES)
 
 
-def option(name: str, **more: Any) -> Callable[[F], F]:
-    """Make one option ``--name``, also read from the environment."""
+def option(name: str, *short: str, **more: Any) -> Callable[[F], F]:
+    """Make one option ``--name``, also read from the environment; ``short``: as ``-n``."""
     more.setdefault("show_default", True)
     return click.option(
-        f"--{name}", name, envvar=ENVIRONMENT_PREFIX + name.upper(), show_envvar=True, **more
+        *short,
+        f"--{name}",
+        name,
+        envvar=ENVIRONMENT_PREFIX + name.upper(),
+        show_envvar=True,
+        **more,
     )
 
 
@@ -130,9 +135,10 @@ TIMEOUT: Final = option(
 )
 OUTPUT: Final = option(
     "output",
-    type=click.Choice(["table", "json"]),
+    "-o",
+    type=click.Choice(["table", "wide", "json"]),
     default="table",
-    help="A table to read, or one JSON document for programs.",
+    help="To read, with every column, or one whole JSON document for programs.",
 )
 ORDER_OPTIONS: Final = options(statestores_option(), TIMEOUT, OUTPUT)
 READER_OPTIONS: Final = options(

@@ -39,6 +39,7 @@ from ..topics.wire.messages import (
     Order,
 )
 from .exit_codes import DONE
+from .lists import Record
 from .output import complain, exit_code, note
 
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
@@ -46,11 +47,11 @@ DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
 LOOK_S: Final = 0.1  # between two looks at a handshake
 WITHOUT_CATALOGD: Final = frozenset(("no_catalogd", "catalogd_silent"))  # codes of a hub's reasons
+OF_DRIVERS: Final = "drivers_problem"  # the code of a reason that the list itself shows
 COMMANDS: Final = frozenset(("operator", "command"))  # roles of members that end soon
 
 T = TypeVar("T")
 Answer = Inspected | TopicastError
-Record = dict[str, Any]
 
 
 class Operator:
@@ -252,6 +253,15 @@ def readers_of(visit: Operator) -> list[Record]:
     return [one for one in members_of(visit) if one["role"] == "reader"]
 
 
+def announced_at(visit: Operator) -> dict[str, Record]:
+    """Return by registration what drivers last said to a hub; nothing of an older release."""
+    try:
+        found = visit.hub("drivers").records()
+    except UsageError:  # it is of an older release
+        return {}
+    return {one["registration"]: one for one in found}
+
+
 def verdicts_at(visit: Operator) -> dict[str, Verdict]:
     """Return the verdicts of a hub, and of the catalogd behind it, by their names.
 
@@ -265,10 +275,11 @@ def verdicts_at(visit: Operator) -> dict[str, Verdict]:
 
 
 def note_verdicts(verdicts: Mapping[str, Verdict]) -> None:
-    """Print on standard error what a reader of a list must know of the daemons behind it."""
+    """Print on standard error what a reader of drivers must know of the daemons behind them."""
     for name, verdict in verdicts.items():
-        for line in verdict.lines if verdict.reasons else ():
-            note(f"{name} is {line}")
+        for one in verdict.reasons:
+            if one.code != OF_DRIVERS:
+                note(f"{name} is {one.state}: {one.text}")
 
 
 def complain_of(failures: Sequence[LinkError]) -> int:

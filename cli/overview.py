@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from ..topics.verdict import Reason, Serving, Verdict
 from .exit_codes import DEGRADED, DONE, NOT_REACHABLE
-from .output import aligned, amount, in_words, wrapped
+from .lists import NO_LIMIT, aligned, amount, described, span, wrapped
 
 NOT_REACHED: Final = "not reached"
 PLACE: Final = "tcp://"  # of an address, which need not be said to a reader
+SEEN_CHARS_MIN: Final = 30  # on the line of a daemon, else they are below it
+BELOW: Final = "    "
 HEARD_S: Final = 2.0  # a catalogd that sends nothing for longer is silent
 STATES: Final = ("live", "connecting", "plain", "gone")
 PRESENT: Final = STATES[:3]
@@ -118,8 +120,8 @@ def counters(stack: Stack) -> list[str]:
     found: list[str] = []
     for one in stack.daemons:
         if one.facts:
-            known = [(f"  {name}", in_words(v)) for name, v in one.facts.items() if v is not None]
-            found += ["", one.name, *aligned(known)]
+            known = [(f"  {name}", value) for name, value in one.facts.items() if value is not None]
+            found += ["", one.name, *described(known, width=NO_LIMIT)]
     return found
 
 
@@ -129,7 +131,11 @@ def _daemons(stack: Stack, *, width: int) -> list[str]:
     indent = max(map(len, heads)) + 2
     found: list[str] = []
     for head, one in zip(heads, stack.daemons, strict=True):
-        found += wrapped(_seen_by(one), width=width, first=head.ljust(indent), rest=" " * indent)
+        first, rest = head.ljust(indent), " " * indent
+        if width - indent < SEEN_CHARS_MIN:
+            found.append(head)
+            first = rest = BELOW
+        found += wrapped(_seen_by(one), width=width, first=first, rest=rest)
     return found
 
 
@@ -176,7 +182,7 @@ def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"{facts['hubs_connected']} of {amount(facts['hubs'], 'hub', 'hubs')}"
     if facts.get("lag_events") is not None:
         events = amount(facts["lag_events"], "event", "events")
-        for_s = "" if facts.get("lag_s") is None else f", {_seconds(facts['lag_s'])}"
+        for_s = "" if facts.get("lag_s") is None else f", {span(facts['lag_s'])}"
         yield f"lag {events}{for_s}"
 
 
@@ -244,7 +250,3 @@ def _present(facts: Mapping[str, Any]) -> int | None:
     """Return how many drivers a hub has; None: it does not say, to this key or in its release."""
     counts: Sequence[int | None] = [facts.get(f"drivers_{state}") for state in PRESENT]
     return None if None in counts else sum(filter(None, counts))
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

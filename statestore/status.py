@@ -12,7 +12,7 @@ from typing import Final
 
 from .. import __version__
 from ..topics.liveness import LIVE, LOST, SUSPECT_S
-from ..topics.objects.drivers import CONNECTING, GONE, PLAIN
+from ..topics.objects.drivers import CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
@@ -22,7 +22,6 @@ from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership
 
-CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
 COMMAND: Final = "command"  # the role of a reader that is one
@@ -177,12 +176,10 @@ def _drivers(drivers: Sequence[DriverStatus]) -> Iterator[Reason]:
 
 
 def _is_ill(driver: DriverStatus) -> bool:
-    """Tell whether a driver is not what it should be; one that connects has time for that."""
-    if driver.state == GONE:
-        return False
-    connects = driver.state == CONNECTING and driver.since_s < CONNECTING_S
-    is_well = driver.state == DRIVER_LIVE and not driver.reason and driver.control in ("", ON)
-    return not (connects or is_well)
+    """Tell whether a driver is not what it should be."""
+    return is_ill(
+        driver.state, reason=driver.reason, control=driver.control, since_s=driver.since_s
+    )
 
 
 def _in_words(driver: DriverStatus) -> str:

@@ -45,8 +45,8 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
     "tests/spark/test_run.py runs it",
     "topicast hook install  # once, with the Python that drivers run: in their image or virtual "
     "environment": "it changes this Python; tests/cli/commands/test_hook.py has one of its own",
-    "topicast drivers                        # owner, state and reason, topics, budget, staleness, "
-    "refreshes, stale reads avoided": "tests/cli/commands/test_drivers.py",
+    "topicast drivers                        # state, staleness and reason of each; -o wide has "
+    "every column": "tests/cli/commands/test_drivers.py",
     "CREATE TABLE raw.events (id BIGINT, city STRING, amount DOUBLE, ds STRING)": "a chapter of "
     "docs/quickstart.md runs the same: tests/integration/test_docs_commands.py",
     "topicast pipeline convert --from raw.events --to lake.events --once": "likewise",
@@ -68,7 +68,11 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "/opt/topicast/bin/pip install --upgrade": "needs an older release: make compat-upgrade",
     },
     "docs/doctor.md": {"topicast doctor": "names of hosts: tests/cli/doctor/"},
-    "docs/operations.md": {"$ topicast status": "tests/cli/test_overview.py compares it"},
+    "docs/operations.md": {
+        "$ topicast status": "tests/cli/test_overview.py compares it",
+        "$ topicast drivers": "tests/cli/test_fleet.py compares it",
+        "$ topicast topics": "a command with what it prints",
+    },
     "docs/metastores.md": {"catalogd --hive": "needs a KDC or a password: make compat-kerberos"},
 }
 

@@ -48,7 +48,6 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
         *("cli/commands/pipeline/frame.py", "cli/quickstart/apps/*"),
     ),
     "click": ("cli/*",),
-    "rich": ("cli/*",),
     "prometheus_client": ("cli/*",),
     "tornado": ("cli/pages/server.py",),
 }
@@ -268,7 +267,7 @@ def test_root_holds_no_module_beside_the_package_itself() -> None:
     ("imported", "unwanted"),
     [
         ("topicast.topics", ("zmq", "msgpack", "zstandard")),
-        ("topicast.subscriber", ("click", "rich", "thrift", "hmsclient", "pyspark")),
+        ("topicast.subscriber", ("click", "thrift", "hmsclient", "pyspark")),
     ],
 )
 def test_importing_a_library_loads_no_more_than_it_needs(

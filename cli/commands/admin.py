@@ -48,7 +48,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
         name = str(facts_of(ordered("mode", (), **where))["mode"])
     arguments = [text for text in (name, overrides) if text is not None]
     facts = facts_of(ordered("mode", tuple(arguments), **where))
-    Output(output).facts(facts, ("fact", "value"), facts.items())
+    Output(output).facts(facts, facts.items())
 
 
 @command()
@@ -108,5 +108,5 @@ def _check_extent(order: str, name: str | None, *, everything: bool, **where: An
 
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
     facts = facts_of(ordered(order, () if name is None else (name, *more), **where))
-    Output(output).facts(facts, ("fact", "value"), facts.items())
+    Output(output).facts(facts, facts.items())
     return FAILED if facts["failed"] else 0

@@ -15,6 +15,7 @@ from ...topics.link import new_pair
 from ...topics.policy import parse_policy
 from ...topics.settings import parse_addresses
 from ..flags import OUTPUT, command, option, settings
+from ..lists import Column, Record
 from ..output import Output
 
 KEYS_DIR = option(
@@ -25,7 +26,11 @@ KEYS_DIR = option(
     help="Folder of catalogd's keys.",
 )
 ROLES = [role.value for role in ClientRole if role is not ClientRole.CATALOGD]
-COLUMNS = ("name", "role", "public", "address", "databases")
+COLUMNS = (
+    *(Column(name="name", rank=0), Column(name="role", rank=0), Column(name="databases")),
+    *(Column(name="address", rank=2), Column(name="public", rank=3)),
+)
+NOBODY = "no client is admitted: topicast keys init makes the keys of one machine"
 
 
 @click.group("keys", context_settings=settings())
@@ -90,7 +95,7 @@ def add(
 @OUTPUT
 def list_(keys_dir: str | None, output: str) -> None:
     """List the clients that are admitted."""
-    Output(output).rows(COLUMNS, _rows(keys_dir))
+    Output(output).rows(COLUMNS, _clients(keys_dir), nothing=NOBODY)
 
 
 @command("show")
@@ -99,10 +104,10 @@ def list_(keys_dir: str | None, output: str) -> None:
 @OUTPUT
 def show(name: str, keys_dir: str | None, output: str) -> None:
     """Show the client NAME; its secret is in its key file alone."""
-    rows = [row for row in _rows(keys_dir) if row[0] == name]
-    if not rows:
+    found = [one for one in _clients(keys_dir) if one["name"] == name]
+    if not found:
         raise ConfigError("name", name, "one of those that topicast keys list shows")
-    Output(output).rows(COLUMNS, rows)
+    Output(output).facts(found, found[0].items())
 
 
 @command("revoke")
@@ -141,8 +146,14 @@ def _folder(keys_dir: str | None) -> KeysFolder:
     return default_folder(os.environ) if keys_dir is None else KeysFolder(Path(keys_dir))
 
 
-def _rows(keys_dir: str | None) -> list[tuple[str, str, str, str, str]]:
-    clients = _folder(keys_dir).listed()
+def _clients(keys_dir: str | None) -> list[Record]:
     return [
-        (one.name, str(one.role), one.public, one.address, str(one.policy or "")) for one in clients
+        {
+            "name": one.name,
+            "role": str(one.role),
+            "public": one.public,
+            "address": one.address,
+            "databases": str(one.policy or ""),
+        }
+        for one in _folder(keys_dir).listed()
     ]

@@ -11,21 +11,55 @@ import click
 from ...subscriber.datasource.scanning import sweeps
 from ...topics.errors import UsageError
 from ...topics.objects.names import table_pattern
-from ...topics.objects.tables import Column, Database, Table
+from ...topics.objects.tables import Column as TableColumn
+from ...topics.objects.tables import Database, Table
 from ...topics.settings import parse_addresses
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
+from ..lists import NOTHING, Column, size
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
-FILES_COLUMNS: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
+FILES: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
+TABLE: Final = Column(name="full_name", title="table", rank=0)
+TOPIC: Final = Column(name="topic")
+FILES_COLUMNS: Final = (
+    *(TABLE, Column(name="files"), Column(name="bytes", text=size)),
+    *(Column(name="small_percent", title="small %"), Column(name="newest", rank=2)),
+    Column(name="swept_at", title="swept", rank=3),
+)
+COLUMNS: Final = (
+    *(Column(name="column", rank=0), Column(name="type", rank=0)),
+    Column(name="partitions by it", title="partition", text=lambda yes: "yes" if yes else NOTHING),
+    Column(name="comment", prose=True),
+)
+HISTORY: Final = (
+    *(Column(name="time", rank=0), Column(name="object", rank=0), Column(name="change", rank=0)),
+    *(Column(name="source"), Column(name="version", rank=4)),
+    *(Column(name="before", rank=3), Column(name="after", rank=2, prose=True)),
+)
+PARTITIONS: Final = (
+    *(Column(name="partition", rank=0), Column(name="version"), Column(name="location", rank=2)),
+)
 
 
 @command()
 @click.argument("pattern", default="*")
+@click.option("--match", metavar="TEXT", help="Only those whose full names contain this text.")
+@click.option("--topics", is_flag=True, help="Show the topic that each is in.")
+@click.option("--limit", type=click.IntRange(min=1), help="Show only so many.")
 @click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
 @READER_OPTIONS
-def tables(pattern: str, output: str, *, files: bool, **where: Any) -> None:
+def tables(
+    pattern: str,
+    output: str,
+    *,
+    match: str | None,
+    topics: bool,
+    limit: int | None,
+    files: bool,
+    **where: Any,
+) -> None:
     """List tables and views.
 
     PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). With
@@ -37,29 +71,40 @@ def tables(pattern: str, output: str, *, files: bool, **where: Any) -> None:
         if not NO_NAME.intersection(pattern):
             catalog.database(pattern)  # there is one, else the command ends here
         names = [(db, name) for db in catalog.databases() for name in catalog.tables(db)]
-    rows = [(db, name) for db, name in names if fnmatchcase(f"{db}.{name}", wanted)]
+        found: list[dict[str, Any]] = [
+            {"database": db, "table": name}
+            for db, name in names
+            if fnmatchcase(f"{db}.{name}", wanted) and (match or "").lower() in f"{db}.{name}"
+        ]
+        shown = found[:limit]
+        if topics:
+            shown = [one | {"topic": catalog.topic_of(_full(one))} for one in shown]
     note_policy("tables of other databases are left out")
-    if not files:
-        Output(output).rows(("database", "table"), rows)
-        return
-    with Operator(parse_addresses(where["statestores"], setting="statestores")) as visit:
-        swept = {row["table"]: row for row in sweeps(visit.catalog)}
-    found = [(db, name, *_files(swept.get(f"{db}.{name}"))) for db, name in rows]
-    Output(output).rows(("database", "table", *FILES_COLUMNS), found)
+    if len(shown) < len(found):
+        note(f"{len(shown)} of {len(found)} tables are shown")
+    columns = FILES_COLUMNS if files else (TABLE,)
+    if files:
+        with Operator(parse_addresses(where["statestores"], setting="statestores")) as visit:
+            swept = {row["table"]: row for row in sweeps(visit.catalog)}
+        shown = [one | _files(swept.get(_full(one))) for one in shown]
+    if output != "json":
+        shown = [one | {"full_name": _full(one)} for one in shown]
+    nothing = f"no table matches {match or pattern}" if match or pattern != "*" else "no table"
+    Output(output).rows((*columns, TOPIC), shown, nothing=nothing)
 
 
-def _files(swept: Mapping[str, Any] | None) -> tuple[int | str | None, ...]:
-    """Return the FILES_COLUMNS of a table; ``swept`` None: no sweep has seen it."""
+def _full(table: Mapping[str, Any]) -> str:
+    return f"{table['database']}.{table['table']}"
+
+
+def _files(swept: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the FILES of a table; ``swept`` None: no sweep has seen it."""
     if swept is None:
-        return (None,) * len(FILES_COLUMNS)
+        return dict.fromkeys(FILES)
     files, newest_ms, swept_us = swept["files"], swept["newest_ms"], swept["swept_us"]
     small = round(100 * swept["small"] / files) if files else 0
-    return (
-        files,
-        swept["bytes"],
-        small,
-        *(_utc(us) if us else None for us in (newest_ms * 1000, swept_us)),
-    )
+    times = (_utc(us) if us else None for us in (newest_ms * 1000, swept_us))
+    return dict(zip(FILES, (files, swept["bytes"], small, *times), strict=True))
 
 
 @command()
@@ -70,11 +115,16 @@ def describe(name: str, output: str, **where: Any) -> None:
     printed = Output(output)
     with catalog_at(**where) as catalog:
         found = catalog.table(name) if "." in name else catalog.database(name)
-    printed.facts(_document(found), ("property", "value"), _properties(found))
+    printed.facts(_document(found), _properties(found))
     if isinstance(found, Table) and output != "json":
-        columns = [(c.name, c.type, False, c.comment) for c in found.columns]
-        columns += [(c.name, c.type, True, c.comment) for c in found.partition_columns]
-        printed.rows(("column", "type", "partitions by it", "comment"), columns)
+        held = [(one, False) for one in found.columns]
+        held += [(one, True) for one in found.partition_columns]
+        rows = [
+            {"column": one.name, "type": one.type, "partitions by it": by, "comment": one.comment}
+            for one, by in held
+        ]
+        click.echo()
+        printed.rows(COLUMNS, rows, nothing="no column")
 
 
 @command()
@@ -89,8 +139,10 @@ def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
     """
     with catalog_at(**where) as catalog:
         found = catalog.partitions(table, filter_ or None)
-    rows = [(partition.name, partition.location, partition.version) for partition in found]
-    Output(output).rows(("partition", "location", "version"), rows)
+    rows = [
+        {"partition": one.name, "location": one.location, "version": one.version} for one in found
+    ]
+    Output(output).rows(PARTITIONS, rows, nothing="no partition")
 
 
 @command()
@@ -139,12 +191,12 @@ def history(table: str, *, count: int | None, statestores: str, output: str) -> 
         found = visit.catalog(f"history@{table}" + (f":0:{count}" if count else ""))
     if not found.rows:
         note(f"nothing is known of {table}: no change since the history begins")
-    rows = [(_utc(int(at_us or 0)), *rest) for at_us, *rest in found.rows]
-    Output(output).rows(("time", *found.columns[1:]), rows)
+    records = [{"time": _utc(one.pop("time_us")), **one} for one in found.records()]
+    Output(output).rows(HISTORY, records, nothing="nothing")
 
 
 def _utc(at_us: int) -> str:
-    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_us // 1_000_000))
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_us // 1_000_000))
     return f"{text}.{at_us // 1000 % 1000:03}Z"
 
 
@@ -179,5 +231,5 @@ def _document(found: Table | Database) -> dict[str, Any]:
     }
 
 
-def _columns(columns: Iterable[Column]) -> list[dict[str, str]]:
+def _columns(columns: Iterable[TableColumn]) -> list[dict[str, str]]:
     return [{"name": c.name, "type": c.type, "comment": c.comment} for c in columns]

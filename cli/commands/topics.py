@@ -1,39 +1,71 @@
 """The commands that show topics, and the subscribers that follow them, at which level and why."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
-from ...topics.settings import parse_addresses
-from ...topics.topic import LEVELS, NAMESPACE
+from ...topics.objects.names import parse_table_name, table_name
+from ...topics.settings import Address, parse_addresses
+from ...topics.topic import LEVELS, NAMESPACE, table_topic
 from ...topics.wire.messages import Cell, Inspected
-from ..exit_codes import DONE
-from ..flags import OUTPUT, command, statestores_option
+from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
+from ..lists import Column, Record, amount, listed, short, size, span
 from ..operator import (
     OWN_ONLY,
     Operator,
-    Record,
+    announced_at,
     at_each,
+    catalog_at,
     complain_of,
+    facts_of,
     members_of,
     note_policy,
     readers_of,
 )
-from ..output import Output
+from ..output import Output, note
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
+ASKED_MAX: Final = 32  # readers that are behind, of which each is asked how far in one topic
 MEMBERS: Final = (
-    *("name", "registration", "role", "state", "topics", "lag_versions", "lag_s"),
-    *("held_bytes", "budget_bytes", "statestored"),
+    *(Column(name="name", rank=0), Column(name="role"), Column(name="state", rank=0)),
+    Column(name="registration", title="id", rank=2, text=short),
+    *(Column(name="lag_s", title="behind", text=span), Column(name="lag_versions", wide=True)),
+    *(Column(name="topics"), Column(name="held_bytes", title="held", rank=2, text=size)),
+    Column(name="budget_bytes", title="budget", rank=3, text=size),
+    Column(name="statestored", rank=5),
 )
-BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
-WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
+BY_LEVEL: Final = (
+    *(Column(name="name", rank=0), Column(name="registration", title="id", rank=2, text=short)),
+    *(Column(name="state", rank=3), Column(name="level", rank=0), Column(name="count")),
+    *(Column(name="statestored", rank=5), Column(name="ranges", title="topics", prose=True)),
+)
+TOPICS: Final = (
+    *(Column(name="called", title="topic", rank=0), Column(name="state", rank=0)),
+    *(Column(name="lag_versions", title="behind"), Column(name="entries")),
+    Column(name="full_bytes", title="bytes", text=size),
+    *(Column(name="full_members", title="full"), Column(name="minimal_members", title="minimal")),
+    *(Column(name="version", rank=2), Column(name="floor", rank=3)),
+    Column(name="minimal_bytes", wide=True),
+)
+SUMS: Final = ("bytes", "full_bytes", "hits")
+WHY: Final = (
+    *(Column(name="level", rank=0), Column(name="count", title="topics")),
+    *(Column(name="bytes", text=size), Column(name="full_bytes", title="in full", text=size)),
+    *(Column(name="hits"), Column(name="why", rank=0, prose=True)),
+    Column(name="ranges", title="numbers", wide=True),
+)
+READERS: Final = (
+    *(Column(name="called", title="reader", rank=0), Column(name="level", rank=0)),
+    *(Column(name="lag_versions", title="behind"), Column(name="lag_s", title="for", text=span)),
+    *(Column(name="registration", title="id", rank=2, text=short), Column(name="state", rank=3)),
+)
 
 
 @command()
+@click.argument("topic", metavar="[TOPIC]", required=False)
+@click.option("--all", "every", is_flag=True, help="Show those that hold nothing, too.")
 @click.option(
     "--why",
     metavar="[SUBSCRIBER]",
@@ -42,24 +74,43 @@ WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
     default=None,
     help="Show the levels that a subscriber chose, and its reasons; the only one if none is named.",
 )
-@statestores_option("the first that answers is used, with --why all")
-@OUTPUT
-def topics(why: str | None, statestores: str, output: str) -> int:
-    """Show every topic of the statestored: its version, its bytes and members at each level.
+@click.option("--table", metavar="DB.TABLE", help="With --why: of the topic of this table alone.")
+@READER_OPTIONS
+def topics(
+    topic: str | None,
+    *,
+    every: bool,
+    why: str | None,
+    table: str | None,
+    statestores: str,
+    output: str,
+    **where: Any,
+) -> int:
+    """Show the topics that are in use: bytes, and members at each level.
 
-    A SUBSCRIBER is named as 'topicast subscribers' does, or by the beginning of its registration.
+    TOPIC, a number or 'namespace', shows one: its tables, its readers, and who is behind. A
+    SUBSCRIBER is named as 'topicast subscribers' does, by its application, or by the beginning of
+    its id. One that is behind holds nobody back but itself: changes are kept for as long.
     """
     addresses = parse_addresses(statestores, setting="statestores")
-    if why is None:
-        with Operator(addresses) as visit:
-            _print_topics(visit.hub("topics"), Output(output), output)
-        return DONE
-    found, failures = at_each(addresses, readers_of)
-    code = complain_of(failures)
-    reader = meant([one for readers in found for one in readers], why)
-    with Operator(parse_addresses(reader["statestored"])) as visit:
-        _print_reasons(visit, reader, output)
-    return code
+    printed = Output(output)
+    if table is not None and why is None:
+        raise UsageError(f"--table {table}: name a subscriber, too, as --why APPLICATION")
+    if why is not None:
+        return _show_why(addresses, why, printed, table=table)
+    if topic is not None:
+        return _show_topic(_number(topic), printed, statestores=statestores, **where)
+    with Operator(addresses) as visit:
+        records = visit.hub("topics").records()
+    note_policy("what counts other databases, too, is left out")
+    if printed.is_json:
+        printed.rows(TOPICS, records, nothing="")
+        return 0
+    used = records if every else in_use(records)
+    printed.rows(TOPICS, [_named(one) for one in used], nothing="no topic is in use")
+    if len(used) < len(records):
+        note(f"{len(records) - len(used)} topics hold nothing: --all shows them")
+    return 0
 
 
 @command()
@@ -72,77 +123,196 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     found, failures = at_each(addresses, _by_level if by_topic else members_of)
     code = complain_of(failures)
     note_policy(OWN_ONLY)
+    printed = Output(output)
     records = [one for records in found for one in records]
-    apart = {"statestored"} if len(addresses) == 1 and output != "json" else set()
-    columns = [name for name in (BY_LEVEL if by_topic else MEMBERS) if name not in apart]
-    if output != "json":
-        records = [_shown(one) for one in records]
-    Output(output).rows(columns, [[one[name] for name in columns] for one in records])
+    columns: Sequence[Column] = BY_LEVEL if by_topic else MEMBERS
+    if len(addresses) == 1:
+        columns = [one for one in columns if one.name != "statestored"]
+    if by_topic and not printed.is_json:
+        records = [{**one, "ranges": _ranges(one["topics"])} for one in records]
+    printed.rows(columns, records, nothing="no subscriber is connected")
     return code
 
 
-def _print_topics(facts: Inspected, printed: Output, output: str) -> None:
-    if note_policy("what counts other databases, too, is left out") and output != "json":
-        facts = _without_unknown(facts)
-    at = facts.columns.index("topic")
-    rows: Iterable[Sequence[Cell]] = facts.rows
-    if output != "json":
-        rows = [(*row[:at], _name(row[at]), *row[at + 1 :]) for row in facts.rows]
-    printed.rows(facts.columns, rows)
+def in_use(records: Sequence[Record]) -> list[Record]:
+    """Return the topics that hold something, or are behind; those first, then by size."""
+
+    def is_behind(one: Record) -> bool:
+        return bool(one["lag_versions"]) or one["state"] != "LIVE"
+
+    used = [one for one in records if is_behind(one) or one.get("entries") or one["version"]]
+    return sorted(used, key=lambda one: (not is_behind(one), -(one.get("full_bytes") or 0)))
 
 
-def _without_unknown(facts: Inspected) -> Inspected:
-    """Return ``facts`` without the columns that hold nothing."""
-    shown = [at for at in range(len(facts.columns)) if any(r[at] is not None for r in facts.rows)]
-    rows = tuple(tuple(row[at] for at in shown) for row in facts.rows)
-    return replace(facts, columns=tuple(facts.columns[at] for at in shown), rows=rows)
+def topic_lines(
+    topic: Record, tables: Sequence[str], readers: Sequence[Record], *, width: int
+) -> list[str]:
+    """Return one topic: what it holds, its tables, its readers, and who is behind."""
+    head = f"topic {_name(topic['topic'])}: {topic['state']}, version {topic['version']}"
+    if topic.get("entries") is not None:
+        head += f", {amount(topic['entries'], 'entry', 'entries')}, {size(topic['full_bytes'])}"
+    behind = [one for one in readers if one["lag_versions"]]
+    found = [head, "", amount(len(tables), "table", "tables"), *(f"  {one}" for one in tables)]
+    found += ["", amount(len(readers), "reader", "readers")]
+    if readers:
+        found += [f"  {line}" for line in listed(READERS, readers, width=width - 2)]
+    names = [f"{one['called']} by {amount(one['lag_versions'], *_VERSIONS)}" for one in behind]
+    return [*found, "", f"behind: {', '.join(names)}" if names else "no reader is behind"]
 
 
-def _print_reasons(visit: Operator, reader: Record, output: str) -> None:
-    try:
-        found = visit.hub(f"topics@{reader['registration']}").records()
-    except NotReady as error:
-        raise NotReady(f"{reader['name']} did not answer: is it stopped, or too busy?") from error
-    records = [{"topic": one.pop("id"), **one} for one in found]
+_VERSIONS: Final = ("version", "versions")
+
+
+def _show_topic(
+    number: int, printed: Output, *, statestores: str, budget: str, timeout_s: float
+) -> int:
+    addresses = parse_addresses(statestores, setting="statestores")
+    found, failures = at_each(addresses, lambda visit: _readers_in(visit, number))
+    code = complain_of(failures)
+    topic = found[0][0]
+    readers = [one for _, records in found for one in records]
+    tables: list[str] = []
+    if number != NAMESPACE:
+        with catalog_at(statestores, budget=budget, timeout_s=timeout_s) as catalog:
+            names = [f"{db}.{one}" for db in catalog.databases() for one in catalog.tables(db)]
+            tables = [name for name in names if catalog.topic_of(name) == number]
+    note_policy(OWN_ONLY)
+    readers.sort(key=lambda one: (-one["lag_versions"], one["called"]))
+    text = "\n".join(topic_lines(topic, tables, readers, width=printed.width))
+    content = {**topic, "tables": tables, "readers": readers}
+    printed.document(content, text=text)
+    return code
+
+
+def _readers_in(visit: Operator, number: int) -> tuple[Record, list[Record]]:
+    """Return the topic ``number`` as a hub has it, and its readers with how far each is behind."""
+    topic = next((one for one in visit.hub("topics").records() if one["topic"] == number), None)
+    if topic is None:
+        raise NoSuchObject(f"topic {number}")
+    drivers, readers = announced_at(visit), readers_of(visit)
+    late = [one["registration"] for one in readers if one["lag_versions"]][:ASKED_MAX]
+    answers = visit.readers("topics", late) if late else {}
+    found: list[Record] = []
+    for reader in readers:
+        registration = reader["registration"]
+        levels = {one["topic"]: one["level"] for one in _joined(visit, registration)}
+        if number not in levels:
+            continue
+        answer = answers.get(registration)
+        versions = _versions(answer) if isinstance(answer, Inspected) else {}
+        lag = max(topic["version"] - versions.get(number, topic["version"]), 0)
+        found.append(
+            {
+                "called": _called(reader, drivers),
+                "name": reader["name"],
+                "registration": registration,
+                "level": levels[number],
+                "lag_versions": lag,
+                "lag_s": reader["lag_s"] if lag else None,
+                "state": reader["state"],
+                "statestored": reader["statestored"],
+            }
+        )
+    return topic, found
+
+
+def _versions(answer: Inspected) -> Mapping[int, int]:
+    return {one["id"]: one["version"] for one in answer.records()}
+
+
+def _called(reader: Record, drivers: Mapping[str, Record]) -> str:
+    """Return the application of a reader that is a driver, else its name."""
+    said = drivers.get(reader["registration"], {})
+    return str(said.get("application") or reader["name"])
+
+
+def _show_why(
+    addresses: tuple[Address, ...], why: str, printed: Output, *, table: str | None
+) -> int:
+    found, failures = at_each(addresses, _known_readers)
+    code = complain_of(failures)
+    reader = meant([one for readers in found for one in readers], why)
+    with Operator(parse_addresses(reader["statestored"])) as visit:
+        try:
+            levels = visit.hub(f"topics@{reader['registration']}").records()
+        except NotReady as error:
+            text = f"{reader['name']} did not answer: is it stopped, or too busy?"
+            raise NotReady(text) from error
+        num_topics = int(facts_of(visit.hub("status"))["num_topics"] or 0)
+    records = [{"topic": one.pop("id"), **one} for one in levels]
     about = {name: reader[name] for name in ("name", "registration", "held_bytes", "budget_bytes")}
-    text = f"{reader['name']} holds {reader['held_bytes']} of its {reader['budget_bytes']} bytes"
-    Output(output).document({**about, "topics": records}, text=text)
-    if output != "json":
-        Output(output).rows((*WHY_COLUMNS, "count", "topics"), _alike(records))
+    if table is not None:
+        content, text = _of_table(table, records, about, num_topics=num_topics)
+        printed.document(content, text=text)
+        return code
+    held, budget = size(reader["held_bytes"]), size(reader["budget_bytes"])
+    lines = [f"{reader['name']} holds {held} of its budget of {budget}"]
+    lines += listed(WHY, alike(records), width=printed.width, wide=printed.form == "wide")
+    printed.document({**about, "topics": records}, text="\n".join(lines))
+    return code
 
 
-def _alike(records: Iterable[Record]) -> list[list[Cell]]:
-    """Return one row for all topics with the same facts, by level, the largest first."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for one in records:
-        groups.setdefault(tuple(one[name] for name in WHY_COLUMNS), []).append(one["topic"])
-    found = sorted(
-        groups.items(), key=lambda item: (-LEVELS.index(item[0][0]), -item[0][1], item[1])
+def _of_table(
+    table: str, records: Sequence[Record], about: Record, *, num_topics: int
+) -> tuple[Record, str]:
+    """Return why a subscriber holds ``table`` at its level, for programs and to read."""
+    name = parse_table_name(table)
+    number = table_topic(*name, num_topics)
+    one = next(record for record in records if record["topic"] == number)
+    held = f"holds {size(one['bytes'])}" if one["level"] != "none" else "holds nothing"
+    text = (
+        f"{table_name(*name)} is in topic {number}; {about['name']} follows it at level "
+        f"{one['level']} and {held} of it ({size(one['full_bytes'])} in full): {one['why']}"
     )
-    return [[*facts, len(topics), _ranges(topics)] for facts, topics in found]
+    return {**about, "table": table_name(*name), "topics": [one]}, text
+
+
+def alike(records: Iterable[Record]) -> list[Record]:
+    """Return one record for all topics of one level and reason; the largest level first."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for one in records:
+        groups.setdefault((one["level"], one["why"]), []).append(one)
+    found = [
+        {"level": level, "why": why, "count": len(some)}
+        | {name: sum(one[name] for one in some) for name in SUMS}
+        | {"ranges": _ranges(one["topic"] for one in some)}
+        for (level, why), some in groups.items()
+    ]
+    return sorted(found, key=lambda one: (-LEVELS.index(one["level"]), -one["bytes"]))
 
 
 def meant(readers: list[Record], named: str) -> Record:
-    """Return the reader with this name, or with a registration that begins so.
+    """Return the reader with this name or application, or with a registration that begins so.
 
     Raises:
         NoSuchObject: no reader has it.
         UsageError: there are several.
         LinkError: it has lost its hub.
     """
-    found = [one for one in readers if one["name"] == named] or [
+    names = ("name", "application", "application_id")
+    found = [one for one in readers if named and named in [one.get(name) for name in names]] or [
         one for one in readers if named == "" or one["registration"].startswith(named)
     ]
     if not found:
         raise NoSuchObject(f"subscriber {named}" if named else "a subscriber at this statestored")
     found = [one for one in found if one["state"] != "LOST"] or found[:1]  # it may have moved
     if len(found) > 1:
-        names = [f"{one['name']} ({one['registration'][:8]})" for one in found[:NAMED_MAX]]
+        some = [f"{one['name']} ({short(one['registration'])})" for one in found[:NAMED_MAX]]
         more = ", …" if len(found) > NAMED_MAX else ""
-        raise UsageError(f"name a subscriber, as --why=NAME: {', '.join(names)}{more}")
+        raise UsageError(f"name a subscriber, as --why=NAME: {', '.join(some)}{more}")
     if found[0]["state"] == "LOST":
         raise LinkError(f"{found[0]['name']} has sent nothing for {found[0]['lag_s']} s")
     return found[0]
+
+
+def _known_readers(visit: Operator) -> list[Record]:
+    """Return a record for each reader, of a driver with its application."""
+    drivers = announced_at(visit)
+    names = ("application", "application_id")
+    return [
+        one | {name: drivers.get(one["registration"], {}).get(name) for name in names}
+        for one in readers_of(visit)
+    ]
 
 
 def _by_level(visit: Operator) -> list[Record]:
@@ -150,11 +320,16 @@ def _by_level(visit: Operator) -> list[Record]:
     return [one for reader in readers_of(visit) for one in _levels_of(visit, reader)]
 
 
-def _levels_of(visit: Operator, reader: Record) -> list[Record]:
+def _joined(visit: Operator, registration: str) -> list[Record]:
+    """Return the levels at which a reader follows each topic; nothing if it has just left."""
     try:
-        joined = visit.hub(f"joined@{reader['registration']}").records()
-    except UsageError:  # it has just left
+        return visit.hub(f"joined@{registration}").records()
+    except UsageError:
         return []
+
+
+def _levels_of(visit: Operator, reader: Record) -> list[Record]:
+    joined = _joined(visit, reader["registration"])
     about = {name: reader[name] for name in ("name", "registration", "state", "statestored")}
     topics = {
         level: sorted(one["topic"] for one in joined if one["level"] == level)
@@ -167,12 +342,8 @@ def _levels_of(visit: Operator, reader: Record) -> list[Record]:
     ]
 
 
-def _shown(record: Record) -> Record:
-    """Return a record as it is shown in a table."""
-    if "topics" not in record or not isinstance(record["topics"], list):
-        return record
-    short = {"registration": record["registration"][:8], "topics": _ranges(record["topics"])}
-    return {**record, **short}
+def _named(record: Record) -> Record:
+    return {**record, "called": _name(record["topic"])}
 
 
 def _ranges(topics: Iterable[int]) -> str:
@@ -188,3 +359,12 @@ def _ranges(topics: Iterable[int]) -> str:
 
 def _name(topic: Cell) -> str:
     return "namespace" if topic == NAMESPACE else str(topic)
+
+
+def _number(text: str) -> int:
+    """Return the number of the topic that ``text`` names; raises UsageError if it is none."""
+    if text == "namespace":
+        return NAMESPACE
+    if not text.isdecimal():
+        raise UsageError(f"{text} is no topic: write its number, or namespace")
+    return int(text)

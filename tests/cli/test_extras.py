@@ -10,7 +10,7 @@ from topicast.cli.extras import EXTRA_OF
 from topicast.tests.cli.processes import completed
 from topicast.tests.keys import user_keys
 
-HIDDEN = ("rich", *EXTRA_OF)
+HIDDEN = tuple(EXTRA_OF)
 SCRIPT = f"""
 import sys
 from importlib import import_module

@@ -1,11 +1,13 @@
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 
 import click
 import pytest
 
-from topicast.cli.output import Output, exit_code, in_words, run
+from topicast.cli.lists import Column, in_words
+from topicast.cli.output import Output, exit_code, run
 from topicast.topics.errors import (
     ConfigError,
     LinkError,
@@ -17,8 +19,11 @@ from topicast.topics.errors import (
     UsageError,
 )
 
-COLUMNS = ("topic", "name", "lag_s", "live")
-ROWS = [(7, "a", 0.25, True), (8, "", None, False)]
+COLUMNS = tuple(Column(name=name) for name in ("topic", "name", "lag_s", "live"))
+ROWS = [
+    {"topic": 7, "name": "a", "lag_s": 0.25, "live": True},
+    {"topic": 8, "name": "", "lag_s": None, "live": False},
+]
 
 
 class Terminal(io.StringIO):
@@ -30,56 +35,48 @@ class Terminal(io.StringIO):
     ("rows", "printed"),
     [
         (ROWS, "topic  name  lag_s  live\n7      a     0.25   yes\n8      -     -      no\n"),
-        ([], "topic  name  lag_s  live\n"),
+        ([], "nobody\n"),
     ],
     ids=["two", "none"],
 )
-def test_rows_in_a_pipe_are_plain_columns(
-    rows: list[tuple[int, str, float | None, bool]], printed: str
+@pytest.mark.parametrize("terminal", [False, True])
+def test_rows_are_a_line_each_and_nothing_is_a_sentence(
+    rows: list[dict[str, Any]], printed: str, *, terminal: bool
 ) -> None:
-    to = io.StringIO()
-    Output("table", to=to).rows(COLUMNS, rows)
+    to = Terminal() if terminal else io.StringIO()
+    Output("table", to=to).rows(COLUMNS, rows, nothing="nobody")
     assert to.getvalue() == printed
 
 
-def test_rows_on_a_terminal_are_a_ruled_table() -> None:
+def test_line_is_as_long_as_the_terminal_and_in_a_pipe_or_wide_as_it_must_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = (Column(name="a", rank=0), Column(name="b"))
+    rows = [{"a": "x" * 20, "b": "y" * 20}]
+    for form, to, wide in (
+        ("table", Terminal(), False),
+        ("wide", Terminal(), True),
+        ("table", io.StringIO(), True),
+    ):
+        Output(form, to=to).rows(columns, rows, nothing="")
+        assert ("y" in to.getvalue()) is wide
+
+
+def test_facts_are_a_line_each_and_long_ones_go_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
     to = Terminal()
-    Output("table", to=to).rows(COLUMNS, ROWS)
-    assert to.getvalue().startswith("┏━")
-    assert "│ 7     │ a    │ 0.25  │ yes  │" in to.getvalue()
-
-
-WIDE = tuple(f"column_{number}" for number in range(8))
-
-
-@pytest.mark.parametrize(
-    ("rows", "printed"),
-    [
-        (
-            [("a", *[None] * 6, 7), ("b", *[""] * 6, False)],
-            "column_0  a\ncolumn_7  7\n\ncolumn_0  b\ncolumn_7  no\n",
-        ),
-        ([], "none\n"),
-    ],
-    ids=["two", "none"],
-)
-def test_rows_that_a_terminal_is_too_narrow_for_are_records(
-    rows: list[tuple[str | int | None, ...]], printed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A column of two characters cannot be read."""
-    to, wide = Terminal(), Terminal()
-    monkeypatch.setenv("COLUMNS", "80")
-    Output("table", to=to).rows(WIDE, rows)
-    assert to.getvalue() == printed
-    monkeypatch.setenv("COLUMNS", "100")
-    Output("table", to=wide).rows(WIDE, rows)
-    assert wide.getvalue().startswith("┏━")
+    monkeypatch.setenv("COLUMNS", "20")
+    Output("table", to=to).facts({}, [("name", "a text of five words"), ("live", True)])
+    assert to.getvalue() == "name  a text of five\n      words\nlive  yes\n"
+    to = Terminal()
+    Output("json", to=to).facts({"live": True}, [])
+    assert json.loads(to.getvalue()) == {"live": True}
 
 
 def test_rows_in_json_are_one_document_of_objects() -> None:
     to = io.StringIO()
-    Output("json", to=to).rows(COLUMNS, ROWS)
-    assert json.loads(to.getvalue())[1] == {"topic": 8, "name": "", "lag_s": None, "live": False}
+    Output("json", to=to).rows(COLUMNS[:1], ROWS, nothing="")
+    assert json.loads(to.getvalue()) == ROWS, "whole, whatever the columns are"
 
 
 def test_items_of_a_stream_are_one_document_a_line() -> None:
@@ -88,12 +85,6 @@ def test_items_of_a_stream_are_one_document_a_line() -> None:
     output.item({"object": "größe"}, text="")
     output.item({"object": "b"}, text="")
     assert [json.loads(line)["object"] for line in to.getvalue().splitlines()] == ["größe", "b"]
-
-
-def test_markup_in_names_is_shown_as_it_is() -> None:
-    to = Terminal()
-    Output("table", to=to).rows(("name",), [("[red]x[/red]",)])
-    assert "[red]x[/red]" in to.getvalue()
 
 
 @pytest.mark.parametrize(

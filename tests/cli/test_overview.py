@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from topicast.cli.overview import Daemon, Stack, counters, document, lines
+from topicast.tests.cli.snapshots import assert_snapshot
 from topicast.topics.verdict import Reason, Serving, Verdict
 
 SILENT = Reason(
@@ -176,13 +177,17 @@ def test_verdict_comes_first_then_a_line_for_each_daemon(
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_no_line_is_longer_than_the_terminal(width: int) -> None:
-    names = [f"statestored-{number}.topicast.svc.cluster.local" for number in range(3)]
-    hubs = [hub(name, drivers=50, elsewhere=n) for n, name in zip((0, 3, 50), names, strict=True)]
-    stack = Stack(hubs=tuple(hubs), catalogd=catalogd(hubs=3))
-    found = lines(stack, width=width)
-    assert max(map(len, found)) <= width
-    assert all(any(name in line for line in found) for name in names), "and no name is broken"
+@pytest.mark.parametrize("drivers", [0, 3, 50])
+def test_overview_looks_as_in_the_snapshot(
+    drivers: int, width: int, pytestconfig: pytest.Config
+) -> None:
+    names = [f"statestored-{number}.topicast.svc.cluster.local" for number in range(2)]
+    hubs = (hub(names[0], drivers=drivers, elsewhere=drivers), hub(names[1]))
+    made = lines(Stack(hubs=hubs, catalogd=catalogd(hubs=2)), width=width)
+    assert max(map(len, made)) <= width
+    assert all(any(name in line for line in made) for name in names), "no name is broken"
+    name = f"status-{drivers}-{width}"
+    assert_snapshot(name, made, rewrite=pytestconfig.getoption("--rewrite"))
 
 
 def test_reason_that_both_hubs_give_is_said_once() -> None:

@@ -7,13 +7,14 @@ import pytest
 
 from topicast.statestore import drivers as module
 from topicast.statestore.drivers import AWAY_S, KEPT_S, LEFT, SILENT
-from topicast.statestore.status import CONNECTING_S, facts, verdict
+from topicast.statestore.status import facts, verdict
 from topicast.tests.statestore.hub_driver import (
     HubDriver,
     hello,
     registration,
     seeded,
 )
+from topicast.topics.objects.drivers import CONNECTING_S
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     OPERATOR,

@@ -9,6 +9,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from .rules import ON
+
 Fact: TypeAlias = str | int | float | bool | None
 
 CONNECTING: Final = "connecting"  # plain Spark: there is no contact yet, or no more
@@ -29,9 +31,21 @@ ANNOUNCED: Final = (
     *(STATE, REASON, "control", HUBS),
 )
 ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
+CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less
 FACT_CHARS_MAX: Final = 500  # of a text: an error's, or the name of an application
 NUMBERS: Final = {PID: 1 << 32, HUBS: 1 << 10}
 """The facts that are numbers, and the largest of each; what is not one is 0."""
+
+
+def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
+    """Tell whether a driver is not what it should be; one that connects has time for that.
+
+    ``since_s``: how long it is in its state.
+    """
+    if state == GONE:
+        return False
+    connects = state == CONNECTING and since_s < CONNECTING_S
+    return not (connects or (state == LIVE and not reason and control in ("", ON)))
 
 
 def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.commands.drivers import each_once, unreachable
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
@@ -71,12 +70,14 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     assert row["held_bytes"] > 0
     assert row["staleness_s"] < 60
     assert row["statestored"] == served.statestores
+    assert row["since"].endswith("Z")
     head, line = (text.split() for text in printed(served).splitlines())
-    assert line[:7] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "0.1.0", "live"]
-    more_words = len(str(ETL["writes"]).split()) - 1
-    assert head[6:10] == ["state", "reason", "since_s", "control"]
-    assert (len(head), len(line)) == (21, 21 + more_words)
-    assert f"  {ETL['writes']}" in printed(served), "why writes are not reported"
+    assert head == ["application", "state", "stale", "host", "user", "id"]
+    assert (line[:2], line[-3:]) == (["etl-7", "live"], ["node1", "ann", row["registration"][:8]])
+    assert f"  {ETL['writes']}" in printed(served, "--output=wide"), "why writes are not reported"
+    assert list(listed(served, f"--app={row['registration'][:8]}")) == ["app-1@node1:7"]
+    assert printed(served, "--problems") == "no driver has a problem\n"
+    assert printed(served, "--app=web") == "no driver matches web\n"
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
     assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
     assert listed(served, "--app=web") == {}
@@ -144,29 +145,6 @@ def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscr
         assert visit.readers("driver", [str(registration)]) == {}
         visit.timeout_s = 30
         assert list(visit.readers("driver", [str(registration)])) == [registration]
-
-
-def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
-    reader = {"name": "app-1@node1:7", "state": "LIVE", "lag_s": 3.0}
-    silent = unreachable(reader, {}) | {"registration": "0a"}
-    assert (silent["application_id"], silent["host"]) == ("app-1", "node1")
-    assert (silent["state"], silent["reason"]) == (
-        "unreachable",
-        "it does not answer, and was current 3.0 s ago: it is stopped, or too busy",
-    )
-    lost = unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0}, {})
-    assert (lost["application_id"], lost["host"]) == ("node1:7", None)
-    assert lost["reason"].startswith("its hub receives nothing from it, and was current 9.0 s ago")
-    received = {"registration": "0a", "state": "on"}
-    other = {"registration": "0b", "state": "off"}
-    assert each_once([[silent, other], [received]]) == [received, other]
-    assert each_once([[received], [silent]]) == [received]
-    gone = {"registration": "0c", "driver": "d7", "state": "gone"}
-    moved = {"registration": "0d", "driver": "d7", "state": "live"}
-    assert each_once([[gone], [moved]]) == each_once([[moved], [gone]]) == [moved]
-    said = {"application_id": "app-1", "host": "node1.lan", "state": "live"}
-    silent = said | unreachable(reader, said)
-    assert (silent["host"], silent["state"]) == ("node1.lan", "unreachable")
 
 
 def test_driver_that_has_ended_is_listed_as_gone(served: Served) -> None:

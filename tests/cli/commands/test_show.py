@@ -22,6 +22,7 @@ from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
+from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import FileFacts
 
 NOWHERE = "tcp://127.0.0.1:1"
@@ -59,9 +60,20 @@ def test_subscribers_show_the_publisher(statestores: str) -> None:
 @pytest.mark.parametrize("pattern", ["look", "look.*", "LOOK.*", "look.?????"])
 def test_tables_are_listed_by_database_or_pattern(statestores: str, pattern: str) -> None:
     rows = [line.split() for line in shown(statestores, "tables", pattern).splitlines()]
-    listed = [["look", "days"], ["look", "plain"]]
-    assert rows[0] == ["database", "table"]
-    assert rows[1:] == [row for row in listed if "?" not in pattern or row[1] == "plain"]
+    listed = [["look.days"], ["look.plain"]]
+    assert rows[0] == ["table"]
+    assert rows[1:] == [row for row in listed if "?" not in pattern or row == ["look.plain"]]
+
+
+def test_tables_are_picked_by_text_limited_and_shown_with_their_topics(statestores: str) -> None:
+    found = document(statestores, "tables", "--match=K.DAYS", "--topics")
+    assert found == [
+        {"database": "look", "table": "days", "topic": table_topic("look", "days", 16)}
+    ]
+    done = topicast("tables", "look", "--limit=1", f"--statestores={statestores}")
+    assert done.stdout == "table\nlook.days\n"
+    assert done.stderr.startswith("note: 1 of ")
+    assert shown(statestores, "tables", "--match=nowhere") == "no table matches nowhere\n"
 
 
 def test_tables_show_what_sweeps_have_found_of_their_files(statestores: str) -> None:
@@ -81,7 +93,7 @@ def test_tables_show_what_sweeps_have_found_of_their_files(statestores: str) -> 
         known.send("look.plain", 0, [one], changed={}, removed=(), point=Point(1, last=True))
     (found,) = document(statestores, "tables", "look.plain", "--files")
     assert (found["files"], found["bytes"], found["small_percent"]) == (8, 900, 25)
-    assert found["newest"] == "2026-09-21 14:13:20.000Z"
+    assert found["newest"] == "2026-09-21T14:13:20.000Z"
     today = {time.strftime("%Y-%m-%d", time.gmtime(time.time() - ago_s)) for ago_s in (0, 600)}
     assert found["swept_at"][:10] in today
     assert "25" in shown(statestores, "tables", "look", "--files")

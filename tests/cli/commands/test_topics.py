@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from topicast.cli.commands.topics import meant
+from topicast.cli.commands.topics import SUMS, alike, in_use, meant, topic_lines
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
@@ -13,7 +14,7 @@ from topicast.tests.cli.processes import document, shown, topicast
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
-from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
+from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE, table_topic
 
 BY_HAND = {3: "full", 4: "minimal", 5: "minimal"}
 
@@ -48,17 +49,80 @@ def lags(statestores: str) -> list[int]:
 
 
 def test_topics_show_bytes_and_members_at_each_level(reported: str) -> None:
-    lines = [line.split() for line in shown(reported, "topics").splitlines()]
+    lines = [line.split() for line in shown(reported, "topics", "--all").splitlines()]
     assert len(lines) == 1 + 16 + 1
-    assert lines[-1][0] == "namespace"
+    assert "namespace" in [line[0] for line in lines]
     rows = document(reported, "topics")
     at = {row["topic"]: row for row in rows}
+    assert len(at) == 16 + 1
     assert at[NAMESPACE]["full_bytes"] > 0
     assert {row["minimal_bytes"] for row in rows} == {MINIMAL_BYTES}
     assert (at[3]["full_members"], at[4]["minimal_members"]) == (1, 1)
     until(
         lambda: not any(row["lag_versions"] for row in document(reported, "topics")), what="no lag"
     )
+
+
+def topic(number: int, **more: Any) -> dict[str, Any]:
+    made = {"topic": number, "state": "LIVE", "version": 3, "floor": 0, "entries": 1}
+    return made | {"full_bytes": 700, "lag_versions": 0} | more
+
+
+def test_topics_that_hold_something_are_shown_and_those_that_are_behind_first() -> None:
+    records = [
+        topic(0, version=0, entries=0, full_bytes=0),
+        topic(1),
+        topic(2, full_bytes=900),
+        topic(3, lag_versions=2, full_bytes=0, entries=0),
+        topic(4, state="BEHIND", full_bytes=0, entries=0, version=0),
+        topic(5, entries=None, full_bytes=None),  # as a key of some databases sees it
+    ]
+    assert [one["topic"] for one in in_use(records)] == [3, 4, 2, 1, 5]
+
+
+def test_one_topic_has_its_tables_its_readers_and_who_is_behind() -> None:
+    readers = [
+        {
+            "called": "etl",
+            "level": "full",
+            "lag_versions": 2,
+            "lag_s": 4.1,
+            "registration": "a" * 32,
+        },
+        {"called": "web", "level": "full", "lag_versions": 0, "registration": "b" * 32},
+    ]
+    assert topic_lines(topic(17), ["shop.orders"], readers, width=80) == [
+        "topic 17: LIVE, version 3, 1 entry, 700 B",
+        "",
+        "1 table",
+        "  shop.orders",
+        "",
+        "2 readers",
+        "  reader  level  behind  for    id",
+        "  etl     full   2       4.1 s  aaaaaaaa",
+        "  web     full   0       -      bbbbbbbb",
+        "",
+        "behind: etl by 2 versions",
+    ]
+    assert topic_lines(topic(17), [], readers[1:], width=80)[-1] == "no reader is behind"
+
+
+def test_one_topic_is_shown_as_it_is_and_one_that_is_none_is_refused(reported: str) -> None:
+    found = document(reported, "topics", "3")
+    assert (found["topic"], [one["called"] for one in found["readers"]]) == (3, ["spark-7"])
+    assert found["readers"][0]["level"] == "full"
+    for word, code, text in (("99", 1, "topic 99"), ("orders", 2, "write its number")):
+        done = topicast("topics", word, f"--statestores={reported}")
+        assert (done.returncode, text in done.stderr) == (code, True)
+
+
+def test_why_of_a_table_is_one_sentence(reported: str) -> None:
+    number = table_topic("shop", "orders", 16)
+    text = shown(reported, "topics", "--why=spark-7", "--table=Shop.orders")
+    assert text.startswith(f"shop.orders is in topic {number}; spark-7 follows it at level ")
+    assert text.count("\n") == 1
+    done = topicast("topics", "--table=shop.orders", f"--statestores={reported}")
+    assert (done.returncode, "name a subscriber, too" in done.stderr) == (2, True)
 
 
 def test_why_shows_the_level_of_each_topic_and_the_reason(reported: str) -> None:
@@ -74,16 +138,25 @@ def test_why_shows_the_level_of_each_topic_and_the_reason(reported: str) -> None
 
 @pytest.mark.parametrize("why", ["--why", "--why=spark-7"])
 def test_why_puts_together_what_is_alike(reported: str, why: str) -> None:
-    text = shown(reported, "topics", why)
+    text = shown(reported, "topics", why, "--output=wide")
     assert text.startswith("spark-7 holds ")
     lines = text.splitlines()
-    assert lines[1].split() == ["level", "bytes", "full_bytes", "hits", "why", "count", "topics"]
+    assert lines[1].split()[:3] == ["level", "topics", "bytes"]
     rows = [re.split(r"\s\s+", line) for line in lines[2:]]
-    assert len({tuple(row[:-2]) for row in rows}) == len(rows), "each once"
-    assert sum(int(row[-2]) for row in rows) == 16 + 1
+    assert sum(int(row[1]) for row in rows) == 16 + 1
     hand = [row for row in rows if row[0] == "minimal" and "set by hand" in row]
-    assert {row[1] for row in hand} == {str(MINIMAL_BYTES)}
-    assert sorted(row[-1] for row in hand) in (["4-5"], ["4", "5"]), "full, they may differ"
+    assert [(row[1], row[2], row[-1]) for row in hand] == [("2", f"{2 * MINIMAL_BYTES} B", "4-5")]
+
+
+def test_topics_of_one_level_and_reason_are_one_line_with_their_sum() -> None:
+    def one(number: int, level: str, size: int, why: str) -> dict[str, Any]:
+        return {"topic": number, "level": level, "why": why} | dict.fromkeys(SUMS, size)
+
+    found = alike([one(0, "minimal", 16, "a"), one(1, "full", 5, "b"), one(2, "full", 7, "b")])
+    assert [(r["level"], r["count"], r["bytes"], r["ranges"]) for r in found] == [
+        ("full", 2, 12, "1-2"),
+        ("minimal", 1, 16, "0"),
+    ]
 
 
 def test_beginning_of_a_registration_names_a_subscriber(reported: str) -> None:
@@ -111,6 +184,7 @@ def test_subscriber_that_moved_to_another_hub_is_shown_once(reported: str) -> No
     lost = {"name": "a", "registration": "0a", "state": "LOST", "lag_s": 9.0}
     moved = {**lost, "state": "LIVE", "lag_s": 0.1}
     assert meant([lost, moved], "a") == moved
+    assert meant([moved | {"application": "etl"}], "etl")["name"] == "a"
     with pytest.raises(LinkError, match=r"a has sent nothing for 9.0 s"):
         meant([lost], "a")
 
@@ -123,5 +197,5 @@ def test_subscribers_by_level_with_their_topics(reported: str) -> None:
     assert levels["minimal"]["count"] == 2
     assert {3, NAMESPACE} <= set(levels["full"]["topics"])
     lines = shown(reported, "subscribers", "--topics").splitlines()
-    assert any(line.startswith("spark-7") and line.endswith(" 2      4-5") for line in lines)
+    assert any(line.startswith("spark-7") and line.endswith("  2      4-5") for line in lines)
     assert "publisher" not in "".join(lines)
