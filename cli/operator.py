@@ -37,14 +37,17 @@ from ..topics.wire.messages import (
     Heartbeat,
     Inspected,
     Order,
+    Welcome,
 )
 from .exit_codes import DONE
 from .lists import Record
 from .output import complain, exit_code, note
+from .reaching import no_statestored, problem, unknown_host
 
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
 DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
+AT_ONCE_S: Final = 0.4  # a hub that answers at all does within milliseconds
 LOOK_S: Final = 0.1  # between two looks at a handshake
 WITHOUT_CATALOGD: Final = frozenset(("no_catalogd", "catalogd_silent"))  # codes of a hub's reasons
 OF_DRIVERS: Final = "drivers_problem"  # the code of a reason that the list itself shows
@@ -78,13 +81,29 @@ class Operator:
             AuthRefused: one does not admit this process's key.
         """
         try:
-            self.address, self._hub, self.welcome = greet(
-                self._link, self._statestores, self._credential, timeout_s=self.timeout_s
-            )
+            self.address, self._hub, self.welcome = self._greet()
         except BaseException:
             self._link.close()
             raise
         return self
+
+    def _greet(self) -> tuple[Address, Conversation, Welcome]:
+        """Register with the first hub that answers: at once, else after a look at all of them."""
+        problems = {one: unknown_host(one) for one in self._statestores}
+        known = [one for one in self._statestores if not problems[one]]
+        try:
+            at_once_s = min(self.timeout_s, AT_ONCE_S)
+            return greet(self._link, known, self._credential, timeout_s=at_once_s)
+        except LinkError as error:
+            if error.__cause__ is not None:  # it answers, in another protocol
+                raise
+        with ThreadPoolExecutor(len(self._statestores)) as pool:
+            looks = pool.map(partial(problem, credential=self._credential), known)
+            problems |= zip(known, looks, strict=True)
+        if there := [one for one in self._statestores if not problems[one]]:
+            with suppress(NotReady):
+                return greet(self._link, there, self._credential, timeout_s=self.timeout_s)
+        raise LinkError(no_statestored(problems))
 
     def __exit__(self, *_error: object) -> None:
         try:
@@ -337,6 +356,8 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
     Raises:
         LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
     """
+    with Operator(parse_addresses(statestores, setting="statestores")):
+        pass  # a hub answers, or the error says at once why none does
     subscriber = Subscriber(  # for one request: nothing is pinned, whatever the environment sets
         statestores,
         budget=budget,

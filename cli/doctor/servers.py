@@ -13,6 +13,7 @@ from ...topics.settings import Address
 from ...topics.verdict import Reason, Serving
 from ...topics.wire import header
 from ..operator import Operator, facts_of, verdict_by
+from ..reaching import BUSY, problem
 from .checks import Answer, ok, warning, wrong
 
 APART_S: Final = 5.0  # of two clocks; fresh reads do not depend on them
@@ -147,17 +148,8 @@ def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s:
         for address in addresses:
             link.connect_dealer(PROBE, str(address), credential.hub_keys(str(address)))
             state = _handshake(link, timeout_s)
-            if state in (Handshake.NONE, Handshake.UNREACHED):
-                raise LinkError(
-                    f"what listens at {address} is not a statestored, or hangs: look at its log "
-                    "on that host, journalctl -u statestored"
-                )
             if state is not Handshake.DONE:
-                raise LinkError(
-                    f"the statestored at {address}: key {credential.name} {state.value}; "
-                    "its key file and this one must be of the same catalogd, whose clients "
-                    "topicast keys list shows"
-                )
+                raise LinkError(f"at {address}: {problem(address, credential) or BUSY}")
             link.disconnect(PROBE)
     return ok(f"every statestored admits the key {credential.name}")
 

@@ -231,6 +231,9 @@ def greet(
             return address, hub, hub.receive(Welcome, timeout_s=timeout_s)
         except NotReady:
             link.disconnect(HUB)
+        except BaseException:
+            link.disconnect(HUB)
+            raise
     tried = ", ".join(map(str, hubs))
     raise LinkError(
         f"no statestored answers at {tried}: start one, or name others with --statestores"

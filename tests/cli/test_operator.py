@@ -75,7 +75,9 @@ def test_each_hub_is_visited(served: Served) -> None:
 
 
 def test_no_hub_is_an_error_that_says_what_to_do(silent: str) -> None:
-    with pytest.raises(LinkError, match=f"no statestored answers at {silent}: start one"):
+    with pytest.raises(
+        LinkError, match=f"no statestored answers at {silent}: it takes connections"
+    ):
         visit(silent, timeout_s=0.2).__enter__()
 
 

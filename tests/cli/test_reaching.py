@@ -1,0 +1,185 @@
+"""What is at an address where no statestored answers: each case is said apart, with what to do."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import zmq
+
+from topicast.cli.operator import Operator, catalog_at
+from topicast.cli.reaching import problem
+from topicast.tests.cli.processes import Running, catalogd, statestored
+from topicast.tests.keys import user_keys
+from topicast.topics.errors import LinkError
+from topicast.topics.link import new_pair
+from topicast.topics.settings import parse_addresses
+
+SAID_S = 2.0
+NO_METASTORE = "thrift://127.0.0.1:1"
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A hub and a catalogd that has no metastore."""
+
+    hub: Running
+    catalogd: Running
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("reaching")
+    with (
+        statestored(folder) as hub,
+        catalogd(folder, hive=NO_METASTORE, statestores=hub.ready["address"]) as own,
+    ):
+        yield Both(hub, own)
+
+
+@contextmanager
+def listening(words: bytes) -> Iterator[str]:
+    """A server that takes connections, and says ``words`` to each."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with ExitStack() as held, suppress(OSError):  # the end of the server
+                while True:
+                    held.enter_context(server.accept()[0]).sendall(words)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@contextmanager
+def another_zeromq() -> Iterator[str]:
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        yield f"tcp://127.0.0.1:{port}"
+
+
+@contextmanager
+def web_server() -> Iterator[str]:
+    class Quiet(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"tcp://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def refusal(address: str) -> str:
+    """Return the error of a command at ``address``, which comes in time."""
+    user_keys("operator")
+    begun = time.monotonic()
+    with pytest.raises(LinkError) as error, Operator(parse_addresses(address)):
+        pass
+    assert time.monotonic() - begun < SAID_S
+    text = str(error.value)
+    assert text.startswith(f"no statestored answers at {address}: ")
+    return text
+
+
+def test_port_where_nothing_listens() -> None:
+    assert "nothing listens there; start one, or name others" in refusal("tcp://127.0.0.1:1")
+
+
+def test_host_that_is_not_known() -> None:
+    text = refusal("tcp://no-such-host.invalid:24000")
+    assert "does not know the host no-such-host.invalid; correct --statestores" in text
+    assert text.endswith("getent hosts no-such-host.invalid")
+
+
+def test_peer_that_says_nothing() -> None:
+    with listening(b"") as address:
+        assert "takes connections and says nothing: its process is stopped" in refusal(address)
+
+
+@pytest.mark.parametrize("words", [b"SSH-2.0-OpenSSH_9.2\r\n", b"\xff" * 64], ids=["ssh", "noise"])
+def test_peer_that_is_not_topicast(words: bytes) -> None:
+    with listening(words) as address:
+        text = refusal(address)
+    assert "what listens there is not Topicast; correct the port in --statestores" in text
+
+
+def test_zeromq_of_another_program_is_not_topicast() -> None:
+    with another_zeromq() as address:
+        assert "is not Topicast; correct the port" in refusal(address)
+
+
+def test_web_server_is_not_topicast() -> None:
+    with web_server() as address:
+        assert "is not Topicast, but a web server; correct the port" in refusal(address)
+
+
+def test_our_other_ports_are_known(both: Both) -> None:
+    web = both.hub.ready["web"].replace("http", "tcp")
+    assert "that is the page of a daemon; requests go to another port" in refusal(web)
+    with Operator(parse_addresses(both.hub.ready["address"]), timeout_s=30) as visit:
+        data = visit.welcome.data_address
+    assert "that is its port for data; requests go to the port before it" in refusal(data)
+    service = both.catalogd.ready["address"]
+    assert "that is catalogd; name a statestored" in refusal(service)
+
+
+def test_key_that_is_not_admitted_and_hub_of_another_key(both: Both) -> None:
+    (address,) = parse_addresses(both.hub.ready["address"])
+    ours = user_keys("operator").credential
+    assert problem(address, ours) == "", "it admits our key"
+    stranger = replace(ours, pair=new_pair())
+    assert "does not admit the key operator; get a key file" in problem(address, stranger)
+    other = replace(ours, hubs=(("", new_pair().public),), catalogd=new_pair().public)
+    assert "has another key than operator knows; get a key file" in problem(address, other)
+
+
+def test_each_of_several_addresses_is_explained() -> None:
+    user_keys("operator")
+    with listening(b"") as silent:
+        refused = "tcp://127.0.0.1:1"
+        with (
+            pytest.raises(LinkError) as error,
+            Operator(parse_addresses(f"{silent},{refused}")),
+        ):
+            pass
+    assert f"at {silent}: it takes connections" in str(error.value)
+    assert f"; and at {refused}: nothing listens there" in str(error.value)
+
+
+def test_command_that_reads_says_it_as_soon() -> None:
+    user_keys("operator")
+    begun = time.monotonic()
+    with (
+        pytest.raises(LinkError, match="nothing listens there"),
+        catalog_at("tcp://127.0.0.1:1", budget="1MB", timeout_s=60),
+    ):
+        pass
+    assert time.monotonic() - begun < SAID_S
+
+
+def test_first_hub_that_answers_is_used_though_another_is_silent(both: Both) -> None:
+    address = both.hub.ready["address"]
+    with (
+        listening(b"") as silent,
+        Operator(parse_addresses(f"{silent},{address}"), timeout_s=30) as visit,
+    ):
+        assert str(visit.address) == address
+
+
+def test_look_is_closed_again() -> None:
+    """A port is free again once it was looked at."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        problem(parse_addresses(f"tcp://127.0.0.1:{port}")[0], user_keys("operator").credential)
+    with socket.create_server(("127.0.0.1", port)):
+        pass
