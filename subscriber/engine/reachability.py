@@ -4,7 +4,8 @@
 
 A hub says where its data is, catalogd where it is itself: both may be wrong, or lie behind a
 firewall. With several hubs the subscriber leaves one sooner than a connection into a black hole
-fails, so an address counts as not reached from one attempt to the next.
+fails, so an address counts as not reached from one attempt to the next. A server that refuses our
+key is tried again and again, too: until one does not, its refusal is the problem.
 """
 
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ class Reachability:
         self.refuses_key = False  # whether the problem is that our key, or the server's, is wrong
         self._open: dict[Connection, str] = {}  # the addresses of open connections
         self._unreached: dict[str, tuple[Connection, float]] = {}  # by address, since when
+        self._refusals: dict[Connection, dict[str, Handshake]] = {}  # by address, the first first
         self._hub = ""  # where the hub that is tried takes requests
 
     def opened(self, connection: Connection, address: str) -> None:
@@ -37,6 +39,9 @@ class Reachability:
             self._open[connection] = address
         if connection is Connection.CONTROL:
             self._hub = address
+        elif connection is Connection.SERVICE:  # there is one catalogd: elsewhere it is another try
+            refusals = self._refusals.get(connection, {})
+            self._refusals[connection] = {at: of for at, of in refusals.items() if at == address}
 
     def closed(self, connection: Connection) -> None:
         """Note that a connection was closed here."""
@@ -65,12 +70,16 @@ class Reachability:
         return found != before
 
     def _key_problem(self, handshakes: Mapping[Connection, Handshake]) -> str:
-        for connection, whom in (
-            (Connection.CONTROL, f"the statestored at {self._hub}"),
-            (Connection.SERVICE, "catalogd"),
-        ):
+        for connection in (Connection.CONTROL, Connection.SERVICE):
+            refusals = self._refusals.setdefault(connection, {})
             state = handshakes.get(connection)
-            if state in KEY_PROBLEMS:
+            if state is Handshake.DONE:
+                refusals.clear()
+            elif state in KEY_PROBLEMS and len(refusals) < ADDRESSES_MAX:
+                refusals[self._open.get(connection, "")] = state
+            for address, state in refusals.items():
+                is_hub = connection is Connection.CONTROL
+                whom = f"the statestored at {address}" if is_hub else "catalogd"
                 revoke = f"topicast keys revoke {self._name}"
                 add = f"topicast keys add {self._name} --role ROLE --out FILE"
                 remedy = f"where catalogd's keys are, make another key file: {revoke}, then {add}"

@@ -112,6 +112,31 @@ def test_refused_key_comes_before_what_is_not_reached() -> None:
     assert found.seen.refuses_key
 
 
+def test_refusal_is_one_problem_from_one_attempt_to_the_next_and_of_several_hubs() -> None:
+    found = Connections()
+    first = found.after(control=Handshake.REFUSED)
+    assert f"the statestored at {A}: key etl refused" in first
+    found.open(CONTROL, A)
+    assert found.after() == first, "it is tried again"
+    found.open(CONTROL, B)
+    assert found.after(control=Handshake.FAILED) == first
+    assert found.seen.refuses_key
+    found.open(CONTROL, A)
+    assert found.after(control=DONE, data=DONE, service=DONE) == ""
+    found.open(CONTROL, B)
+    assert found.after() == "", "what it was is over"
+
+
+def test_refusal_of_a_catalogd_that_has_moved_is_over() -> None:
+    found = Connections()
+    refused = found.after(control=DONE, data=DONE, service=Handshake.REFUSED)
+    assert "catalogd: key etl" in refused
+    found.open(SERVICE, CATALOGD)
+    assert found.after() == refused
+    found.open(SERVICE, "tcp://elsewhere:26000")
+    assert found.after() == ""
+
+
 def test_port_of_another_socket_is_thought_of_before_a_key_is_revoked() -> None:
     problem = Connections().after(control=Handshake.FAILED)
     assert "is this the port for requests, 24000 unless set? If so, where catalogd's" in problem
