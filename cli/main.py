@@ -21,6 +21,7 @@ PLACES: Final = {
     "drivers": "commands.drivers:drivers",
     "doctor": "commands.doctor:doctor",
     "hook": "commands.hook:hook",
+    "jar": "commands.jar:jar",
     "keys": "commands.keys:keys",
     "tables": "commands.show:tables",
     "describe": "commands.show:describe",

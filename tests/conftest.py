@@ -38,7 +38,7 @@ SPARK = "tests/spark/"
 SPARK_GROUPS = {  # of its files, by how their names begin; each group shares two drivers
     "refreshes": ("test_refresh",),
     "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pipeline"),
-    "others": ("test_",),
+    "others": ("test_", "jvm/"),
 }
 OWN_DRIVERS = tuple(  # how names of files begin that are in no group
     f"{SPARK}{name}" for name in ("test_key_content.py", "test_planning", "test_run.py")

@@ -43,6 +43,10 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
     "import threading": "a server of Spark Connect that stays: tests/spark/test_refresh_connect.py",
     "topicast run --statestores tcp://statestored:24000 -- spark-submit app.py": "a host's name; "
     "tests/spark/test_run.py runs it",
+    "topicast run --statestores tcp://statestored:24000 -- spark-sql": "a host's name; "
+    "tests/spark/jvm/test_spark_sql.py runs it",
+    "topicast jar --out /opt/topicast/topicast.jar   # any Spark from 3.5 on, Scala 2.12 and 2.13; "
+    "needs a Java runtime and a Spark": "root's folder; tests/cli/commands/test_jar.py runs it",
     "topicast hook install  # once, with the Python that drivers run: in their image or virtual "
     "environment": "it changes this Python; tests/cli/commands/test_hook.py has one of its own",
     "topicast drivers                        # state, staleness and reason of each; -o wide has "
@@ -67,6 +71,7 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "kubectl": "needs a cluster",
         "/opt/topicast/bin/pip install --upgrade": "needs an older release: make compat-upgrade",
     },
+    "docs/spark.md": {"spark.driver.extraClassPath": "settings of a cluster"},
     "docs/doctor.md": {"topicast doctor": "names of hosts: tests/cli/doctor/"},
     "docs/operations.md": {
         "$ topicast status": "tests/cli/test_overview.py compares it",

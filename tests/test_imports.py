@@ -37,6 +37,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "py4j": (
         "catalog/metastore/embedded/*",
         "subscriber/spark/java.py",
+        "subscriber/spark/jar/*",
         "subscriber/spark/refresh/catalyst.py",
         "subscriber/spark/writes/listener.py",
         "cli/quickstart/apps/*",
@@ -71,7 +72,7 @@ ONE_WAY = {
     ),
     "subscriber/spark": (
         *("compiled", "java", "paths", "guard", "config", "sessions", "status", "planning"),
-        *("refresh", "writes", "driver"),
+        *("refresh", "writes", "driver", "jar"),
     ),
     "subscriber/pipeline": (
         *("progress", "session", "twin", "comparison", "sweep", "export", "convert", "audit"),

@@ -14,6 +14,7 @@ import click
 from ...topics.errors import UsageError
 from ..exit_codes import NOT_FOUND
 from ..flags import STATESTORES_DEFAULT, option, settings
+from ..launch.jvm_drivers import jvm_environment
 from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_of_the_jvm
 from ..signals import Handler, handled, wait_until_ended
 
@@ -35,15 +36,17 @@ _WHY: Final = "python -E or -I, an environment that was reset, or a driver on an
 def run(command: tuple[str, ...], statestores: str | None, control: str | None) -> None:
     """Run a Spark application, attached: its drivers see the changes of others without REFRESH.
 
-    COMMAND follows two dashes: topicast run -- spark-submit app.py. It may be python, pyspark,
-    ipython or jupyter as well. Other settings are taken from spark.topicast.* and TOPICAST_*. The
-    exit code is that of COMMAND.
+    COMMAND follows two dashes: topicast run -- spark-submit app.py. It may be spark-sql,
+    spark-shell, start-thriftserver.sh, start-connect-server.sh, python, pyspark, ipython or jupyter
+    as well. Other settings are taken from spark.topicast.* and TOPICAST_*. The exit code is that of
+    COMMAND.
     """
     if is_cluster(command):
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {HOW_IN_A_CLUSTER}")
-    given = {"statestores": statestores, "control": control}
-    with _prepared({key: value for key, value in given.items() if value is not None}) as folder:
-        code = _run(command, folder)
+    named = {"statestores": statestores, "control": control}
+    given = {key: value for key, value in named.items() if value is not None}
+    with _prepared(given) as folder:
+        code = _run(command, folder, given)
     sys.exit(code)
 
 
@@ -63,17 +66,19 @@ def _prepared(given: dict[str, str]) -> Iterator[str]:
         yield folder
 
 
-def _run(command: tuple[str, ...], folder: str) -> int:
+def _run(command: tuple[str, ...], folder: str, given: dict[str, str]) -> int:
     path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
     default = {STATESTORES: STATESTORES_DEFAULT}  # comes last, behind the configuration of Spark
+    of_jvm, problem = jvm_environment(command[0], given, os.environ)
+    environ = {**default, **os.environ, **of_jvm, "PYTHONPATH": path}
     try:
-        child = subprocess.Popen(command, env={**default, **os.environ, "PYTHONPATH": path})
+        child = subprocess.Popen(command, env=environ)
     except OSError as exc:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND
     warned = not folder
-    if folder and is_of_the_jvm(command):
-        warned = _say("it is an application of the JVM, and only drivers in Python are attached")
+    if is_of_the_jvm(command):
+        warned = _say(problem) if problem else True
     ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C itself
         signal.SIGINT: signal.SIG_IGN,
         signal.SIGTERM: lambda *_: child.terminate(),

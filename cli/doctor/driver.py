@@ -200,7 +200,10 @@ def _with_probe(command: Sequence[str], probe: str) -> list[str]:
     if is_cluster(command):
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {HOW_IN_A_CLUSTER}")
     if is_of_the_jvm(command):
-        raise UsageError("it is an application of the JVM, and only drivers in Python are attached")
+        raise UsageError(
+            "it is an application of the JVM: run it, and topicast drivers shows whether it is "
+            "attached"
+        )
     name = PurePath(command[0]).name
     if name == SUBMIT:
         return [*command[: application_at(command)], probe]

@@ -43,19 +43,22 @@ RECV_BYTES: Final = 64 << 10
 CHANGES_S: Final = 1.0  # between looks whether the agent ends
 FAILED: Final = 1
 
+LOG_FORMAT: Final = "%(levelname)s topicast agent: %(message)s"
+
 Answer = Mapping[str, object]
 
 log = logging.getLogger(__name__)
 
 
-def main() -> int:
-    """Run an agent on this process's standard input and output; return its exit code."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(levelname)s topicast agent: %(message)s"
-    )
+def main(line: bytes | None = None) -> int:
+    """Run an agent on this process's standard input and output; return its exit code.
+
+    ``line``: that of the settings, if it was read already.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
     sys.setswitchinterval(SWITCH_S)
     with _kept_output() as output:
-        return Agent(0, output).run()
+        return Agent(0, output, line=line).run()
 
 
 @contextmanager
@@ -67,13 +70,18 @@ def _kept_output() -> Iterator[BinaryIO]:
 
 
 class Agent:
-    """Reads lines from ``source``, a file descriptor, and writes lines to ``sink``."""
+    """Reads lines from ``source``, a file descriptor, and writes lines to ``sink``.
 
-    def __init__(self, source: int, sink: BinaryIO) -> None:
+    ``line``: the first one, if it was read already.
+    """
+
+    def __init__(self, source: int, sink: BinaryIO, *, line: bytes | None = None) -> None:
         self._source = source  # not a file: its lock would be held when the interpreter ends
         self._sink = sink
         self._lock = threading.Lock()  # of the sink
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()  # None: the end
+        if line is not None:
+            self._lines.put(line)
         self._syncs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._ended = threading.Event()
 

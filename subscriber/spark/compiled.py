@@ -45,7 +45,7 @@ class CompiledClasses:
     """The files in ``folder``; nothing is read or written before a method does."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     @staticmethod
     def of_user(environ: Mapping[str, str]) -> "CompiledClasses | None":
@@ -63,21 +63,29 @@ class CompiledClasses:
         except FileNotFoundError:
             return None
         except OSError as error:
-            log.debug("compiled classes not used: folder=%s reason=%s", self._folder, error)
+            log.debug("compiled classes not used: folder=%s reason=%s", self.folder, error)
             return None
         jar, digest = content[:-_DIGEST], content[-_DIGEST:]
         if digest != _digest(key, jar):
             log.debug("compiled classes not used: file=%s reason=damaged", _name(key))
             return None
         with ZipFile(BytesIO(content)) as opened:
-            return {_class(name): opened.read(name) for name in opened.namelist()}
+            names = [name for name in opened.namelist() if name.endswith(_SUFFIX)]
+            return {_class(name): opened.read(name) for name in names}
 
-    def put(self, key: str, classes: Mapping[str, bytes]) -> None:
+    def file(self, key: str) -> Path:
+        """Return where the classes are that ``find`` returns by ``key``: a jar."""
+        return self.folder / _name(key)
+
+    def put(
+        self, key: str, classes: Mapping[str, bytes], files: Mapping[str, bytes] | None = None
+    ) -> None:
         """Let ``find`` return ``classes`` from now on, in all processes; else nothing changes.
 
-        It deletes what was not used for long, and the longest unused over FILES_MAX.
+        ``files``: what the jar has besides. It deletes what was not used for long, and the longest
+        unused over FILES_MAX.
         """
-        jar = _jar(classes)
+        jar = jar_of(classes, files or {}, comment=bytes(_DIGEST))[:-_DIGEST]
         content = jar + _digest(key, jar)
         if len(content) > FILE_BYTES_MAX:
             log.debug("compiled classes not kept: bytes=%s", len(content))
@@ -88,24 +96,24 @@ class CompiledClasses:
                 _discard(folder)
                 _write(_name(key), content, folder)
         except OSError as error:
-            log.debug("compiled classes not kept: folder=%s reason=%s", self._folder, error)
+            log.debug("compiled classes not kept: folder=%s reason=%s", self.folder, error)
 
     def _make(self) -> None:
         """Make the folder, but none in a home of another user (of sudo's caller)."""
-        if self._folder.exists():
+        if self.folder.exists():
             return
-        above = next(one for one in self._folder.parents if one.exists())
+        above = next(one for one in self.folder.parents if one.exists())
         owner = above.stat().st_uid
         if owner not in (os.geteuid(), ROOT):
             raise PermissionError(f"{above} belongs to user {owner}")
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
         """Open the folder, which is ours alone, so that it stays the same until the end."""
-        folder = os.open(self._folder, _READ | os.O_DIRECTORY)
+        folder = os.open(self.folder, _READ | os.O_DIRECTORY)
         try:
-            self._check(folder, self._folder)
+            self._check(folder, self.folder)
             yield folder
         finally:
             os.close(folder)
@@ -113,7 +121,7 @@ class CompiledClasses:
     def _read(self, name: str, folder: int) -> bytes:
         file = os.open(name, _READ, dir_fd=folder)
         with os.fdopen(file, "rb") as opened:
-            self._check(file, self._folder / name)
+            self._check(file, self.folder / name)
             with suppress(OSError):
                 os.utime(file)  # it is in use: _discard keeps it
             return opened.read(FILE_BYTES_MAX)
@@ -123,6 +131,19 @@ class CompiledClasses:
         fault = secret_fault(os.fstat(opened), path, user=os.geteuid())
         if fault:
             raise PermissionError(f"{path}: {fault}")
+
+
+def jar_of(
+    classes: Mapping[str, bytes], files: Mapping[str, bytes], *, comment: bytes = b""
+) -> bytes:
+    """Return a jar of ``classes``, by their names, and of ``files``; the same for the same."""
+    members = {f"{name.replace('.', '/')}{_SUFFIX}": classes[name] for name in classes}
+    content = BytesIO()
+    with ZipFile(content, "w") as jar:
+        for name, data in sorted({**members, **files}.items()):
+            jar.writestr(ZipInfo(name), data)
+        jar.comment = comment
+    return content.getvalue()
 
 
 def _name(key: str) -> str:
@@ -135,16 +156,6 @@ def _digest(key: str, jar: bytes) -> bytes:
 
 def _class(member: str) -> str:
     return member.removesuffix(_SUFFIX).replace("/", ".")
-
-
-def _jar(classes: Mapping[str, bytes]) -> bytes:
-    """Return a jar of ``classes`` that lacks its comment, of _DIGEST bytes."""
-    content = BytesIO()
-    with ZipFile(content, "w") as jar:
-        for name in sorted(classes):
-            jar.writestr(ZipInfo(f"{name.replace('.', '/')}{_SUFFIX}"), classes[name])
-        jar.comment = bytes(_DIGEST)
-    return content.getvalue()[:-_DIGEST]
 
 
 def _write(name: str, content: bytes, folder: int) -> None:

@@ -8,8 +8,9 @@ methods that it has called by a class's name. What was compiled is kept for this
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib.resources import files
 from threading import Lock
 from typing import Any, Final
@@ -20,6 +21,7 @@ from .compiled import CompiledClasses
 # by JVM, and by source
 _CLASSES: Final[WeakKeyDictionary[Any, dict[str, Any]]] = WeakKeyDictionary()
 _VERSIONS: Final[WeakKeyDictionary[Any, str]] = WeakKeyDictionary()  # by JVM
+_KEPT: Final[WeakKeyDictionary[Any, MutableMapping[str, Any]]] = WeakKeyDictionary()  # by JVM
 _lock: Final = Lock()  # threads of a driver make its classes
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,37 @@ log = logging.getLogger(__name__)
 def java_source(package: str, name: str) -> str:
     """Return the source of the class ``name``, which is a file of ``package``."""
     return files(package).joinpath(f"{name}.java").read_text(encoding="utf-8")
+
+
+def keep_in(jvm: Any, kept: MutableMapping[str, Any]) -> None:
+    """Keep a JVM's objects in ``kept``: a map in it, which the next process finds again."""
+    _KEPT[jvm] = kept
+
+
+def kept_objects(jvm: Any) -> MutableMapping[str, Any]:
+    """Return the objects of which a JVM is to have one, by names that ``kept_name`` makes."""
+    return _KEPT.setdefault(jvm, {})
+
+
+def kept_name(name: str, source: str, of: str = "") -> str:
+    """Return the name of an object of the class ``name`` with this source; ``of``: what it serves.
+
+    A class of another source has other methods, so its objects have other names.
+    """
+    return f"{name} {sha256(source.encode()).hexdigest()} {of}"
+
+
+def java_singleton(jvm: Any, name: str, source: str, *arguments: Any) -> Any:
+    """Return the JVM's one object of a class, which is made at the first call.
+
+    Raises:
+        Py4JError, TypeError: as `java_object`.
+    """
+    kept, key = kept_objects(jvm), kept_name(name, source)
+    found = kept.get(key)
+    if found is None:
+        found = kept[key] = java_object(jvm, name, source, *arguments)
+    return found
 
 
 def java_object(jvm: Any, name: str, source: str, *arguments: Any) -> Any:

@@ -105,3 +105,15 @@ def test_a_query_that_spark_cannot_analyse_leaves_no_failure_of_ours_in_the_log(
     driver.do("spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60000)")
     assert f"{NAME} threw" not in driver.log()
     assert driver.do("received") == []
+
+
+def test_what_a_process_had_taken_when_it_died_is_taken_once_more(driver: Application) -> None:
+    """Given another one that listens to the same context: it takes what has been queued."""
+    driver.do("listener.stop(); listener = WithSessions(spark, found=sessions)")
+    for _ in range(2):
+        driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
+    driver.do("first = listener.take(20); listener = WithSessions(spark, found=sessions)")
+    assert driver.do("listener.take(20).mark == first.mark")
+    assert driver.do("listener.take(20).mark not in (0, first.mark)")
+    assert driver.do("listener.take(0) is None")
+    assert listeners(driver) == 1

@@ -71,9 +71,15 @@ class _Parts:
 class Handle:
     """An attached driver; its methods never harm the application."""
 
-    def __init__(self, *, versions: tuple[str, ...] = VERSIONS) -> None:
-        """``versions``: of Spark, as they begin; with these it was tried."""
+    def __init__(self, *, versions: tuple[str, ...] = VERSIONS, jvm_pid: int | None = None) -> None:
+        """Begin as plain Spark.
+
+        Args:
+            versions: Of Spark, as they begin; with these it was tried.
+            jvm_pid: Of a driver without Python, on this host; None: this process is the driver.
+        """
         self._versions = versions
+        self._jvm_pid = jvm_pid
         self._pid = os.getpid()
         self._guard = Guard()
         self._sessions = Sessions()
@@ -99,7 +105,8 @@ class Handle:
     def add(self, session: Session) -> None:
         """Refresh ``session``, too, and keep this driver's key from its Python workers."""
         with self._guard("hide the key"):
-            _hide_key(session)
+            if self._jvm_pid is None:
+                _hide_key(session)
         with self._guard("track a session"):
             if self._pid == os.getpid() and self._catalyst is not None:
                 self._sessions.add(session)
@@ -214,7 +221,7 @@ class Handle:
         )
         parts = self._parts = self._make(session, settings, catalyst)
         with self._guard("report writes"):
-            parts.reporter.start(session)
+            parts.reporter.start(session, wraps=self._jvm_pid is None)
         parts.worker.start()
 
     def _make(self, session: Session, settings: SparkSettings, catalyst: Catalyst) -> _Parts:
@@ -223,15 +230,13 @@ class Handle:
             application_id=str(session._sc.applicationId),
             user=str(session._sc.sparkUser()),
             host=socket.gethostname(),
-            pid=os.getpid(),
+            pid=self._jvm_pid or os.getpid(),
             spark=self._spark,
         )
         outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, probe=True)
         clients = ConnectSessions(self._sessions, guard=self._guard, accept=catalyst.accept)
         self._catalyst = catalyst
-        unhook = on_construction(type(session), self.add)
-        for found in existing(type(session)):
-            self.add(found)
+        unhook = self._track(type(session)) if self._jvm_pid is None else lambda: None
         planning = self._planning(session, settings, application.driver)
         return _Parts(
             settings=settings,
@@ -265,6 +270,13 @@ class Handle:
             ),
             unhook=unhook,
         )
+
+    def _track(self, kind: type[Session]) -> Callable[[], None]:
+        """Add the sessions of this Python, and those made from now on; return what ends that."""
+        unhook = on_construction(kind, self.add)
+        for found in existing(kind):
+            self.add(found)
+        return unhook
 
     def _planning(self, session: Session, settings: SparkSettings, name: str) -> Planning:
         """Return what plans from memory; nothing of it runs yet."""

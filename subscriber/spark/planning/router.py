@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from ...endpoint.supervisor import Address
 from ...protocol.effects import Change
 from ...store.change_feed import REPORTED
-from ..java import java_object, java_source
+from ..java import java_singleton, java_source
 from .ahead import names_of
 from .catalog_source import CATALOG, catalog_source
 
@@ -22,7 +21,6 @@ _NAME: Final = "TopicastPlanning"
 _READERS: Final = "TopicastReaders"  # in the same source: it has no imports
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
-_ROUTERS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # by JVM
 
 
 class NoRouter(Exception):
@@ -74,10 +72,7 @@ class Router:
 
         Cost: 0.4 s for the first time.
         """
-        found = _ROUTERS.get(jvm)
-        if found is None:
-            found = _ROUTERS[jvm] = java_object(jvm, _NAME, router_source(jvm), registry)
-        return Router(found)
+        return Router(java_singleton(jvm, _NAME, router_source(jvm), registry))
 
     def begin(self, *, bytes_max: int, confirms: bool) -> None:
         """Stand in the catalogs' place, and keep ``bytes_max`` of objects; none is live yet.

@@ -14,17 +14,14 @@ is done by threads of its own, a few for each table.
 """
 
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
-from ..java import java_object, java_source
+from ..java import java_singleton, java_source
 
 THREADS_MAX: Final = 32  # that list files at the same time
 TABLE_THREADS_MAX: Final = 4  # of them for one table: eight tables that hang delay no other
 FOLDERS_MAX: Final = 100  # looked at for files that are gone: 3 s of one thread at 30 ms a call
 
 _NAME: Final = "TopicastSessions"
-
-_REGISTRIES: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # by JVM
 
 
 def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
@@ -38,10 +35,6 @@ def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
     Raises:
         Py4JError, TypeError: it cannot be made in this Spark.
     """
-    found = _REGISTRIES.get(jvm)
-    if found is None:
-        bounds = (THREADS_MAX, TABLE_THREADS_MAX, FOLDERS_MAX)
-        source = java_source(__package__, _NAME)
-        found = java_object(jvm, _NAME, source, state, relations, *bounds)
-        _REGISTRIES[jvm] = found
-    return found
+    bounds = (THREADS_MAX, TABLE_THREADS_MAX, FOLDERS_MAX)
+    source = java_source(__package__, _NAME)
+    return java_singleton(jvm, _NAME, source, state, relations, *bounds)

@@ -2,6 +2,7 @@ import java.util.ArrayDeque;
 import java.util.Collection;
 import java.util.function.Consumer;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
@@ -12,13 +13,16 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
 public final class TopicastListener extends SparkListener {
+    private static final long END_MS = 300L;  // that the end of an application waits
+
     private final Consumer sessions;
     private final Collection commands;
     private final Collection writes;
     private final int max;
     private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, and of what
-    private Object taken;  // what of() returns
-    private boolean handling;  // what was taken last
+    private String last = "";  // what was taken, and is being handled; "": nothing
+    private Object taken;  // likewise, what of() returns
+    private boolean again;  // it is to be taken once more
     private boolean stopped;
     private int missed;
 
@@ -32,7 +36,11 @@ public final class TopicastListener extends SparkListener {
 
     /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. */
     public synchronized String take(long ms) throws InterruptedException {
-        handling = false;
+        if (again) {
+            again = false;
+            return last;
+        }
+        last = "";
         taken = null;
         notifyAll();
         long until = System.nanoTime() + ms * 1000000L;
@@ -42,15 +50,19 @@ public final class TopicastListener extends SparkListener {
             wait(left);
         }
         if (missed == 0 && waiting.isEmpty()) return "ended";
-        handling = true;
         if (missed > 0) {
-            String lost = "missed " + missed;
+            last = "missed " + missed;
             missed = 0;
-            return lost;
+        } else {
+            last = (String) waiting.poll();
+            taken = waiting.poll();
         }
-        String what = (String) waiting.poll();
-        taken = waiting.poll();
-        return what;
+        return last;
+    }
+
+    /** Lets what was taken last, by a process that has ended, be taken once more. */
+    public synchronized void resume() {
+        again = !last.isEmpty();
     }
 
     /** Returns what was taken last: a QueryExecution, or an event of a stream. */
@@ -61,7 +73,7 @@ public final class TopicastListener extends SparkListener {
     /** Returns within ms whether all has been taken, and handled: take was called again. */
     public synchronized boolean settle(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
-        while (!waiting.isEmpty() || handling || missed > 0) {
+        while (!waiting.isEmpty() || !last.isEmpty() || missed > 0) {
             long left = (until - System.nanoTime()) / 1000000L;
             if (left <= 0L) return false;
             wait(left);
@@ -74,6 +86,15 @@ public final class TopicastListener extends SparkListener {
         missed = 0;
         stopped = true;
         notifyAll();
+    }
+
+    /** Lets what was executed last be handled: the process that takes it may end with this one. */
+    public void onApplicationEnd(SparkListenerApplicationEnd event) {
+        try {
+            settle(END_MS);
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     public void onOtherEvent(SparkListenerEvent event) {

@@ -16,7 +16,7 @@ from typing import Any, Final
 from weakref import ref
 
 from ..guard import Guard
-from ..java import java_object, java_source
+from ..java import java_object, java_source, kept_name, kept_objects
 from ..sessions import Sessions
 from .plans import COMMANDS, WRITES
 
@@ -75,13 +75,21 @@ class Listener:
 
         try:
             self._context = session._sc._jsc.sc()
+            source = source or java_source(__package__, NAME)
+            self._kept = kept_objects(session._jvm)
+            self._name = kept_name(NAME, source, str(session._sc.applicationId))
+            listener = self._kept.get(self._name)
+            if listener is not None:  # of a process that has ended: it has queued since
+                listener.resume()
+                self._listener = listener
+                return
             lists = [session._jvm.java.util.ArrayList() for _ in range(2)]
             for names, of_java in zip((COMMANDS, WRITES), lists, strict=True):
                 for name in sorted(names):
                     of_java.add(name)
-            source = source or java_source(__package__, NAME)
             self._listener = java_object(session._jvm, NAME, source, found, *lists, queue_max)
             self._context.addSparkListener(self._listener)
+            self._kept[self._name] = self._listener
         except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
             reason = str(exc).strip()[:REASON_MAX]
             raise NoListener(f"{ONLY_PYTHON}: no listener for this Spark ({reason})") from exc
@@ -103,6 +111,7 @@ class Listener:
 
     def stop(self) -> None:
         """Take the listener away; executions that wait are dropped. Any thread may call it."""
+        self._kept.pop(self._name, None)
         self._context.removeSparkListener(self._listener)
         self._listener.stop()
 

@@ -137,12 +137,13 @@ class Reporter:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topicast-reports", daemon=True)
 
-    def start(self, session: Any) -> None:
-        """Wrap what writes, and start the thread."""
+    def start(self, session: Any, *, wraps: bool) -> None:
+        """Wrap what writes, if it ``wraps`` the methods of this Python, and start the thread."""
         self._jvm = session._jvm
         self._identity = self._jvm.java.lang.System.identityHashCode
         self._is_reported(self._metastore_of(session))
-        self._undo = install(self, session)
+        if wraps:
+            self._undo = install(self, session)
         self._thread.start()
 
     def stop(self) -> None:

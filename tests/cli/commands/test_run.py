@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from click.testing import CliRunner
@@ -17,8 +18,8 @@ from topicast.tests.cli.processes import command, completed, topicast
 from topicast.tests.waiting import until
 
 
-def run(*words: str) -> "subprocess.CompletedProcess[str]":
-    return topicast("run", *words)
+def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return topicast("run", *words, **environment)
 
 
 def test_output_and_exit_code_are_the_commands_own() -> None:
@@ -88,16 +89,48 @@ def test_driver_that_runs_elsewhere_is_refused_with_what_works(words: tuple[str,
     ],
     ids=["spark-sql", "jar", "Python with jars", "nothing"],
 )
-def test_application_of_the_jvm_is_said_to_be_one(
+def test_python_is_missed_only_where_the_application_has_some(
     words: tuple[str, ...], of_the_jvm: bool, tmp_path: Path
 ) -> None:
-    script = tmp_path / words[0]
-    script.write_text("#!/bin/sh\nexit 5")
-    script.chmod(0o755)
-    done = run("--", str(script), *words[1:])
+    done = run("--", str(_stub(tmp_path / words[0])), *words[1:])
     assert done.returncode == 5
-    assert ("it is an application of the JVM" in done.stderr) is of_the_jvm
+    assert done.stderr.count("not attached") == (0 if of_the_jvm else 1)
+
+
+def test_application_of_the_jvm_finds_the_jar_and_the_settings(tmp_path: Path) -> None:
+    script = _stub(
+        tmp_path / "spark-sql",
+        'echo "$SPARK_DIST_CLASSPATH"; echo "$TOPICAST_AGENT"',
+        'echo "$TOPICAST_STATESTORES $TOPICAST_CONTROL"',
+    )
+    hub = "tcp://127.0.0.1:9"
+    done = run(
+        f"--statestores={hub}", "--control=off", "--", str(script), SPARK_DIST_CLASSPATH="/x"
+    )
+    paths, agent, settings = done.stdout.splitlines()
+    before, path = paths.split(":")
+    assert (before, settings) == ("/x", f"{hub} off")
+    assert agent == f"{sys.executable} -m topicast.cli.start agent"
+    with ZipFile(path) as jar:
+        names = jar.namelist()
+    assert "TopicastBootstrap.class" in names
+    assert "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider" in names
+
+
+def test_application_of_the_jvm_whose_jar_cannot_be_kept_is_run_and_said_to_be_plain(
+    tmp_path: Path,
+) -> None:
+    done = run("--", str(_stub(tmp_path / "spark-sql")), XDG_CACHE_HOME="/proc/none")
+    assert done.returncode == 5
     assert done.stderr.count("not attached") == 1
+    assert "XDG_CACHE_HOME" in done.stderr
+
+
+def _stub(script: Path, *lines: str) -> Path:
+    """Write a command that prints something and ends with 5."""
+    script.write_text("\n".join(["#!/bin/sh", *lines, "exit 5"]))
+    script.chmod(0o755)
+    return script
 
 
 def test_application_is_run_where_nothing_can_be_prepared(

@@ -1,0 +1,32 @@
+"""The command that writes the jar for drivers of the JVM."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ...subscriber.spark.jar.builder import build_jar
+from ...topics.errors import TopicastError
+from ..exit_codes import DONE
+from ..flags import command
+from ..output import note
+
+
+@command()
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Its file."
+)
+def jar(*, out: Path) -> int:
+    """Write the jar that attaches spark-sql, spark-shell, Thrift servers and other JVM drivers.
+
+    Put it on the class path of drivers, or into the folder jars of a Spark: it does nothing where
+    no statestores are named. It fits Spark 3.5 and later, and is built by the compiler of the Spark
+    in SPARK_HOME, of the spark-submit on the PATH, or of PySpark.
+    """
+    content = build_jar(os.environ)
+    try:
+        out.write_bytes(content)
+    except OSError as exc:
+        raise TopicastError(f"{out}: {exc.strerror}") from exc
+    note(f"{out}: {len(content)} bytes")
+    return DONE

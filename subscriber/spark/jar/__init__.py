@@ -1,0 +1,1 @@
+"""The jar that attaches drivers of the JVM, and the agent that it starts."""

@@ -1,0 +1,35 @@
+"""Finds a Spark distribution, and the Py4J in it: for a Python that has neither by itself."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from ....topics.errors import ConfigError
+
+HOME: Final = "SPARK_HOME"
+
+
+def spark_home(environ: Mapping[str, str], command: str = "spark-submit") -> Path:
+    """Return the folder of a Spark: SPARK_HOME, that of ``command``, or that of PySpark.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = [Path(environ[HOME])] if environ.get(HOME) else []
+    file = shutil.which(command, path=environ.get("PATH"))
+    found += [Path(file).resolve().parents[1]] if file else []
+    spec = find_spec("pyspark")
+    found += [Path(one) for one in spec.submodule_search_locations or ()] if spec else []
+    for home in found:
+        if (home / "jars").is_dir():
+            return home
+    raise ConfigError(HOME, environ.get(HOME, ""), "the folder of a Spark, with its jars")
+
+
+def add_py4j(environ: Mapping[str, str]) -> None:
+    """Let Py4J be imported: Spark brings one, if this Python has none."""
+    if find_spec("py4j") is None and environ.get(HOME):
+        sys.path += map(str, Path(environ[HOME]).glob("python/lib/py4j-*.zip"))

@@ -1,0 +1,39 @@
+"""``topicast jar``: the file that drivers of the JVM have on their class path."""
+
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from topicast.tests.cli.processes import topicast
+
+SERVICE = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+
+
+@pytest.mark.real
+def test_jar_has_the_class_that_its_service_names_for_the_oldest_java(tmp_path: Path) -> None:
+    out = tmp_path / "topicast.jar"
+    done = topicast("jar", f"--out={out}")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"{out.stat().st_size} bytes" in done.stderr
+    with ZipFile(out) as jar:
+        named = jar.read(SERVICE).decode().strip()
+        code = jar.read(f"{named}.class")
+        assert sorted(jar.namelist()) == sorted([SERVICE, f"{named}.class"])
+    assert int.from_bytes(code[6:8], "big") <= 52, "of Java 8"
+
+
+@pytest.mark.real
+def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    done = topicast("jar", f"--out={tmp_path}/none/topicast.jar")
+    assert done.returncode == 1
+    assert done.stderr == f"error: {tmp_path}/none/topicast.jar: No such file or directory\n"
+
+
+@pytest.mark.real
+def test_spark_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    done = topicast("jar", f"--out={tmp_path}/topicast.jar", SPARK_HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert f"SPARK_HOME='{tmp_path}' is not valid: a Spark with Py4J among its jars" in done.stderr
+    assert not (tmp_path / "topicast.jar").exists()
