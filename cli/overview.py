@@ -3,6 +3,7 @@
 answers of each statestored and catalogd ──▶ Stack ──▶ its state, lines to read, a document
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -15,6 +16,7 @@ NOT_REACHED: Final = "not reached"
 PLACE: Final = "tcp://"  # of an address, which need not be said to a reader
 SEEN_CHARS_MIN: Final = 30  # on the line of a daemon, else they are below it
 BELOW: Final = "    "
+SECONDS: Final = re.compile(r"\b\d+ s\b")  # by which the same reason differs at two hubs
 HEARD_S: Final = 2.0  # a catalogd that sends nothing for longer is silent
 STATES: Final = ("live", "connecting", "plain", "gone")
 PRESENT: Final = STATES[:3]
@@ -141,16 +143,21 @@ def _daemons(stack: Stack, *, width: int) -> list[str]:
 
 def _reasons(stack: Stack) -> list[Reason]:
     """Return all reasons, the worst first, each with whose it is; what several say is said once."""
-    found: dict[Reason, list[str]] = {}
+    found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
+
+    def said(reason: Reason) -> list[str]:
+        key = reason.code, SECONDS.sub("", reason.text)
+        return found.setdefault(key, (reason, []))[1]
+
     for one in stack.daemons:
         for problem in one.problems:
             away = Reason(state=Serving.NOT_SERVING, code=NOT_REACHED, what=problem, mend="")
-            found.setdefault(away, [])  # it names the daemon
+            said(away)  # it names the daemon
         for reason in one.verdict.reasons:
-            found.setdefault(reason, []).append(one.name)
+            said(reason).append(one.name)
     named = [
         replace(reason, what=f"{', '.join(names)}: {reason.what}" if names else reason.what)
-        for reason, names in found.items()
+        for reason, names in found.values()
     ]
     return sorted(named, key=lambda one: -one.state)
 

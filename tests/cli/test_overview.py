@@ -191,7 +191,11 @@ def test_overview_looks_as_in_the_snapshot(
 
 
 def test_reason_that_both_hubs_give_is_said_once() -> None:
-    ill = [replace(hub(name), verdict=Verdict((SILENT,))) for name in "ab"]
+    later = replace(SILENT, what=SILENT.what.replace("12 s", "13 s"))
+    ill = [
+        replace(hub(name), verdict=Verdict((reason,)))
+        for name, reason in (("a", SILENT), ("b", later))
+    ]
     text = shown(*ill, catalogd=catalogd())
     assert "  statestored a:24000, statestored b:24000: catalogd@c at" in text
     assert text.count("-> does catalogd run") == 1
