@@ -100,7 +100,8 @@ class DriverStatus:
     """One attached driver, as it last announced itself; ``since_s``: how long it is in its state.
 
     ``state``: connecting, live, plain, or gone, for an hour; ``reason``: why, or what a live one
-    does without. ``hubs``: how many it may go to, this one included; 0: not known.
+    does without. ``hubs``: how many it may go to, this one included; 0: not known. ``writer``:
+    the id under which it reports its writes.
     """
 
     driver: str
@@ -116,6 +117,7 @@ class DriverStatus:
     reason: str
     control: str
     hubs: int = 0
+    writer: str = ""
     since_s: float
 
 

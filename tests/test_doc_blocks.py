@@ -77,6 +77,7 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "$ topicast status": "tests/cli/test_overview.py compares it",
         "$ topicast drivers": "tests/cli/test_fleet.py compares it",
         "$ topicast topics": "a command with what it prints",
+        "$ topicast history": "a command with what it prints",
     },
     "docs/metastores.md": {"catalogd --hive": "needs a KDC or a password: make compat-kerberos"},
 }

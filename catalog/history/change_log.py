@@ -9,9 +9,8 @@ from typing import ClassVar, Final
 
 from ...topics.policy import Policy
 from ...topics.wire.header import FRAME_BYTES_MAX
-from ...topics.wire.messages import Inspected
+from ...topics.wire.messages import ORIGINS, Inspected
 from ..storage.history import HistoryReader, LogRow
-from .table_history import SOURCES
 
 BOUNDS_COLUMNS: Final = ("first", "last")
 COLUMNS: Final = (
@@ -53,8 +52,37 @@ class LogLines:
     def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
         """Return the lines; with a ``policy`` what it sees, without orders."""
         seen = (row for row in reader.log(self.after) if policy is None or _sees(policy, row))
-        rows = tuple((*row[:2], SOURCES[row[2]], *row[3:]) for row in islice(seen, LINES_MAX))
+        rows = tuple((*row[:2], ORIGINS[row[2]], *row[3:]) for row in islice(seen, LINES_MAX))
         return Inspected(request=request, columns=COLUMNS, rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The newest ``count`` lines since ``since_us``: objects that ``pattern`` names, and orders.
+
+    ``pattern``: a table, with its partitions; a database, with its tables; or one of names, as
+    ``sales.*``; empty: all.
+    """
+
+    since_us: int
+    count: int
+    pattern: str
+    table: ClassVar[None] = None
+    subject: ClassVar[str] = "the log of changes"
+
+    def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
+        """Return the lines, the newest first; with a ``policy`` what it sees, without orders.
+
+        ``driver``: the writer that a change was reported by, while its report is remembered.
+        """
+        writers = reader.writers()
+        found = reader.recent(self.since_us, self.pattern)
+        seen = (row for row in found if policy is None or _sees(policy, row))
+        rows = tuple(
+            (*row[:2], ORIGINS[row[2]], *row[3:], writers.get((row[3], row[7])))
+            for row in islice(seen, min(self.count, LINES_MAX))
+        )
+        return Inspected(request=request, columns=(*COLUMNS, "driver"), rows=rows)
 
 
 def _sees(policy: Policy, row: LogRow) -> bool:

@@ -8,12 +8,13 @@ from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
 from ...topics.wire.messages import Inspected, Scanned
 from ..storage.history import HistoryReader
-from .change_log import LogBounds, LogLines
+from .change_log import LogBounds, LogLines, Recent
 from .scans import Cuts, Versions
 from .table_history import Bound, ChangeRange, Newest
 
 VERSIONS: Final = "versions"
 LOG: Final = "log"
+RECENT: Final = "recent@"  # then SINCE_US:COUNT:PATTERN
 HISTORY: Final = "history@"  # then db.table, or db.table:after:count, see Newest
 FILES: Final = "files@"  # then db.table, and behind a second @ the partition that was the last
 SWEEPS: Final = "sweeps@"  # then the table behind which it begins, or nothing
@@ -63,6 +64,10 @@ def question_of(what: str) -> Question | None:
         return Newest(
             parse_table_name(table), *(_numbers(rest, "", "AFTER:COUNT") if colon else ())
         )
+    if what.startswith(RECENT):
+        numbers, _, pattern = what.rpartition(":")
+        since_us, count = _numbers(numbers, RECENT, "SINCE_US:COUNT")
+        return Recent(since_us=since_us, count=count, pattern=pattern.lower())
     for prefix, names, kind in _OF_NUMBERS:
         if what.startswith(prefix):
             return kind(*_numbers(what, prefix, names))

@@ -3,7 +3,7 @@
 Read from the store's file, by the history thread.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -25,7 +25,7 @@ from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.codec import fitting
 from ...topics.wire.header import FRAME_BYTES_MAX
-from ...topics.wire.messages import SOURCE_LOAD, Inspected, Source
+from ...topics.wire.messages import ORIGINS, SOURCE_LOAD, Inspected
 from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
@@ -35,16 +35,6 @@ ROWS_MAX: Final = 1000  # of an answer
 CHANGES_MAX: Final = 5000  # rows of an answer about a topic: their numbers take 200 KB
 ROWS_BYTES_MAX: Final = FRAME_BYTES_MAX // 2  # their texts; the rest of a frame is for numbers
 NAMED_MAX: Final = 100  # partitions of one transaction
-SOURCES: Final[Mapping[int, str]] = {
-    Source.LOAD: "load",
-    Source.EVENTS: "event",
-    Source.REPORTS: "report",
-    Source.RECONCILE: "listing",
-    Source.ORDERS: "order",
-    Source.CATCH_UP: "hub",
-    Source.OVERWRITES: "overwrite",
-}
-
 Row = tuple[int, str, str, str, int, str, str]
 
 
@@ -216,7 +206,7 @@ class _Step:
         """Return the row of one of ``changes``."""
         one = self._first
         before, after = changed.texts()
-        source = SOURCES[one.source]
+        source = ORIGINS[one.source]
         return one.at_us, changed.name, str(changed.kind), source, one.version, before, after
 
     def _knows_partitions(self) -> bool:

@@ -344,6 +344,24 @@ class HistoryReader:
         """Yield the lines of the log of changes and orders behind the number ``after``."""
         yield from self._db.execute("SELECT * FROM changes WHERE id > ? ORDER BY id", (after,))
 
+    def recent(self, since_us: int, pattern: str) -> Iterator[LogRow]:
+        """Yield the lines since then, the newest first, of objects that ``pattern`` names.
+
+        All orders are among them: one for a database may have caused what a table shows.
+
+        Cost: a scan of the log; the interpreter's lock is free meanwhile.
+        """
+        of_objects = (
+            " AND (object GLOB ? OR object GLOB ? || '[./]*' OR who NOT NULL)" if pattern else ""
+        )
+        query = f"SELECT * FROM changes WHERE at_us >= ?{of_objects} ORDER BY id DESC"
+        yield from self._db.execute(query, (since_us, *([pattern] * 2 if pattern else ())))
+
+    def writers(self) -> dict[tuple[int, int], str]:
+        """Return the driver of each remembered write, by the topic and the version that it made."""
+        query = "SELECT topic, version, driver FROM writes WHERE version > 0"
+        return {(topic, version): one.hex() for topic, version, one in self._db.execute(query)}
+
     def entry_at(self, topic: int, key: bytes, version: int) -> Entry | None:
         """Return the entry of ``key`` as of ``version``, later changes being kept; None: none."""
         row = self._db.execute(NEXT_IMAGE, (topic, key, version)).fetchone()

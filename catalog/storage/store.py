@@ -620,7 +620,16 @@ class Store:
         rows: list[Row] = []
         for order in orders:
             end += len(order.object.encode()) + len(order.order) + CHANGE_OVERHEAD_BYTES
-            fields = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.sender)
+            fields = (
+                SOURCE_ORDERS,
+                -1,
+                order.object,
+                order.order,
+                0,
+                0,
+                *events,
+                f"{order.key} ({order.sender})",
+            )
             rows.append((end, order.at_us, *fields))
         for one in transactions:
             for change in one.changes:

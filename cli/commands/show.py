@@ -1,6 +1,5 @@
 """The commands that show the catalog, and change nothing."""
 
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -14,7 +13,8 @@ from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column as TableColumn
 from ...topics.objects.tables import Database, Table
 from ...topics.settings import parse_addresses
-from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
+from ..changes import utc
+from ..flags import READER_OPTIONS, command
 from ..lists import NOTHING, Column, size
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
@@ -32,11 +32,6 @@ COLUMNS: Final = (
     *(Column(name="column", rank=0), Column(name="type", rank=0)),
     Column(name="partitions by it", title="partition", text=lambda yes: "yes" if yes else NOTHING),
     Column(name="comment", prose=True),
-)
-HISTORY: Final = (
-    *(Column(name="time", rank=0), Column(name="object", rank=0), Column(name="change", rank=0)),
-    *(Column(name="source"), Column(name="version", rank=4)),
-    *(Column(name="before", rank=3), Column(name="after", rank=2, prose=True)),
 )
 PARTITIONS: Final = (
     *(Column(name="partition", rank=0), Column(name="version"), Column(name="location", rank=2)),
@@ -103,7 +98,7 @@ def _files(swept: Mapping[str, Any] | None) -> dict[str, Any]:
         return dict.fromkeys(FILES)
     files, newest_ms, swept_us = swept["files"], swept["newest_ms"], swept["swept_us"]
     small = round(100 * swept["small"] / files) if files else 0
-    times = (_utc(us) if us else None for us in (newest_ms * 1000, swept_us))
+    times = (utc(us) if us else None for us in (newest_ms * 1000, swept_us))
     return dict(zip(FILES, (files, swept["bytes"], small, *times), strict=True))
 
 
@@ -174,30 +169,6 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
             )
             if number == count:
                 return
-
-
-@command()
-@click.argument("table")
-@click.option("--count", type=click.IntRange(min=1), help="Show only so many changes.")
-@statestores_option("the first that answers is used")
-@OUTPUT
-def history(table: str, *, count: int | None, statestores: str, output: str) -> None:
-    """Show what has become of TABLE (database.table) and its partitions, the newest first.
-
-    For each change: when, by which way it was noticed, and what differed before and after. It
-    reaches as far back as catalogd's --change_history_mb and --change_history_hours.
-    """
-    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-        found = visit.catalog(f"history@{table}" + (f":0:{count}" if count else ""))
-    if not found.rows:
-        note(f"nothing is known of {table}: no change since the history begins")
-    records = [{"time": _utc(one.pop("time_us")), **one} for one in found.records()]
-    Output(output).rows(HISTORY, records, nothing="nothing")
-
-
-def _utc(at_us: int) -> str:
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_us // 1_000_000))
-    return f"{text}.{at_us // 1000 % 1000:03}Z"
 
 
 def _properties(found: Table | Database) -> list[tuple[str, str | int]]:

@@ -111,8 +111,13 @@ class Core:
         """
         registration = new_id()
         self.view = View(heads_max=heads_within(settings.budget_bytes))
-        self.driver = Driver(self.view, driver_facts, hubs=len(settings.statestores))
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
+        self.driver = Driver(
+            self.view,
+            driver_facts,
+            hubs=len(settings.statestores),
+            writer=self.outbox.driver.hex(),
+        )
         self.restarts = 0  # of this core
         self.recovering = False  # it restarted and has not been ready since; any thread reads it
         self._settings = settings

@@ -18,6 +18,7 @@ from ...topics.objects.drivers import (
     FACT_CHARS_MAX,
     HUBS,
     REASON,
+    WRITER,
 )
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
@@ -38,7 +39,12 @@ class Driver:
     """Any thread reads what is wanted; the background thread reads the application's facts."""
 
     def __init__(
-        self, view: View, facts: Callable[[], Facts] | None = None, *, hubs: int = 0
+        self,
+        view: View,
+        facts: Callable[[], Facts] | None = None,
+        *,
+        hubs: int = 0,
+        writer: str = "",
     ) -> None:
         """Take what operators see.
 
@@ -46,10 +52,11 @@ class Driver:
             view: Has the rules of operators.
             facts: Returns what operators see of the application; it does not wait.
             hubs: How many hubs this process may go to.
+            writer: The id under which it reports its writes.
         """
         self._view = view
         self._facts = facts
-        self._hubs = hubs
+        self._own: Facts = {HUBS: hubs, WRITER: writer}
 
     def wanted(self, *names: str) -> str:
         """Return whether operators want a driver of these names on, off or in dry-run.
@@ -94,7 +101,7 @@ class Driver:
             return None
         try:
             found = {_text(name): _cell(value) for name, value in self._facts().items()}
-            return {**found, HUBS: self._hubs}
+            return {**found, **self._own}
         except Exception as error:  # noqa: BLE001 - it is not our function
             return {"error": _text(f"driver_facts failed: {error!r}")}
 

@@ -26,28 +26,20 @@ from ...topics.objects.names import (
 from ...topics.objects.values import decode_names
 from ...topics.topic import NAMESPACE, PREFIX, Entry, table_topic, value_of
 from ...topics.wire.messages import (
-    SOURCE_EVENTS,
+    ORIGINS,
     SOURCE_LOAD,
-    SOURCE_ORDERS,
     SOURCE_OVERWRITES,
-    SOURCE_RECONCILE,
     SOURCE_REPORTS,
     Chunk,
     Delta,
+    Source,
 )
 from ..protocol.effects import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change, ChangeKind
 from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from .view import ReadFloor, View
 
-ORIGINS: Final[dict[int, str]] = {
-    SOURCE_EVENTS: "events",
-    SOURCE_ORDERS: "orders",
-    SOURCE_REPORTS: "reports",
-    SOURCE_OVERWRITES: "reports",
-    SOURCE_RECONCILE: "reconcile",
-}
 REPORTED: Final = ORIGINS[SOURCE_REPORTS]
-CATCH_UP: Final = "catch-up"
+CATCH_UP: Final = ORIGINS[Source.CATCH_UP]
 
 _Kind = tuple[
     str, ChangeKind, bool
@@ -191,7 +183,11 @@ def _from_delta(delta: Delta, kinds: Iterable[_Kind]) -> tuple[Change, ...]:
 
 
 def _changes(
-    kinds: Iterable[_Kind], version: int, *, origin: str = CATCH_UP, overwritten: bool = False
+    kinds: Iterable[_Kind],
+    version: int,
+    *,
+    origin: str = CATCH_UP,
+    overwritten: bool = False,
 ) -> tuple[Change, ...]:
     return tuple(
         [

@@ -196,6 +196,8 @@ class Raw:
             "versions",
             f"history@{OWN}",
             f"history@{HIDDEN}",
+            "recent@0:100:",
+            f"recent@0:100:{HIDDEN}",
         ):
             self.ask("service", Inspect(request=0, what=what))
         names = [name.split(".") for name in (OWN, HIDDEN, "elsewhere.absent")]
@@ -336,7 +338,7 @@ def databases(catalog: Subscriber) -> tuple[str, ...]:
 STATUS = "status --verbose"
 LISTS = (
     *(STATUS, "topics", "subscribers", "subscribers --topics", "drivers"),
-    *("tables", "watch own_* --count=1"),
+    *("tables", "watch own_* --count=1", "events"),
 )
 REFUSED = (
     "tables elsewhere",

@@ -165,12 +165,12 @@ def test_stream_has_each_change_once_and_resumes_from_its_checkpoint(
         until(lambda: reader.do("moment()") != before)  # noqa: B023 - called at once
         until(lambda: [f"ds={day}"] in view(reader, "partitions", "partition"))  # noqa: B023
         reader.do(f"stream({folder!r})")
-        expected.append(["created", "sales", f"ds={day}", "event"])
+        expected.append(["created", "sales", f"ds={day}", "events"])
         assert reader.do(f"streamed({folder!r})") == expected
     for day in ("2026-12-01", "2026-12-02", "2026-12-03"):
         drivers.writer.sql(f"ALTER TABLE {DB}.sales ADD PARTITION (ds = '{day}')")
         until(lambda: [f"ds={day}"] in view(reader, "partitions", "partition"))  # noqa: B023
-        expected.append(["created", "sales", f"ds={day}", "event"])
+        expected.append(["created", "sales", f"ds={day}", "events"])
     batches = [reader.do(f"stream({folder!r}, maxEntriesPerTrigger='1')")]
     while SPARK < (4, 2) and len(batches) < 3 and reader.do(f"streamed({folder!r})") != expected:
         batches.append(reader.do(f"stream({folder!r}, maxEntriesPerTrigger='1')"))

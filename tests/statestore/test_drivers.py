@@ -37,6 +37,7 @@ ANN = {
     "reason": "",
     "control": "on",
     "hubs": 2,
+    "writer": "ab" * 16,
 }
 BYE = Bye(reason="closed")
 

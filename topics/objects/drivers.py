@@ -25,10 +25,11 @@ DRIVER: Final = "driver"  # its id: application, host and process
 STATE: Final = "state"
 REASON: Final = "reason"
 PID: Final = "pid"
+WRITER: Final = "writer"  # the id under which it reports its writes, in hexadecimal
 HUBS: Final = "hubs"  # how many it may go to; 0: its release does not say
 ANNOUNCED: Final = (
     *(DRIVER, "application", "application_id", "user", "host", PID, "spark", "release"),
-    *(STATE, REASON, "control", HUBS),
+    *(STATE, REASON, "control", HUBS, WRITER),
 )
 ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
 CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less

@@ -11,6 +11,7 @@ Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes; the
 have their bounds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -75,6 +76,17 @@ class Source(IntEnum):
     CATCH_UP = 5  # several of them: a hub caught up
     OVERWRITES = 6  # a report that files which were there are gone
 
+
+ORIGINS: Final[Mapping[int, str]] = {
+    Source.LOAD: "load",
+    Source.EVENTS: "events",
+    Source.REPORTS: "reports",
+    Source.RECONCILE: "reconcile",
+    Source.ORDERS: "orders",
+    Source.CATCH_UP: "catch-up",
+    Source.OVERWRITES: "reports",
+}
+"""Where a change is from, in the words of commands, watches, histories and the data source."""
 
 SOURCE_LOAD: Final = Source.LOAD
 SOURCE_EVENTS: Final = Source.EVENTS

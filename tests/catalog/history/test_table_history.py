@@ -91,13 +91,13 @@ def test_table_is_loaded_reshaped_and_dropped(held: Recorded) -> None:
     held.tables.raise_data(T, partitions=(), source=SOURCE_REPORTS, at_us=NOW_US)
     held.tables.drop(T, source=SOURCE_ORDERS, at_us=NOW_US)
     dropped, data, schema, load = held.history()
-    assert dropped[:3] == (TABLE, "dropped", "order")
+    assert dropped[:3] == (TABLE, "dropped", "orders")
     assert "column a=int" in str(dropped[3])
-    assert data == (TABLE, "data", "report", "", "")
+    assert data == (TABLE, "data", "reports", "", "")
     assert schema == (
         TABLE,
         "schema",
-        "event",
+        "events",
         "column b=string; columns=a, b",
         "columns=a; parameter owner=x",
     )
@@ -122,9 +122,9 @@ def test_partitions_are_named_with_what_differs(held: Recorded) -> None:
     held.change(parts("2", "3", n="1") | {"ds=1": None})
     found = held.history()[:3]
     assert [row[:3] for row in found] == [
-        (f"{TABLE}/ds=1", "dropped", "event"),
-        (f"{TABLE}/ds=2", "data", "event"),
-        (f"{TABLE}/ds=3", "created", "event"),
+        (f"{TABLE}/ds=1", "dropped", "events"),
+        (f"{TABLE}/ds=2", "data", "events"),
+        (f"{TABLE}/ds=3", "created", "events"),
     ]
     assert found[1][3:] == ("parameter n=0", "parameter n=1")
     assert "parameter n=1" in str(found[2][4])
@@ -160,7 +160,7 @@ def test_partitions_beyond_a_number_are_counted(held: Recorded) -> None:
     held.change(parts(*(f"{n:03}" for n in range(NAMED_MAX + 30))))
     found = held.history()
     assert [row[0] for row in found[:2]] == [f"{TABLE}/ds=000", f"{TABLE}/ds=001"]
-    assert found[NAMED_MAX] == (TABLE, "data", "event", "", "and 30 more partitions")
+    assert found[NAMED_MAX] == (TABLE, "data", "events", "", "and 30 more partitions")
 
 
 def test_thread_refuses_what_it_cannot_read_and_more_than_wait(tmp_path: Path) -> None:
@@ -336,3 +336,32 @@ def test_log_and_cuts_are_of_what_the_key_sees(held: Recorded) -> None:
     names, keys = objects["d"]
     assert TABLE in names
     assert keys == ["d\0t\0", "d\0t\0\x01"]
+
+
+def test_newest_lines_of_the_log_are_told_since_a_time_of_the_objects_that_are_named(
+    held: Recorded,
+) -> None:
+    held.whole(struct(), parts("1"), source=SOURCE_LOAD)
+    held.whole(struct(columns=1), parts("1"), source=SOURCE_REPORTS)
+    held.commit()
+
+    def recent(what: str, policy: Policy | None = None) -> list[tuple[object, ...]]:
+        question = question_of(f"recent@{what}")
+        assert question is not None
+        with answering(held.path) as answer:
+            found = answer(read(question, 7, policy))
+        assert isinstance(found, Inspected)
+        assert found.columns[-2:] == ("who", "driver")
+        return [(one["object"], one["source"]) for one in found.records()]
+
+    newest, *older = recent("0:100:")
+    assert newest == (TABLE, "reports")
+    assert (TABLE, "load") in older
+    for pattern in ("d.t", "D.T", "d", "d.*"):
+        assert recent(f"0:100:{pattern}") == [newest, *older], pattern
+    assert recent("0:1:") == [newest]
+    assert recent("0:100:d.u") == recent(f"{NOW_US + 1}:100:") == []
+    assert recent("0:100:", Policy(("x",))) == []
+    for wrong in ("x:1:", "1:", "1:2:3:4"):
+        with pytest.raises(UsageError, match="SINCE_US:COUNT"):
+            question_of(f"recent@{wrong}")

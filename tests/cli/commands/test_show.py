@@ -283,19 +283,39 @@ def test_history_shows_what_became_of_a_table_and_its_partitions(
     client.drop_table("look", "told", False)
     synced(statestores)
     rows = document(statestores, "history", "look.told")
-    assert [(row["object"], row["change"], row["source"]) for row in rows] == [
-        ("look.told", "dropped", "event"),
-        ("look.told/ds=1", "dropped", "event"),
-        ("look.told", "schema", "event"),
-        ("look.told", "created", "event"),
-        ("look.told/ds=1", "created", "event"),
-        ("look.told/ds=2", "created", "event"),
+    assert [(row["object"], row["kind"], row["origin"]) for row in rows] == [
+        ("look.told", "dropped", "events"),
+        ("look.told/ds=1", "dropped", "events"),
+        ("look.told", "schema", "events"),
+        ("look.told", "created", "events"),
+        ("look.told/ds=1", "created", "events"),
+        ("look.told/ds=2", "created", "events"),
     ]
     assert (rows[2]["before"], rows[2]["after"]) == ("column a=int", "column a=bigint")
     assert f"location={location}" in rows[1]["before"]
     (newest,) = document(statestores, "history", "LOOK.told", "--count=1")
     assert newest == rows[0]
     assert newest["time"].endswith("Z")
+    assert all(row["by"].startswith("event") for row in rows)
+    done = topicast("history", "look.told", "--since=2100-01-01", f"--statestores={statestores}")
+    assert (done.returncode, done.stdout) == (0, "no change\n")
+
+
+def test_events_show_changes_and_orders_with_who_caused_them(
+    statestores: str, client: HMSClient, tmp_path: Path
+) -> None:
+    client.create_table(make_table("look", "caused", location=f"file:{tmp_path}"))
+    synced(statestores)
+    shown(statestores, "refresh", "look.caused", "--data")
+    found = document(statestores, "events", "--since=1h", "--object=look.caused")
+    kinds = [(one["kind"], one["origin"]) for one in found]
+    assert kinds[0] == ("data", "orders")
+    assert kinds[-1] == ("created", "events")
+    assert found[-1]["by"].startswith("event")
+    assert found[0]["by"].startswith("operator ("), "the name of its key"
+    orders = document(statestores, "events", "--by=operator", "--limit=1")
+    assert (orders[0]["origin"], len(orders)) == ("orders", 1)
+    assert shown(statestores, "events", "--object=nowhere.*") == "no change\n"
 
 
 def test_history_of_what_is_no_table_or_never_was_says_so(statestores: str) -> None:

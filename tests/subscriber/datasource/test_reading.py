@@ -386,9 +386,9 @@ def test_changes_are_what_became_of_each_table_and_partition(shop: Served) -> No
     shop.shop.remark("shop.items", {"note": "x"})
     shop.shop.create("shop.more")
     wanted = {
-        ("data", "sales", "ds=001", "parameter n=new", "event"),
-        ("dropped", "stock", None, "", "event"),
-        ("data", "items", None, "parameter note=x", "event"),
+        ("data", "sales", "ds=001", "parameter n=new", "events"),
+        ("dropped", "stock", None, "", "events"),
+        ("data", "items", None, "parameter note=x", "events"),
     }
     found = until(
         lambda: len(now := rows(shop, "changes", *CHANGE, startingVersion=before)) == 4 and now
@@ -401,7 +401,7 @@ def test_changes_are_what_became_of_each_table_and_partition(shop: Served) -> No
     assert sorted(created) == sorted((*NAMES, "more"))
     assert rows(shop, "changes", *CHANGE, startingVersion="latest") == []
     dropped = rows(shop, "changes", *CHANGE, tables="shop.stock", startingVersion=before)
-    assert dropped == [("dropped", "stock", None, "", "event")]
+    assert dropped == [("dropped", "stock", None, "", "events")]
 
 
 def test_changes_up_to_a_moment_and_behind_it_are_all_changes(shop: Served) -> None:
@@ -571,9 +571,10 @@ def test_events_are_the_log_of_changes_and_orders(shop: Served) -> None:
     shop.order("mode", "mixed")
     found = until(lambda: len(now := rows(shop, "events", "number", *columns)) > first + 1 and now)
     drop, order = (next(row[1:] for row in found if row[2] == kind) for kind in ("dropped", "mode"))
-    assert drop[:4] == ("shop.stock", "dropped", "event", None)
+    assert drop[:4] == ("shop.stock", "dropped", "events", None)
     assert drop[4] < drop[5]
-    assert order[:4] == ("mixed", "mode", "order", "ann")
+    assert order[:3] == ("mixed", "mode", "orders")
+    assert order[3].endswith(" (ann)"), "behind the name of its key"
     numbers = [row[0] for row in found]
     assert len(numbers) == len(set(numbers))
 

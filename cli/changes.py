@@ -1,0 +1,200 @@
+"""Changes: what has changed, when, and by whom, from catalogd's history and its log; pure.
+
+rows of the log ──by version──▶ who caused each row of the history ──▶ records, the newest first
+"""
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from ..topics.errors import UsageError
+from ..topics.wire.messages import ORIGINS, Source
+from .lists import NOTHING, Column, Record, short
+
+EVENTS, REPORTS, ORDERS = (ORIGINS[one] for one in (Source.EVENTS, Source.REPORTS, Source.ORDERS))
+OTHERS: Final = {
+    ORIGINS[Source.LOAD]: "first read",
+    ORIGINS[Source.RECONCILE]: "reconciliation",
+    ORIGINS[Source.CATCH_UP]: "a hub's catch-up",
+}
+UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+SPAN: Final = re.compile(r"(\d{1,6})([smhd])")
+WHOLE: Final = ("created", "dropped")  # kinds of what came or went: every property differs
+ARROW: Final = " -> "
+_TIME: Final = Column(name="time", rank=0, text=lambda text: text.replace("T", " ")[5:19])
+HISTORY: Final = (
+    *(_TIME, Column(name="partition"), Column(name="kind", title="change", rank=0)),
+    *(Column(name="by"), Column(name="what", rank=1, prose=True)),
+    *(Column(name="object", wide=True), Column(name="version", wide=True)),
+)
+LOG: Final = (
+    *(_TIME, Column(name="object", rank=0), Column(name="kind", title="change", rank=0)),
+    *(Column(name="by", rank=1, prose=True), Column(name="version", wide=True)),
+)
+
+
+def since(text: str, *, now: float) -> int:
+    """Return the time that ``text`` names, in microseconds since 1970: ``10m``, or of ISO 8601.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if found := SPAN.fullmatch(text.strip().lower()):
+        return int((now - int(found[1]) * UNITS_S[found[2]]) * 1e6)
+    try:
+        at = datetime.fromisoformat(text.strip().upper().replace("Z", "+00:00"))
+    except ValueError as error:
+        raise UsageError(
+            f"--since {text}: write how long ago, as 30s, 10m, 2h or 1d, or a time as "
+            "2026-11-26T08:00:00Z"
+        ) from error
+    at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+    return int(at.timestamp() * 1e6)
+
+
+def utc(at_us: int) -> str:
+    """Return a time in microseconds since 1970 as text of ISO 8601."""
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_us // 1_000_000))
+    return f"{text}.{at_us // 1000 % 1000:03}Z"
+
+
+def told(lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]]) -> list[Record]:
+    """Return a record for each line of the log, which come newest first.
+
+    ``drivers``: what hubs know of them, for the names of those that report writes.
+    """
+    writers = {one["writer"]: one for one in drivers if one.get("writer")}
+    return [_record(line, lines[at:], writers) for at, line in enumerate(lines)]
+
+
+def joined(rows: Iterable[Mapping[str, Any]], log: Sequence[Record]) -> list[Record]:
+    """Return a record for each row of a table's history, with who caused it as ``log`` has it."""
+    causes = {one["version"]: one for one in reversed(log) if one["version"]}
+    return [_with_cause(row, causes.get(row["version"])) for row in rows]
+
+
+def about(records: Iterable[Record], pattern: str) -> list[Record]:
+    """Return the records of an object, of what is in it, and the orders that name either."""
+    wanted = pattern.lower()
+
+    def names(one: Record) -> bool:
+        name = str(one["object"]).partition(" ")[0]
+        return fnmatchcase(name, wanted) or name.startswith((f"{wanted}.", f"{wanted}/"))
+
+    return [one for one in records if not wanted or names(one)]
+
+
+def by(records: Iterable[Record], text: str) -> list[Record]:
+    """Return the records that somebody of this name caused: an application, a user, an origin."""
+    wanted = text.lower()
+    names = ("by", "application", "user", "origin", "driver")
+    return [one for one in records if any(wanted in str(one.get(n) or "").lower() for n in names)]
+
+
+def _record(
+    line: Mapping[str, Any],
+    before: Sequence[Mapping[str, Any]],
+    writers: Mapping[str, Mapping[str, Any]],
+) -> Record:
+    driver = writers.get(line.get("driver") or "", {})
+    who = line["who"] or (_ordered_by(line, before) if line["source"] == ORDERS else None)
+    found: Record = {
+        "time": utc(line["time_us"]),
+        "object": line["object"],
+        "kind": line["change"],
+        "origin": line["source"],
+        "by": "",
+        "version": line["version_after"],
+        "event_before": line["event_before"],
+        "event_after": line["event_after"],
+        "driver": line.get("driver"),
+        "application": driver.get("application"),
+        "user": driver.get("user"),
+        "order_by": who,
+    }
+    return {**found, "by": _by(found)}
+
+
+def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
+    names = ("event_before", "event_after", "driver", "application", "user", "order_by")
+    found: Record = {
+        "time": utc(row["time_us"]),
+        "object": row["object"],
+        "kind": row["change"],
+        "origin": row["source"],
+        "by": "",
+        "version": row["version"],
+        "before": row["before"],
+        "after": row["after"],
+        **{name: None if cause is None else cause[name] for name in names},
+    }
+    return {**found, "by": _by(found)}
+
+
+def shown(records: Iterable[Record]) -> list[Record]:
+    """Return the records with what differs in one text, and the partition apart."""
+    return [
+        {
+            **one,
+            "what": "" if one["kind"] in WHOLE else _what(one),
+            "partition": one["object"].partition("/")[2],
+        }
+        for one in records
+    ]
+
+
+def _what(record: Mapping[str, Any]) -> str:
+    """Return each property that differs, with both values."""
+    old, new = (_properties(record.get(name) or "") for name in ("before", "after"))
+    return "; ".join(
+        f"{name} {old.get(name) or NOTHING}{ARROW}{new.get(name) or NOTHING}"
+        for name in dict.fromkeys((*old, *new))
+    )
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Return values by names of a list of properties, as ``column a=int; parameter p=1``."""
+    pairs = (one.partition("=") for one in text.split("; ") if one)
+    return {name: value for name, _, value in pairs}
+
+
+def _by(record: Mapping[str, Any]) -> str:
+    """Return who or what caused a change, in words."""
+    origin = record["origin"]
+    if origin == EVENTS:
+        return _events(record["event_before"], record["event_after"])
+    if origin == REPORTS:
+        return "driver " + _driver(record)
+    if origin == ORDERS:
+        return str(record["order_by"] or "an order")
+    return OTHERS.get(origin, str(origin))
+
+
+def _events(before: int | None, after: int | None) -> str:
+    """Return the events between which a change came: those of one poll are published together."""
+    if before is None or after is None or after <= before:
+        return "events"
+    return f"event {after}" if after == before + 1 else f"events {before + 1}-{after}"
+
+
+def _driver(record: Mapping[str, Any]) -> str:
+    if record["application"]:
+        return f"{record['application']}" + (f" ({record['user']})" if record["user"] else "")
+    return short(record["driver"]) if record["driver"] else "that has ended"
+
+
+def _ordered_by(line: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return who gave the last order before ``line`` that is about its object."""
+    return next((str(one["who"]) for one in _orders(before) if _covers(one, line)), None)
+
+
+def _orders(lines: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    return (one for one in lines if one["who"])
+
+
+def _covers(order: Mapping[str, Any], line: Mapping[str, Any]) -> bool:
+    given, name = str(order["object"]).partition(" ")[0], str(line["object"])
+    return given in ("", name) or name.startswith((f"{given}.", f"{given}/"))

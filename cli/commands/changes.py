@@ -1,0 +1,92 @@
+"""The commands that show what has changed, when, and by whom."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import click
+
+from ...topics.errors import UsageError
+from ...topics.objects.names import parse_table_name, table_name
+from ...topics.settings import parse_addresses
+from .. import changes
+from ..flags import OUTPUT, command, statestores_option
+from ..lists import Column, Record
+from ..operator import Operator, announced_at, at_each, note_policy
+from ..output import Output, note
+
+LINES_MAX: Final = 4096  # of the log, in one answer of catalogd
+SHOWN: Final = 200  # of a list, unless --limit says otherwise
+SINCE: Final = click.option(
+    "--since", metavar="TIME", help="How long ago at most, as 30s, 10m, 2h, 1d, or a time in UTC."
+)
+
+
+@command()
+@click.argument("table")
+@SINCE
+@click.option("--count", type=click.IntRange(min=1), help="Show only so many changes.")
+@statestores_option("the first that answers is used")
+@OUTPUT
+def history(
+    table: str, *, since: str | None, count: int | None, statestores: str, output: str
+) -> None:
+    """Show what has become of TABLE (database.table) and its partitions, the newest first.
+
+    For each change: when, what differs before and after, and who caused it: an event of the
+    metastore with its id, a driver, reconciliation, or an operator with the name of its key. It
+    reaches as far back as catalogd's --change_history_mb and --change_history_hours.
+    """
+    since_us = 0 if since is None else changes.since(since, now=time.time())
+    name = table_name(*parse_table_name(table))
+    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+        limit = f":0:{count}" if count else ""
+        rows = visit.catalog(f"history@{name}{limit}").records()
+        log: list[Record] = []
+        with suppress(UsageError):  # a catalogd of an older release does not say who
+            lines = visit.catalog(f"recent@{since_us}:{LINES_MAX}:{name}").records()
+            log = changes.told(lines, announced_at(visit).values())
+    records = changes.joined([one for one in rows if one["time_us"] >= since_us], log)
+    if not records:
+        than = "since then" if since else "since the history begins"
+        note(f"nothing is known of {table}: no change {than}")
+    _print(records, Output(output), changes.HISTORY)
+
+
+@command()
+@SINCE
+@click.option("--by", metavar="NAME", help="Only those of an application, user, key or origin.")
+@click.option("--object", "pattern", metavar="PATTERN", default="", help="As shop.orders or shop.*")
+@click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
+@statestores_option("all are used, for the names of drivers")
+@OUTPUT
+def events(
+    *, since: str | None, by: str | None, pattern: str, limit: int, statestores: str, output: str
+) -> None:
+    """Show the changes and orders of all databases and tables, the newest first.
+
+    For each: when, what became of which object, and who caused it: an event of the metastore with
+    its id, a driver with its application and user, reconciliation, or an operator with the name of
+    its key. Without --since, as far back as the log reaches. PATTERN is a table with its
+    partitions, a database with its tables, or one of names.
+    """
+    since_us = 0 if since is None else changes.since(since, now=time.time())
+    asked = LINES_MAX if by or pattern else limit
+
+    addresses = parse_addresses(statestores, setting="statestores")
+    known, _ = at_each(addresses, lambda visit: list(announced_at(visit).values()))
+    with Operator(addresses) as visit:
+        lines = visit.catalog(f"recent@{since_us}:{asked}:{pattern}").records()
+    note_policy("changes of other databases are left out")
+    records = changes.told(lines, [one for some in known for one in some])
+    named = changes.about(records, pattern)
+    found = (named if by is None else changes.by(named, by))[:limit]
+    _print(found, Output(output), changes.LOG)
+    if len(lines) == asked:
+        note(f"the newest {len(found)} are shown: --limit or --since has others")
+
+
+def _print(records: list[Record], printed: Output, columns: Sequence[Column]) -> None:
+    rows = records if printed.is_json else changes.shown(records)
+    printed.rows(columns, rows, nothing="no change")
