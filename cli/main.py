@@ -1,6 +1,7 @@
 """The command ``topicast`` and its subcommands."""
 
 import signal
+from collections.abc import Mapping
 from typing import Final
 
 import click
@@ -12,34 +13,94 @@ from .output import EXIT_CODES, run
 from .signals import unwinding
 
 PROGRAM: Final = "topicast"
+SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Start": {
+        "quickstart": (
+            "commands.local:quickstart",
+            "Start everything on this machine, and show it at work.",
+        ),
+        "run": ("commands.run:run", "Run a Spark application as it is, attached."),
+        "hook": ("commands.hook:hook", "Attach every Spark driver of this Python."),
+        "jar": ("commands.jar:jar", "Attach drivers that have no Python, by a jar."),
+        "doctor": (
+            "commands.doctor:doctor",
+            "Find out what is wrong on this host, and what to do.",
+        ),
+    },
+    "See how it is": {
+        "status": ("commands.status:status", "Does it serve? What would a restart mean?"),
+        "drivers": (
+            "commands.drivers:drivers",
+            "Attached drivers, the worst first; or switch them off and on.",
+        ),
+        "topics": (
+            "commands.topics:topics",
+            "Topics in use; one with its readers; why a level.",
+        ),
+        "subscribers": (
+            "commands.topics:subscribers",
+            "Who follows a statestored, and how far behind.",
+        ),
+        "keys": ("commands.keys:keys", "Make keys, list, admit and revoke clients."),
+    },
+    "See the catalog": {
+        "tables": ("commands.show:tables", "Names of tables and views."),
+        "describe": (
+            "commands.show:describe",
+            "Columns and properties of a table or a database.",
+        ),
+        "partitions": ("commands.show:partitions", "Partitions of a table, by a filter."),
+        "history": (
+            "commands.changes:history",
+            "What has become of a table, when, and by whom.",
+        ),
+        "events": ("commands.changes:events", "What has changed anywhere, when, and by whom."),
+        "watch": ("commands.show:watch", "Changes as they arrive."),
+    },
+    "Order": {
+        "sync": (
+            "commands.admin:sync",
+            "Wait until what the metastore has committed is visible.",
+        ),
+        "refresh": ("commands.admin:refresh", "Read something from the metastore again."),
+        "invalidate": ("commands.admin:invalidate", "Discard content that catalogd holds."),
+        "mode": ("commands.admin:mode", "Show or change what readers may follow."),
+    },
+    "More": {
+        "pipeline": (
+            "commands.pipeline.group:pipeline",
+            "Jobs on Spark about the whole catalog.",
+        ),
+        "metastore": (
+            "commands.local:metastore",
+            "A real Hive metastore, for trials and tests.",
+        ),
+        "agent": ("commands.agent:agent", "The helper that a driver runs beside itself."),
+        "completion": (
+            "commands.completion:completion",
+            "Complete commands in bash, zsh or fish.",
+        ),
+    },
+}
+"""The commands in the order of --help, under headings: where each is, and a line about it."""
+
+
+class Sections(LazyGroup):
+    """A group whose --help has its commands under headings, and imports none of them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click gives it
+        """Write the commands of each section."""
+        for heading, commands in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+
+
 PLACES: Final = {
-    "quickstart": "commands.local:quickstart",
-    "run": "commands.run:run",
-    "status": "commands.status:status",
-    "topics": "commands.topics:topics",
-    "subscribers": "commands.topics:subscribers",
-    "drivers": "commands.drivers:drivers",
-    "doctor": "commands.doctor:doctor",
-    "hook": "commands.hook:hook",
-    "jar": "commands.jar:jar",
-    "keys": "commands.keys:keys",
-    "tables": "commands.show:tables",
-    "describe": "commands.show:describe",
-    "partitions": "commands.show:partitions",
-    "watch": "commands.show:watch",
-    "history": "commands.changes:history",
-    "events": "commands.changes:events",
-    "sync": "commands.admin:sync",
-    "mode": "commands.admin:mode",
-    "invalidate": "commands.admin:invalidate",
-    "refresh": "commands.admin:refresh",
-    "pipeline": "commands.pipeline.group:pipeline",
-    "metastore": "commands.local:metastore",
-    "agent": "commands.agent:agent",
+    name: place for commands in SECTIONS.values() for name, (place, _) in commands.items()
 }
 
 
-@click.group(PROGRAM, cls=LazyGroup, places=PLACES, context_settings=settings(), epilog=EXIT_CODES)
+@click.group(PROGRAM, cls=Sections, places=PLACES, context_settings=settings(), epilog=EXIT_CODES)
 @version_option("topicast")
 def topicast() -> None:
     """Hive metastore metadata, broadcast to Spark drivers."""

@@ -1,6 +1,7 @@
 """The commands that give catalogd an order."""
 
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -8,6 +9,7 @@ import click
 from ...topics.errors import UsageError
 from ..exit_codes import FAILED
 from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
+from ..lists import amount
 from ..operator import catalog_at, facts_of, ordered
 from ..output import Output, note
 
@@ -48,7 +50,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
         name = str(facts_of(ordered("mode", (), **where))["mode"])
     arguments = [text for text in (name, overrides) if text is not None]
     facts = facts_of(ordered("mode", tuple(arguments), **where))
-    Output(output).facts(facts, facts.items())
+    Output(output).document(facts, text=mode_in_words(facts))
 
 
 @command()
@@ -108,5 +110,27 @@ def _check_extent(order: str, name: str | None, *, everything: bool, **where: An
 
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
     facts = facts_of(ordered(order, () if name is None else (name, *more), **where))
-    Output(output).facts(facts, facts.items())
+    text = done_in_words(order, name or "", tables=facts["tables"], failed=facts["failed"])
+    Output(output).document(facts, text=text)
     return FAILED if facts["failed"] else 0
+
+
+def mode_in_words(facts: Mapping[str, Any]) -> str:
+    """Return the mode of catalogd, and what readers may choose, as sentences."""
+    text = f"the mode is {facts['mode']}: readers may follow topics at {facts['offers']}"
+    if facts["overrides"]:
+        text += f"; of tables otherwise: {facts['overrides']}"
+    if left := facts["topics_to_backfill"]:
+        text += f"; content of {amount(left, 'topic is', 'topics are')} still to be sent"
+    return text
+
+
+def done_in_words(order: str, name: str, *, tables: int, failed: int) -> str:
+    """Return what an order has done, as a sentence."""
+    what = amount(tables, "table", "tables")
+    of_name = f" of {name}" if name else ""
+    done = "read again and published" if order == "refresh" else "discarded, and read when pulled"
+    text = f"{order}{of_name}: {what} {done}"
+    if failed:
+        text += f"; {failed} failed, and are tried again: topicast status names them"
+    return text

@@ -82,13 +82,19 @@ def drivers(
     if state is not None and every == (app is not None):
         raise UsageError(f"drivers {state}: either --app PATTERN, or --all for every driver")
     if state is not None or rules:
-        given = () if state is None else (state, EVERY if app is None else _meant(addresses, app))
+        given: tuple[str, ...] = ()
+        if state is not None:
+            given = (state, EVERY if app is None else _meant(addresses, app))
         if every:
             listed = each_once(at_each(addresses, drivers_of)[0])
             count = sum(one.get("state") != GONE for one in listed)
             note(f"drivers {state} --all: {count} are attached, and those that attach later")
         facts = ordered("drivers", given, statestores=statestores, timeout_s=timeout_s)
-        Output(output).rows(RULES, _rules(facts), nothing=NO_RULES)
+        printed = Output(output)
+        if state is None or printed.is_json:
+            printed.rows(RULES, _rules(facts), nothing=NO_RULES)
+        else:
+            printed.document({}, text=switched(state, given[1]))
         return DONE
     found, failures = at_each(addresses, lambda visit: (drivers_of(visit), verdicts_at(visit)))
     code = complain_of(failures)
@@ -100,6 +106,14 @@ def drivers(
     )
     _print(problems(records) if ill else records, Output(output), app=app, ill=ill)
     return code
+
+
+def switched(state: str, pattern: str) -> str:
+    """Return what an order to drivers has done, as a sentence."""
+    whose = "all drivers are" if pattern == EVERY else f"drivers of {pattern} are"
+    return (
+        f"{whose} {state}, also those that attach later; topicast drivers --rules shows all rules"
+    )
 
 
 def _print(records: list[Record], printed: Output, *, app: str | None, ill: bool) -> None:

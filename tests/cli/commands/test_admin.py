@@ -6,6 +6,8 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.commands.admin import done_in_words, mode_in_words
+from topicast.cli.commands.drivers import switched
 from topicast.cli.operator import Operator
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, topicast
@@ -63,7 +65,26 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
     assert ordered(served, "refresh", "obeyed") == done
     assert ordered(served, "refresh", "obeyed", "--data") == done
     where = f"--statestores={served.statestores}"
-    assert "obeyed" in topicast("invalidate", "obeyed", where, "--timeout_s=60").stdout
+    printed = topicast("invalidate", "obeyed", where, "--timeout_s=60").stdout
+    assert printed == "invalidate of obeyed: 0 tables discarded, and read when pulled\n"
+    printed = topicast("mode", where, "--timeout_s=60").stdout
+    assert printed == "the mode is mixed: readers may follow topics at none, minimal, full\n"
+
+
+def test_order_that_was_carried_out_is_a_sentence() -> None:
+    assert done_in_words("refresh", "", tables=7, failed=0) == (
+        "refresh: 7 tables read again and published"
+    )
+    assert done_in_words("refresh", "d.t", tables=1, failed=1) == (
+        "refresh of d.t: 1 table read again and published; 1 failed, and are tried again: topicast "
+        "status names them"
+    )
+    facts = {"mode": "full", "overrides": "tmp.*=minimal", "offers": "full"}
+    assert mode_in_words(facts | {"topics_to_backfill": 1}) == (
+        "the mode is full: readers may follow topics at full; of tables otherwise: tmp.*=minimal; "
+        "content of 1 topic is still to be sent"
+    )
+    assert switched("dry-run", "etl-*").startswith("drivers of etl-* are dry-run, also those that")
 
 
 def test_an_order_for_everything_is_asked_for_and_says_first_how_much_it_is(served: Served) -> None:
