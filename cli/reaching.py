@@ -61,7 +61,7 @@ def problem(address: Address, credential: Credential, *, limit_s: float = LOOK_S
     """
     return (
         unknown_host(address, limit_s=limit_s)
-        or _stranger(address, limit_s=limit_s)
+        or stranger(address, limit_s=limit_s)
         or _wrong_key(address, credential)
     )
 
@@ -72,8 +72,8 @@ def no_statestored(problems: Mapping[Address, str]) -> str:
     return f"no statestored answers {'; and '.join(each)}"
 
 
-def _stranger(address: Address, *, limit_s: float) -> str:
-    """Return what is wrong with what listens, by its greeting; empty if it is one of ours."""
+def stranger(address: Address, *, limit_s: float = LOOK_S) -> str:
+    """Return what is wrong with what listens, by its greeting; empty if it may be one of ours."""
     try:
         received = _said(address, GREETING, limit_s=limit_s / 2)
         web = b"" if received else _said(address, ASK_PAGE, limit_s=limit_s / 2)

@@ -16,6 +16,7 @@ from ..flags import OUTPUT, command, option, statestores_option
 from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
 from ..output import Output, complain
 from ..overview import Daemon, Stack, counters, document, lines
+from ..reaching import stranger, unknown_host
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
 WATCH_S: Final = 2.0  # between two looks: an operator reads for longer
@@ -138,6 +139,8 @@ def _usual(hubs: tuple[Address, ...]) -> list[Address]:
 def _alone(addresses: tuple[Address, ...]) -> Stack:
     """Return the first catalogd that answers at ``addresses``, or why none is known."""
     for address in addresses:
+        if unknown_host(address) or stranger(address):
+            continue
         with suppress(LinkError, NotReady), catalogd_at(address) as inspect:
             return _with_catalogd((), str(address), inspect)
     tried = ", ".join(map(str, addresses))

@@ -3,12 +3,15 @@
 import json
 import signal
 import subprocess
+import time
 
+from topicast.cli.commands.status import status
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, topicast
 from topicast.tests.keys import user_keys
 
 NOWHERE = "tcp://127.0.0.1:1"
+SAID_S = 2.0
 
 
 def test_status_shows_both_daemons_and_what_each_has_received_of_the_mode(served: Served) -> None:
@@ -66,6 +69,14 @@ def test_why_nothing_is_known_of_catalogd_is_said_with_what_to_do() -> None:
     assert "none answers at tcp://127.0.0.1:2; give its address with --catalogd" in catalogd
     found = json.loads(topicast("status", "--output=json", *where).stdout)
     assert (found["statestoreds"], found["catalogd"]) == ([], {})
+
+
+def test_status_without_any_daemon_comes_as_soon_as_every_command() -> None:
+    user_keys("operator")
+    begun = time.monotonic()
+    words = [f"--statestores={NOWHERE}", "--catalogd=tcp://127.0.0.1:2"]
+    assert status.main(words, standalone_mode=False) == 3
+    assert time.monotonic() - begun < SAID_S
 
 
 def test_watch_shows_the_status_again_until_it_is_interrupted(served: Served) -> None:
