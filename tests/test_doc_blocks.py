@@ -57,6 +57,7 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
     "from topicast.subscriber.pipeline.convert import convert": "tests/spark/test_convert.py",
 }
 LISTED: Final = {  # page -> first words of what is neither code nor a command of ours, and why
+    "docs/alarms.md": {"scrape_configs:": "settings of Prometheus; test_alarms.py has its rules"},
     "README.md": {"Hive metastore ──events": "a picture"},
     "docs/architecture.md": {"Hive metastore": "a picture", "topics  <-": "a picture"},
     "docs/pipelines.md": {
