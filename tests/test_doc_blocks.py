@@ -72,7 +72,7 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "kubectl": "needs a cluster",
         "/opt/topicast/bin/pip install --upgrade": "needs an older release: make compat-upgrade",
     },
-    "docs/spark.md": {"spark.driver.extraClassPath": "settings of a cluster"},
+    "docs/spark.md": {"spark.driver.extraClassPath": "settings: tests/spark/jvm/test_kinds.py"},
     "docs/doctor.md": {"topicast doctor": "names of hosts: tests/cli/doctor/"},
     "docs/operations.md": {
         "$ topicast status": "tests/cli/test_overview.py compares it",

@@ -69,7 +69,7 @@ def _prepared(given: dict[str, str]) -> Iterator[str]:
 def _run(command: tuple[str, ...], folder: str, given: dict[str, str]) -> int:
     path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
     default = {STATESTORES: STATESTORES_DEFAULT}  # comes last, behind the configuration of Spark
-    of_jvm, problem = jvm_environment(command[0], given, os.environ)
+    of_jvm, problem = jvm_environment(command[0], given, os.environ, notes=folder)
     environ = {**default, **os.environ, **of_jvm, "PYTHONPATH": path}
     try:
         child = subprocess.Popen(command, env=environ)

@@ -10,6 +10,7 @@ environment, so it imports little at first, and nothing of ours before Spark sta
 which Python waits for seconds. In Python workers of executors it only removes itself and our
 settings from the environment.
 It notes what happened in the folder of the sitecustomize, for the process that runs the command.
+So does the agent of a driver without Python.
 
 A command may start Pythons that are too old for us: this file loads on Python 3.6, so without newer
 names of the library and with quoted annotations.
@@ -32,6 +33,7 @@ CONTEXTS = ("pyspark.core.context", "pyspark.context")  # from Spark 4 on, and b
 WORKERS = ("pyspark.daemon", "pyspark.worker")
 WORKER = "PYTHON_WORKER_FACTORY"  # how variables of Spark's Python workers begin
 OURS = "TOPICAST_"  # how variables of settings begin
+NOTES = "TOPICAST_NOTES"  # the folder for notes of an agent
 SITE = "sitecustomize"
 SETTINGS = "settings.json"  # arguments of attach
 LOADED = "loaded"  # notes
@@ -78,7 +80,7 @@ def begin(package: str, folder: str = "") -> None:
             _hide(folder)
             sys.path[:] = [one for one in sys.path if not folder or one != folder]
             return
-        _note(folder, LOADED, "")
+        note(folder, LOADED, "")
         sys.meta_path[:] = [one for one in sys.meta_path if not hasattr(one, "is_topicast")]
         sys.meta_path.insert(0, _Finder(package, folder))
     finally:
@@ -192,10 +194,10 @@ def _attach(session: object, package: str, folder: str) -> None:
         arguments = json.loads(_read(folder, SETTINGS) if folder else "{}")
         status = import_module(package).attach(session, **arguments).status()
         failed = status.state == "unsupported"
-        _note(folder, FAILED if failed else ATTACHED, status.reason)
+        note(folder, FAILED if failed else ATTACHED, status.reason)
     except Exception as exc:  # noqa: BLE001 - whatever it is, the application goes on
         why = f"{type(exc).__name__}: {exc}"
-        _note(folder, FAILED, why)
+        note(folder, FAILED, why)
         if not folder:
             import logging
 
@@ -236,7 +238,8 @@ def _leave_path(folder: str) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(left)
 
 
-def _note(folder: str, kind: str, text: str) -> None:
+def note(folder: str, kind: str, text: str) -> None:
+    """Write a note for the process that runs the command, if there is one."""
     if folder:
         with suppress(OSError):  # the process that reads it has ended
             _write(folder, f"{kind}.{os.getpid()}", text)

@@ -17,11 +17,14 @@ import threading
 from types import SimpleNamespace
 from typing import Any, Final
 
+from ....topics.objects.drivers import UNSUPPORTED
 from ...endpoint.agent import LOG_FORMAT
 from ...endpoint.agent import main as serve_endpoint
 from ...endpoint.settings import LINE_BYTES_MAX
 from ..config import Arguments
 from ..driver.handle import Handle
+from ..driver.launch import ATTACHED, LOADED, NOTES, note
+from ..driver.launch import FAILED as FAILED_NOTE
 from ..java import keep_in
 from .spark_home import add_py4j
 
@@ -109,6 +112,10 @@ def _attach(gateway: Any) -> int:
     handle = Handle(jvm_pid=os.getppid())
     handle.begin(session, Arguments())
     handle.add(session)
+    status = handle.status()
+    kind = FAILED_NOTE if status.state == UNSUPPORTED else ATTACHED
+    for one in (LOADED, kind):
+        note(os.environ.get(NOTES, ""), one, status.reason)
     try:
         while not _has_ended(LOOK_S) and not context.isStopped():
             pass

@@ -1,0 +1,206 @@
+"""Each kind of driver without Python, attached by ``topicast run``, or by the jar's settings alone.
+
+What plain Spark answers is shown in the same run, by the reader, which nobody has attached.
+"""
+
+import base64
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.subscriber.spark.compiled import jar_of
+from topicast.subscriber.spark.jar.builder import kept_jar
+from topicast.tests.cli.processes import is_gone, steady_port
+from topicast.tests.spark.applications import SPARK
+from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.jvm.shells import (
+    JvmDriver,
+    Rows,
+    ScalaShell,
+    agent_of,
+    drivers_of,
+    of_run,
+)
+from topicast.tests.spark.pair import BEFORE, WAIT_S
+from topicast.tests.spark.test_refresh_connect import Client
+from topicast.tests.spark.test_thrift_server import CONNECT
+from topicast.tests.waiting import until, until_equal
+
+pytestmark = pytest.mark.nightly  # each test starts a JVM; spark-sql is in every run
+
+OLD: Final = [["1", "a"]]
+TWO: Final = [["1", "a"], ["2", "a"]]
+THRIFT: Final = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+STARTS: Final = 4  # of a spark-shell: its class loader is the compiler's, which is for one thread
+COMPILE: Final = """
+import base64
+compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()
+compiler.cook({source!r})
+found = compiler.getBytecodes()
+{{str(name): base64.b64encode(found[name]).decode() for name in found}}
+"""
+
+
+class Scene:
+    """The writer, attached, the reader, plain, and the hub."""
+
+    def __init__(self, drivers: Drivers, uri: str) -> None:
+        self.drivers = drivers
+        self.uri = uri
+        self.hub = drivers.daemons.hub_address
+
+    def live(self, application: str, *, but: str = "") -> dict[str, Any]:
+        """Return the facts of a driver once it is attached; ``but``: another one than this."""
+
+        def found() -> dict[str, Any]:
+            every = drivers_of(self.hub, application)
+            fit = (one for one in every if one["state"] == "live" and one["driver"] != but)
+            return next(fit, {})
+
+        return until(found, timeout_s=WAIT_S, what=f"the agent of {application}")
+
+    def is_fresh(self, db: str, ask: Callable[[str], Any], *, writes: bool = True) -> None:
+        """Check that ``ask`` answers what others write, that plain Spark does not, and reports."""
+        writer, rows = self.drivers.writer, f"SELECT * FROM {db}.t"
+        create = f"CREATE TABLE {db}.t USING parquet AS SELECT 1 AS id, 'a' AS ds"
+        writer.sql(f"CREATE DATABASE {db}", create)
+        for _ in range(2):
+            until_equal(lambda: ask(rows), OLD, timeout_s=WAIT_S)
+            assert self.drivers.reader.rows(rows) == BEFORE
+        writer.sql(f"INSERT INTO {db}.t VALUES (2, 'a')")
+        until_equal(lambda: ask(rows), TWO, timeout_s=WAIT_S)
+        assert self.drivers.reader.rows(rows) == BEFORE
+        writer.sql(f"INSERT OVERWRITE {db}.t VALUES (2, 'a')")
+        until_equal(lambda: ask(rows), [["2", "a"]], timeout_s=WAIT_S)
+        assert "FILE_NOT_EXIST" in self.drivers.reader.rows(rows)
+        assert writer.rows(rows) == [[2, "a"]]
+        if writes:
+            ask(f"INSERT INTO {db}.t VALUES (3, 'a')")
+            wanted = [[2, "a"], [3, "a"]]
+            until_equal(lambda: writer.rows(rows), wanted, timeout_s=WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def scene(drivers: Drivers, hive: EmbeddedMetastore) -> Iterator[Scene]:
+    drivers.reader.do("attach(spark).detach()")
+    drivers.writer.do("attach(spark).detach()")
+    drivers.writer.do(f"handle = attach(spark, {drivers.daemons.hub_address!r})")
+    drivers.writer.do(f"handle.sync({WAIT_S})")
+    yield Scene(drivers, hive.uri)
+    drivers.writer.do("handle.detach()")
+
+
+@pytest.fixture(scope="module")
+def application(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the jar of an application."""
+    source = Path(__file__).with_name("LineByLine.java").read_text("utf-8")
+    found = scene.drivers.writer.do(COMPILE.format(source=source))
+    jar = tmp_path_factory.mktemp("jar") / "application.jar"
+    jar.write_bytes(jar_of({name: base64.b64decode(code) for name, code in found.items()}, {}))
+    return jar
+
+
+@contextmanager
+def started(
+    kind: type[JvmDriver], folder: Path, scene: Scene, *, end: str = "end", **more: Any
+) -> Iterator[JvmDriver]:
+    """Start a driver by ``topicast run``, unless ``under`` says otherwise."""
+    driver = kind(folder, scene.uri, **{"under": of_run(scene.hub), **more})
+    try:
+        yield driver
+    finally:
+        getattr(driver, end)()
+
+
+@pytest.mark.parametrize("start", range(STARTS))
+def test_spark_shell_starts_each_time_and_is_fresh(
+    scene: Scene, tmp_path: Path, start: int
+) -> None:
+    with started(ScalaShell, tmp_path / "shell", scene, program=("spark-shell",)) as shell:
+        assert shell.sql("SELECT 1") == [["1"]]
+        scene.live("Spark shell")
+        scene.is_fresh(f"scala_{start}", shell.sql)
+    assert "AssertionError" not in shell.log()
+
+
+def test_application_in_a_jar_is_fresh_by_settings_alone_in_each_of_its_contexts(
+    scene: Scene, application: Path, tmp_path: Path
+) -> None:
+    """Given no variable of ours: the class path, the statestores and the agent are settings."""
+    settings = {
+        "spark.driver.extraClassPath": str(kept_jar(os.environ, "spark-submit")),
+        "spark.topicast.statestores": scene.hub,
+        "spark.topicast.agent": f"{sys.executable} -m topicast.cli.start agent",
+        "spark.app.name": "line-by-line",
+    }
+    program = ("spark-submit", "--class", "LineByLine", str(application))
+    more = {"under": (), "program": program, "settings": settings}
+    with started(JvmDriver, tmp_path / "jar", scene, **more) as driver:
+        assert driver.sql("SELECT 1") == [["1"]]
+        first = scene.live("line-by-line")
+        agent = agent_of(first["pid"])
+        scene.is_fresh("by_jar", driver.sql)
+        driver.write("again\n")
+        assert driver.sql("SELECT 1") == [["1"]]
+        until(lambda: is_gone(agent), timeout_s=WAIT_S, what="the end of the first agent")
+        second = scene.live("line-by-line", but=first["driver"])
+        assert second["application_id"] != first["application_id"]
+        scene.is_fresh("by_jar_again", driver.sql)
+
+
+def test_thrift_server_is_fresh(scene: Scene, tmp_path: Path) -> None:
+    port = steady_port()
+    where = {"HIVE_SERVER2_THRIFT_PORT": str(port), "HIVE_SERVER2_THRIFT_BIND_HOST": "127.0.0.1"}
+    program = ("spark-submit", "--class", THRIFT, "spark-internal")
+    more = {"end": "terminate", "program": program, "environment": where}
+    writer = scene.drivers.writer
+
+    def is_connected() -> bool:
+        try:
+            writer.do(CONNECT.format(port=port))
+        except Exception:  # noqa: BLE001 - it is starting
+            return False
+        return True
+
+    with started(JvmDriver, tmp_path / "thrift", scene, **more) as server:
+        until(is_connected, timeout_s=WAIT_S, what="its port")
+        scene.live("SparkSQL")
+        scene.is_fresh("by_thrift", lambda text: writer.do(f"jdbc({text!r})"))
+        writer.do("_ = link.close()")
+    assert "no Python has loaded Topicast (" not in server.log(), "of topicast run"
+
+
+@pytest.mark.skipif(SPARK < (4, 0), reason="PySpark 3.5 has no jar of Spark Connect's server")
+def test_connect_server_is_fresh(scene: Scene, tmp_path: Path) -> None:
+    port = steady_port()
+    program = ("spark-submit", "--class", SERVER, "spark-internal")
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.app.name": "connect-server",
+    }
+    more = {"end": "terminate", "program": program, "settings": settings}
+    with started(JvmDriver, tmp_path / "connect", scene, **more):
+        scene.live("connect-server")
+        client = Client(_made(tmp_path / "client"), f"sc://127.0.0.1:{port}")
+        try:
+
+            def ask(text: str) -> Rows:
+                rows = client.rows(text)
+                return rows if isinstance(rows, str) else [[*map(str, row)] for row in rows]
+
+            scene.is_fresh("by_connect", ask)
+        finally:
+            client.end()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
