@@ -11,7 +11,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import parse_addresses
 from .. import changes
-from ..flags import OUTPUT, command, statestores_option
+from ..flags import OUTPUT, TIMEOUT, command, statestores_option
 from ..lists import Column, Record
 from ..operator import Operator, announced_at, at_each, note_policy
 from ..output import Output, note
@@ -28,9 +28,16 @@ SINCE: Final = click.option(
 @SINCE
 @click.option("--count", type=click.IntRange(min=1), help="Show only so many changes.")
 @statestores_option("the first that answers is used")
+@TIMEOUT
 @OUTPUT
 def history(
-    table: str, *, since: str | None, count: int | None, statestores: str, output: str
+    table: str,
+    *,
+    since: str | None,
+    count: int | None,
+    statestores: str,
+    timeout_s: float,
+    output: str,
 ) -> None:
     """Show what has become of TABLE (database.table) and its partitions, the newest first.
 
@@ -40,7 +47,8 @@ def history(
     """
     since_us = 0 if since is None else changes.since(since, now=time.time())
     name = table_name(*parse_table_name(table))
-    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+    addresses = parse_addresses(statestores, setting="statestores")
+    with Operator(addresses, timeout_s=timeout_s) as visit:
         limit = f":0:{count}" if count else ""
         rows = visit.catalog(f"history@{name}{limit}").records()
         log: list[Record] = []
@@ -60,9 +68,17 @@ def history(
 @click.option("--object", "pattern", metavar="PATTERN", default="", help="As shop.orders or shop.*")
 @click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
 @statestores_option("all are used, for the names of drivers")
+@TIMEOUT
 @OUTPUT
 def events(
-    *, since: str | None, by: str | None, pattern: str, limit: int, statestores: str, output: str
+    *,
+    since: str | None,
+    by: str | None,
+    pattern: str,
+    limit: int,
+    statestores: str,
+    timeout_s: float,
+    output: str,
 ) -> None:
     """Show the changes and orders of all databases and tables, the newest first.
 
@@ -76,7 +92,7 @@ def events(
 
     addresses = parse_addresses(statestores, setting="statestores")
     known, _ = at_each(addresses, lambda visit: list(announced_at(visit).values()))
-    with Operator(addresses) as visit:
+    with Operator(addresses, timeout_s=timeout_s) as visit:
         lines = visit.catalog(f"recent@{since_us}:{asked}:{pattern}").records()
     note_policy("changes of other databases are left out")
     records = changes.told(lines, [one for some in known for one in some])

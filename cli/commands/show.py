@@ -40,7 +40,11 @@ PARTITIONS: Final = (
 
 @command()
 @click.argument("pattern", default="*")
-@click.option("--match", metavar="TEXT", help="Only those whose full names contain this text.")
+@click.option(
+    "--match",
+    metavar="TEXT",
+    help="Only those whose full names contain this text, or match it if it has a *.",
+)
 @click.option("--topics", is_flag=True, help="Show the topic that each is in.")
 @click.option("--limit", type=click.IntRange(min=1), help="Show only so many.")
 @click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
@@ -69,7 +73,7 @@ def tables(
         found: list[dict[str, Any]] = [
             {"database": db, "table": name}
             for db, name in names
-            if fnmatchcase(f"{db}.{name}", wanted) and (match or "").lower() in f"{db}.{name}"
+            if fnmatchcase(f"{db}.{name}", wanted) and _matches(match, f"{db}.{name}")
         ]
         shown = found[:limit]
         if topics:
@@ -86,6 +90,12 @@ def tables(
         shown = [one | {"full_name": _full(one)} for one in shown]
     nothing = f"no table matches {match or pattern}" if match or pattern != "*" else "no table"
     Output(output).rows((*columns, TOPIC), shown, nothing=nothing)
+
+
+def _matches(text: str | None, name: str) -> bool:
+    """Return whether ``name`` contains ``text``, or matches it as a pattern; None: all do."""
+    wanted = (text or "").lower()
+    return fnmatchcase(name, wanted) if "*" in wanted else wanted in name
 
 
 def _full(table: Mapping[str, Any]) -> str:

@@ -73,6 +73,9 @@ def test_tables_are_picked_by_text_limited_and_shown_with_their_topics(statestor
     done = topicast("tables", "look", "--limit=1", f"--statestores={statestores}")
     assert done.stdout == "table\nlook.days\n"
     assert done.stderr.startswith("note: 1 of ")
+    assert document(statestores, "tables", "--match=l*k.days") == document(
+        statestores, "tables", "--match=K.DAYS"
+    )
     assert shown(statestores, "tables", "--match=nowhere") == "no table matches nowhere\n"
 
 
