@@ -24,8 +24,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from ... import __version__
 from ...topics.errors import TopicastError, UsageError
 from ...topics.verdict import Serving, Verdict
+from ..lists import span
 from .front import Fact, Meanings, document, facts_html
-from .grid import Query, duration
+from .grid import Query
 from .page import Page
 
 HEALTH: Final = "/healthz"
@@ -150,7 +151,7 @@ def _html(
             escape(
                 f"{sources.title} {__version__} on {socket.gethostname()}, process {os.getpid()}"
             ),
-            f"up {duration(now - sources.started)}",
+            f"up {span(now - sources.started)}",
             time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now)),
             *(
                 f'<a href="{escape(f"{path}?{urlencode(of)}" if of else path)}">{text}</a>'

@@ -7,16 +7,15 @@ all of them.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from math import log10
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from ...topics.wire.messages import Cell
+from ..lists import size, span
 
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
 BYTES: Final = "_bytes"
-UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
 Query = Mapping[str, str]
 """The query of an address, by name; of a name that is there twice, the first."""
 
@@ -105,33 +104,12 @@ def shown(column: str, value: Cell) -> str:
     if not isinstance(value, int | float):
         return str(value)
     if column.endswith(BYTES):
-        return size(value)
+        return size(int(value))
     if column.endswith("_s"):
-        return duration(value)
+        return span(value)
     if isinstance(value, float) or column in NUMBERS_AS_THEY_ARE:
         return str(value)
     return f"{value:,}"
-
-
-def size(count: float) -> str:
-    """Return a number of bytes with three digits and a unit of a thousand."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    power = min(int(log10(count)) // 3, len(UNITS))
-    return f"{count / 1000**power:.3g} {UNITS[power - 1]}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in its two largest units; below 10 s with one digit behind the point."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    minutes, left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    units = ((days, "d"), (hours, "h"), (minutes, "min"), (left, "s"))
-    found = [f"{count} {unit}" for count, unit in units]
-    at = next(index for index, (count, _) in enumerate(units) if count)
-    return " ".join(found[at : at + 2])
 
 
 def _links(addresses: Mapping[str, str]) -> str:
