@@ -415,7 +415,7 @@ def test_python_without_topicast(served: Served, application: Path) -> None:
 def test_commands_whose_driver_cannot_be_looked_at(served: Served) -> None:
     for words, why in (
         (("spark-submit", "--deploy-mode", "cluster", "a.py"), "the driver runs elsewhere"),
-        (("spark-submit", "a.jar"), "only drivers in Python are attached"),
+        (("spark-submit", "a.jar"), "topicast drivers shows whether it is attached"),
         (("jupyter", "lab"), "give spark-submit or python"),
         (("no/such/python3", "a.py"), "No such file or directory"),
     ):
