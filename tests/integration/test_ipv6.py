@@ -1,5 +1,6 @@
 """IPv6 from end to end: metastore, both daemons, their pages, a reader and the commands."""
 
+import json
 from pathlib import Path
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
@@ -35,7 +36,7 @@ def test_every_address_may_be_one_of_ipv6_and_printed_ones_can_be_used(
             revise(client, (TABLE,), 6)
             until(lambda: catalog.table(TABLE).parameters.get("rev") == "6", what="the change")
         assert "orders" in shown(address, "tables", "sixth")
-        facts = dict(line.split(maxsplit=2)[1:] for line in shown(address, "status").splitlines())
+        (facts,) = json.loads(shown(address, "status", "--output=json"))["statestoreds"]
         for name in ("address", "data_address", "catalog_address"):
             assert facts[name].startswith("tcp://[::1]:"), facts
         assert facts["catalog_address"] == server.ready["address"]
