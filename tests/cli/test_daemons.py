@@ -333,7 +333,7 @@ def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(tmp_path
             running(log, "daemons", "statestored", *hub_flags, environment=home),
             running(log, "daemons", "catalogd", *flags, environment=home),
         ):
-            until(lambda: "catalogd" in topicast("status", where, **user).stdout, what="catalogd")
+            until(lambda: "hears catalogd" in topicast("status", where, **user).stdout, what="it")
             made.add((keys / "catalogd.key").read_text())
     assert len(made) == 1
     assert (keys / "operator.key").stat().st_mode & 0o777 == 0o600
@@ -347,7 +347,7 @@ def test_command_of_another_user_is_refused_with_what_to_do(served: Served, tmp_
     KeysFolder(tmp_path / "topicast" / "keys").make(new_pair)
     done = topicast("status", f"--statestores={served.statestores}", **stranger)
     assert done.returncode == 3
-    assert "another key than operator knows: get a key file" in done.stderr
+    assert "it has another key than operator knows; get a key file" in done.stderr
 
 
 def test_key_that_is_not_admitted_is_refused_with_what_to_do(
@@ -359,7 +359,7 @@ def test_key_that_is_not_admitted_is_refused_with_what_to_do(
         "status", f"--statestores={served.statestores}", TOPICAST_KEY=credential_text(stranger)
     )
     assert done.returncode == 3
-    assert "does not admit operator: get a key file" in done.stderr
+    assert "it does not admit the key operator; get a key file" in done.stderr
     assert stranger.pair.secret not in done.stderr + done.stdout
 
 

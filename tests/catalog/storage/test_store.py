@@ -313,4 +313,4 @@ def test_orders_and_mode_state_are_kept_with_what_they_caused(tmp_path: Path) ->
     with opened(tmp_path, new_id=2) as store:
         assert store.mode_state == "new"
     kept = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
-    assert kept == [("ann@host", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]
+    assert kept == [("ann (ann@host)", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]
