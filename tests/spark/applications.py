@@ -23,6 +23,8 @@ from topicast.cli.quickstart.spark_settings import spark_settings
 from topicast.tests.cli.processes import command
 
 SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+GONE: Final = "FILE_NOT_EXIST" if SPARK >= (4, 0) else "SparkFileNotFoundException"
+"""What the error of a query names whose files are gone."""
 STARTED: Final = (
     "import os; spark.version, os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()"
 )

@@ -17,7 +17,7 @@ import pytest
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.drivers import drivers_of
 from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.spark.applications import SPARK
+from topicast.tests.spark.applications import GONE
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
@@ -45,7 +45,6 @@ PLAIN = cells(STALE, some=("parquet_by_day",))
 PLAIN_SOURCE = [kind for kind, how in PLAIN.items() if how.startswith("USING")]
 OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
 # What plain Spark says of a file that it lists and is not there; 3.5 has no condition for it.
-GONE = "FILE_NOT_EXIST" if SPARK >= (4, 0) else "SparkFileNotFoundException"
 
 
 class Scene(Pair):

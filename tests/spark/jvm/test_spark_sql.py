@@ -3,6 +3,7 @@
 from typing import Final
 
 from topicast.tests.cli.processes import is_gone
+from topicast.tests.spark.applications import GONE
 from topicast.tests.spark.jvm.shells import Place, agent_of
 from topicast.tests.spark.pair import BEFORE, WAIT_S
 from topicast.tests.waiting import until, until_equal
@@ -21,7 +22,7 @@ def test_spark_sql_reads_what_another_driver_writes_and_plain_spark_does_not(pla
     assert place.reader.rows(QUERY) == BEFORE
     place.writer.sql("INSERT OVERWRITE sql.t VALUES (2, 'a')")
     place.shows(QUERY, [["2", "a"]])
-    assert "FILE_NOT_EXIST" in place.reader.rows(QUERY)
+    assert GONE in place.reader.rows(QUERY)
     place.writer.sql("ALTER TABLE sql.t ADD COLUMNS (note STRING)")
     place.shows(QUERY, [["2", "NULL", "a"]])
     place.writer.sql("DROP TABLE sql.t", "CREATE TABLE sql.t USING parquet AS SELECT 7 AS other")
