@@ -71,7 +71,7 @@ def told(lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]
 
 
 def joined(rows: Iterable[Mapping[str, Any]], log: Sequence[Record]) -> list[Record]:
-    """Return a record for each row of a table's history, with who caused it as ``log`` has it."""
+    """Return a record for each row of a table's history; ``log`` tells who caused each."""
     causes = {one["version"]: one for one in reversed(log) if one["version"]}
     return [_with_cause(row, causes.get(row["version"])) for row in rows]
 
@@ -162,7 +162,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _by(record: Mapping[str, Any]) -> str:
-    """Return who or what caused a change, in words."""
+    """Return the cause of a change in words: an event, a driver, an operator, reconciliation."""
     origin = record["origin"]
     if origin == EVENTS:
         return _events(record["event_before"], record["event_after"])
@@ -187,7 +187,7 @@ def _driver(record: Mapping[str, Any]) -> str:
 
 
 def _ordered_by(line: Mapping[str, Any], before: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return who gave the last order before ``line`` that is about its object."""
+    """Return the sender of the last order about the object of ``line`` that came before it."""
     return next((str(one["who"]) for one in _orders(before) if _covers(one, line)), None)
 
 

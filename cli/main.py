@@ -86,7 +86,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 
 
 class Sections(LazyGroup):
-    """A group whose --help has its commands under headings, and imports none of them."""
+    """The commands under headings: ``--help`` prints SECTIONS, and imports no command."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click gives it
         """Write the commands of each section."""

@@ -45,13 +45,19 @@ class Grid:
     def html(self, path: str, query: Query) -> str:
         """Return what stands under the heading of the page ``path``."""
         first = _whole(query.get("from", ""))
+        if first >= len(self.rows):  # of another grid of the page, or there are fewer rows by now
+            first = 0
         rows = self.rows[first : first + ROWS_MAX]
         last = first + len(rows)
         parts = [f"<p>{escape(self.about)}</p>"]
         if self.more:
             parts.append(f"<p>{_links(self.more)}</p>")
         if not rows:
-            return "".join((*parts, f"<p>{escape(self.empty)}</p>"))
+            parts.append(f"<p>{escape(self.empty)}</p>")
+            if self.after:
+                on = _address(path, query, {"from": "0", **self.after})
+                parts.append(f"<p>{_links({'go on': on})}</p>")
+            return "".join(parts)
         kinds = [self._class(at) for at in range(len(self.columns))]
         head = "".join(
             f"<th{kind}>{escape(in_words(name))}</th>"

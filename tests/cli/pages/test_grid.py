@@ -49,9 +49,17 @@ def test_rows_that_go_on_elsewhere_are_led_to_behind_the_last() -> None:
 
 
 @pytest.mark.parametrize("first", ["-1", "x", "9" * 100, "٣", str(MANY)])
-def test_rows_that_are_not_there_are_none(first: str) -> None:
+def test_place_that_is_not_among_the_rows_is_the_first(first: str) -> None:
+    """Grids of one page share the place: a long one goes on, a short one is shown whole."""
     html = grid([("a", 1)], empty="nobody").html("/things", {"from": first})
-    assert ("nobody" in html) == (first == str(MANY))
+    assert ">a<" in html
+    assert "nobody" not in html
+
+
+def test_search_that_has_found_nothing_so_far_goes_on() -> None:
+    html = grid([], empty="none so far", after={"after": "ff"}).html("/things", {"match": "x"})
+    assert "none so far" in html
+    assert '<a href="/things?match=x&amp;from=0&amp;after=ff">go on</a>' in html
 
 
 @pytest.mark.parametrize(
