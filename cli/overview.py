@@ -142,7 +142,7 @@ def _daemons(stack: Stack, *, width: int) -> list[str]:
 
 
 def _reasons(stack: Stack) -> list[Reason]:
-    """Return the reasons of all daemons by name, the worst first; a shared reason is listed once."""
+    """Return the reasons of all daemons by name, the worst first; a shared one is listed once."""
     found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
 
     def said(reason: Reason) -> list[str]:
