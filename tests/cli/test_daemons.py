@@ -315,7 +315,9 @@ def may_be_read(daemon: Running) -> bool:
     return bool(select.select([daemon.process.stdout], [], [], 0)[0])
 
 
-def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(tmp_path: Path) -> None:
+def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(
+    hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
     """Given a user without keys, when both daemons have started, then all admit each other."""
     user = {"XDG_STATE_HOME": str(tmp_path / "home")}
     home = {**os.environ, **user}
@@ -324,7 +326,7 @@ def test_first_start_makes_keys_for_this_user_and_the_second_keeps_them(tmp_path
     hub_flags = (f"--state_store_port={port}", "--webserver_port=0")
     flags = (
         *("--catalog_service_port=0", "--webserver_port=0", f"--state_dir={tmp_path / 's'}"),
-        *(f"--statestores=tcp://127.0.0.1:{port}", "--hive_metastore_uris=thrift://127.0.0.1:1"),
+        *(f"--statestores=tcp://127.0.0.1:{port}", f"--hive_metastore_uris={hive.uri}"),
     )
     log, where = tmp_path / "log", f"--statestores=tcp://127.0.0.1:{port}"
     made = set()

@@ -61,7 +61,7 @@ from topicast.topics.wire.messages import (
 )
 
 MARKER = b"qzmark"  # in the names, places and partitions of every table that is not to be seen
-OWN = "own_sales.orders"
+OWN = "seen_sales.orders"
 HIDDEN = "elsewhere.plain"  # has the marker in its place, so that it can be requested
 MARKED = "elsewhere.qzmark_t"
 TOPICS = topic_ids(16)
@@ -84,8 +84,8 @@ def marked() -> dict[str, str]:
 
 @pytest.fixture
 def key_file(tmp_path: Path) -> Iterator[Path]:
-    """The key file of a driver that may see own_*; its name is the test's."""
-    with restricted_key(tmp_path / f"own-{tmp_path.name}.key", "own_*") as found:
+    """The key file of a driver that may see seen_*; its name is the test's."""
+    with restricted_key(tmp_path / f"own-{tmp_path.name}.key", "seen_*") as found:
         yield found
 
 
@@ -238,12 +238,12 @@ def hello(channel: Channel) -> Hello:
 
 
 def foreign(entries: list[Entry]) -> set[bytes]:
-    """Return the keys of databases that are not own_*, but those of rules."""
+    """Return the keys of databases that are not seen_*, but those of rules."""
     found = {one.key for one in entries}
     return {
         key
         for key in found
-        if not key.startswith((b"own_", b"d\0own_", b"n\0own_", b"c\0drivers\0", b"c\0metastore\0"))
+        if not key.startswith((b"seen_", b"d\0seen_", b"n\0seen_", b"c\0drivers\0", b"c\0metastore\0"))
     }
 
 
@@ -260,7 +260,7 @@ def test_no_frame_of_a_restricted_reader_has_anything_of_another_database(
     assert b"elsewhere\0" not in b"".join(restricted.frames)
     for kind in (Delta, Chunk, Scanned):
         own = [e.key for one in restricted.seen if isinstance(one, kind) for e in one.entries]
-        assert any(key.startswith(b"own_") for key in own), kind
+        assert any(key.startswith(b"seen_") for key in own), kind
 
 
 def received_by(daemons: Daemons, client: HMSClient, key_file: Path | None) -> Raw:
@@ -284,7 +284,7 @@ def received_by(daemons: Daemons, client: HMSClient, key_file: Path | None) -> R
 def has_deltas(raw: Raw) -> bool:
     """Return whether a delta about the own table has arrived."""
     return any(
-        entry.key.startswith(b"own_")
+        entry.key.startswith(b"seen_")
         for one in raw.seen
         if isinstance(one, Delta)
         for entry in one.entries
@@ -299,7 +299,7 @@ def test_subscriber_with_a_restricted_key_reads_its_databases_and_no_others(
         daemons.hub_address, key_file=str(key_file), name="restricted", timeout_s=SYNC_S
     ) as catalog:
         catalog.sync()
-        until_equal(catalog.databases, ("own_sales",), timeout_s=SYNC_S)
+        until_equal(catalog.databases, ("seen_sales",), timeout_s=SYNC_S)
         assert len(catalog.partitions(OWN)) == 3
         watch = catalog.watch("*.*")
         revise(client, (MARKED, HIDDEN, OWN), 7)
@@ -312,7 +312,7 @@ def test_subscriber_with_a_restricted_key_reads_its_databases_and_no_others(
         for db in ("elsewhere", "absent"):
             with pytest.raises(NotVisible) as caught:
                 catalog.table(f"{db}.plain")
-            assert str(caught.value) == f"{db}.plain is not visible to this key, which sees own_*"
+            assert str(caught.value) == f"{db}.plain is not visible to this key, which sees seen_*"
         change_policy(key_file.stem, Policy(("elsewhere",)))
         until(lambda: databases(catalog) == ("elsewhere",), what="the other database")
         assert len(catalog.partitions(HIDDEN)) == 3
@@ -338,16 +338,16 @@ def databases(catalog: Subscriber) -> tuple[str, ...]:
 STATUS = "status --verbose"
 LISTS = (
     *(STATUS, "topics", "subscribers", "subscribers --topics", "drivers"),
-    *("tables", "watch own_* --count=1", "events"),
+    *("tables", "watch seen_* --count=1", "events"),
 )
 REFUSED = (
     "tables elsewhere",
     *("describe elsewhere.plain", "describe elsewhere", "history elsewhere.plain"),
     "describe elsewhere.qzmar_t",  # another one is alike
 )
-FAILING = ("partitions own_sales.order", "topics --why nobody")
+FAILING = ("partitions seen_sales.order", "topics --why nobody")
 ALLOWED = (
-    *("describe own_sales.orders", "partitions own_sales.orders", "history own_sales.orders"),
+    *("describe seen_sales.orders", "partitions seen_sales.orders", "history seen_sales.orders"),
     "doctor",
 )
 
@@ -376,10 +376,10 @@ def test_commands_with_a_restricted_key_print_nothing_of_another_database(
         fails = command in (*REFUSED, *FAILING)
         degraded = command == STATUS  # for a while, as the key was tried before it was admitted
         assert one.returncode in ((1, 2) if fails else (0, 5) if degraded else (0,)), text
-        assert ("note: this key sees own_* only: " in one.stderr) is (command in LISTS), text
-        assert ("not visible to this key, which sees own_*" in text) is (command in REFUSED)
+        assert ("note: this key sees seen_* only: " in one.stderr) is (command in LISTS), text
+        assert ("not visible to this key, which sees seen_*" in text) is (command in REFUSED)
         assert "elsewhere" not in one.stdout
-    assert "ds=000" in done["partitions own_sales.orders"].stdout
+    assert "ds=000" in done["partitions seen_sales.orders"].stdout
     checks = done["doctor"].stdout
     assert {line.split()[0] for line in checks.splitlines()} == {"ok"}, checks
     assert "orders" in done["tables"].stdout
