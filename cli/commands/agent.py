@@ -6,8 +6,8 @@ from ..flags import command
 
 @command(hidden=True)  # no person runs it
 def agent() -> int:
-    """Attach the driver that has started it, or answer the metadata reads of one in Python.
+    """Attach the driver that has started it; one line of JSON on standard input says where it is.
 
-    One line of JSON on standard input says which; it ends with its standard input.
+    It ends with its standard input.
     """
     return main()

@@ -1,1 +1,1 @@
-"""The endpoint: a driver's subscriber as a metastore to read from, on loopback, in a process."""
+"""The endpoint: a driver's subscriber as a metastore to read from, on loopback."""

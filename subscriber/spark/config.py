@@ -25,12 +25,11 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.endpoint": "TOPICAST_ENDPOINT",
 }
 PLANNING: Final = ("on", "off")  # plans from memory; the first one is the default
-ENDPOINT: Final = ("off", "on")  # likewise, the endpoint before the metastore
+ENDPOINT: Final = ("on", "off")  # likewise, first reads from the subscriber
 VALIDATE: Final = ("none", "hms")  # what confirms a table that is answered from memory
 MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
 NAMES_BYTES: Final = 1 << 20  # of the budget, for names and topics first: 30,000 tables
 PLANNING_SHARE: Final = 0.5  # of the rest, for objects in the JVM
-ENDPOINT_SHARE: Final = 0.25  # likewise, for what the endpoint holds
 _TEXTS: Final = (  # arguments
     *("statestores", "control", "metastore", "key_file"),
     *("planning", "max_staleness", "validate", "endpoint"),
@@ -48,7 +47,7 @@ class SparkSettings:
     hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
     ``planning``: plans are made from memory, unless the hub or catalogd was silent for
     ``max_staleness_s``; ``validate``: hms: each table is compared with the metastore's.
-    ``endpoint``: an agent's endpoint is asked before the metastore.
+    ``endpoint``: what is read for the first time comes from the subscriber if it can.
     """
 
     statestores: str
@@ -61,7 +60,7 @@ class SparkSettings:
     planning: bool = True
     max_staleness_s: float = 10.0
     validate: str = "none"
-    endpoint: bool = False
+    endpoint: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ class Status:
     renewed; ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what
     a dry run would have renewed. ``full_refreshes``: how often all relations were renewed because
     changes may have been missed. ``planning``: on, or why Spark asks the metastore for its plans;
-    ``endpoint``: on, or why the agent's endpoint is not asked. ``memory_reads``: of the catalog,
+    ``endpoint``: on, or why first reads are the metastore's. ``memory_reads``: of the catalog,
     answered from the JVM; ``endpoint_reads``: by the endpoint; ``metastore_calls_saved`` by both;
     ``metastore_reads``: the others, by reason; ``writes_refused``: outside of commands, because
     they would have undone what somebody else had changed. ``writes``: reported, or why not;

@@ -132,6 +132,7 @@ def test_what_a_hub_and_its_subscribers_hold_otherwise_is_found_by_property_and_
         assert compared(second).problems == ()
 
 
+@pytest.mark.nightly  # daemons are waited for
 def test_what_is_restarted_meanwhile_is_waited_for(
     hive: EmbeddedMetastore, daemons: Daemons, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
-"""The endpoint's process on real daemons: Hive's own client reads as from the metastore itself."""
+"""The endpoint on real daemons: Hive's own client reads as from the metastore itself."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,16 +11,18 @@ from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 from py4j.protocol import Py4JJavaError
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.subscriber.endpoint.settings import AgentSettings
-from topicast.subscriber.endpoint.supervisor import Address, Supervisor
+from topicast.subscriber import Subscriber
+from topicast.subscriber.endpoint.server import Server
+from topicast.subscriber.endpoint.service import Service
+from topicast.subscriber.spark.planning.router import Address
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
-from topicast.tests.integration.daemons import Daemons, both_daemons
+from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.hive_client import HiveClient, HiveClients, hive_clients
 from topicast.tests.integration.tables import database
-from topicast.tests.waiting import until
+from topicast.topics.topic import NAMESPACE
 
 SYNC_S = 60.0
-RSS_BYTES_MAX = 45 << 20  # with next to no content
+TOKEN = "t" * 24
 BUDGET = 8 << 20
 DB = "endpoint"
 DAYS = 40
@@ -64,19 +67,12 @@ FILTERS = (
 
 
 class World(NamedTuple):
-    """A metastore with tables, daemons, an agent of its own, and a JVM with clients."""
+    """A metastore with tables, an endpoint on a subscriber of it, and a JVM with clients."""
 
     hive: EmbeddedMetastore
-    daemons: Daemons
-    client: HMSClient
-    supervisor: Supervisor
+    service: Service
+    address: Address
     clients: HiveClients
-    changes: list[Any]
-
-    @property
-    def address(self) -> Address:
-        """Return where the agent is, once it is there."""
-        return until(lambda: self.supervisor.address, timeout_s=60, what="the agent's address")
 
     def ours(self) -> HiveClient:
         return self.clients.admitted(self.address.uri, self.address.token)
@@ -84,15 +80,10 @@ class World(NamedTuple):
     def theirs(self) -> HiveClient:
         return self.clients.connect(self.hive.uri)
 
-    def agent(self) -> Any:
-        """Return what the agent says of itself."""
-        return until(lambda: self.supervisor.status()["agent"], timeout_s=30, what="its status")
-
 
 @pytest.fixture(scope="module")
 def world(own_hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("endpoint")
-    changes: list[Any] = []
     names = {f"{DB}.plain": 0, f"{DB}.days": DAYS}
     with (
         both_daemons(folder, own_hive.uri) as daemons,
@@ -100,14 +91,15 @@ def world(own_hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory)
         hive_clients(folder) as clients,
     ):
         fill(client, folder)
-        settings = AgentSettings(
-            token="", statestores=daemons.hub_address, budget=BUDGET, name="app", timeout_s=60
-        )
-        with Supervisor(settings, on_change=changes.append) as supervisor:
-            found = World(own_hive, daemons, client, supervisor, clients, changes)
-            assert found.address.port > 0
-            supervisor.sync(SYNC_S)
-            yield found
+        with Subscriber(daemons.hub_address, budget=BUDGET, timeout_s=SYNC_S) as subscriber:
+            topics = [one.id for one in subscriber.topics() if one.id != NAMESPACE]
+            subscriber.join(topics, "minimal")  # so that what is read is pulled
+            subscriber.sync(SYNC_S)
+            at_once = subscriber.contents(may_wait=False)
+            service = Service(at_once, subscriber.contents(), token=TOKEN)
+            with closing(Server(service)) as server:
+                server.start()
+                yield World(own_hive, service, Address(server.port, TOKEN), clients)
 
 
 def fill(client: HMSClient, folder: Path) -> None:
@@ -188,9 +180,9 @@ def test_real_client_reads_what_the_metastore_has(world: World) -> None:
     for call in calls:
         ours, theirs = both(world, *call)
         assert ours == theirs, call
-    agent = world.agent()
-    assert (agent["refused"], agent["unknown"]) == ({}, {})
-    assert agent["work"]["waited"] > 0  # what was cold was pulled
+    counts = world.service.counts.facts()
+    assert (counts["refused"], counts["unknown"]) == ({}, {})
+    assert counts["work"]["waited"] > 0  # what was cold was pulled
 
 
 @pytest.mark.timeout(300)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import catalogd, shown, statestored
@@ -15,6 +17,7 @@ from topicast.topics.keys.folder import OPERATOR
 TABLE = "sixth.orders"
 
 
+@pytest.mark.nightly  # units parse addresses
 def test_every_address_may_be_one_of_ipv6_and_printed_ones_can_be_used(
     hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def assert_has(catalog: Subscriber, count: int, *, partition: int) -> None:
     assert parameters(count, partition).items() <= kept.items()
 
 
+@pytest.mark.nightly  # units have large values
 def test_large_table_and_partition_are_read_and_a_change_is_seen(
     client: HMSClient, daemons: Daemons, count: int
 ) -> None:

@@ -120,6 +120,7 @@ def test_hub_dies_in_the_middle_of_a_join(
     assert looker.reads > 10
 
 
+@pytest.mark.nightly  # the simulator kills catalogd
 def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
     client: HMSClient, daemons: Daemons
 ) -> None:

@@ -25,6 +25,7 @@ def create(port: int, name: str, folder: Path) -> None:
         client.create_table(make_table("blind", name, location=f"file:{folder}/blind/{name}"))
 
 
+@pytest.mark.nightly  # units have the verdict
 def test_missing_listener_is_said_everywhere_and_its_changes_are_read_once_it_is_there(
     tmp_path: Path,
 ) -> None:

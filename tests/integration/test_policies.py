@@ -65,6 +65,7 @@ OWN = "seen_sales.orders"
 HIDDEN = "elsewhere.plain"  # has the marker in its place, so that it can be requested
 MARKED = "elsewhere.qzmark_t"
 TOPICS = topic_ids(16)
+RULES = (b"c\0drivers\0", b"c\0metastore\0")  # how their keys begin
 SYNC_S = 60.0  # the metastore lets a read wait up to 5 s for a lock, and tries ten times
 
 
@@ -241,9 +242,7 @@ def foreign(entries: list[Entry]) -> set[bytes]:
     """Return the keys of databases that are not seen_*, but those of rules."""
     found = {one.key for one in entries}
     return {
-        key
-        for key in found
-        if not key.startswith((b"seen_", b"d\0seen_", b"n\0seen_", b"c\0drivers\0", b"c\0metastore\0"))
+        key for key in found if not key.startswith((b"seen_", b"d\0seen_", b"n\0seen_", *RULES))
     }
 
 
@@ -352,6 +351,7 @@ ALLOWED = (
 )
 
 
+@pytest.mark.nightly  # a minute; frames are examined above
 def test_commands_with_a_restricted_key_print_nothing_of_another_database(
     daemons: Daemons, client: HMSClient, key_file: Path
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
 from hmsclient import HMSClient
 
 from topicast.subscriber import Subscriber
@@ -97,6 +98,7 @@ def said(hosts: Hosts, key_file: Path) -> str:
     return "" if done.returncode == 0 else done.stderr
 
 
+@pytest.mark.nightly  # units rotate keys in links
 def test_driver_reads_through_rotations_of_both_servers(
     hosts: Hosts, hive: RealMetastore, tmp_path: Path
 ) -> None:

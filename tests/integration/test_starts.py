@@ -49,6 +49,7 @@ def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_pat
             assert "every process has ended" in running.printed()
 
 
+@pytest.mark.nightly  # half a minute
 @pytest.mark.timeout(360)
 @CACHED
 def test_killed_quickstart_takes_everything_with_it(tmp_path: Path) -> None:
@@ -79,10 +80,14 @@ def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["topicast.cli.quickstart.apps.writer", "."], 0),
-        (["topicast.cli.main", "pipeline", "audit", "--statestores=tcp://127.0.0.1:1"], 130),
+        pytest.param(["topicast.cli.quickstart.apps.writer", "."], 0, id="writer"),
+        pytest.param(
+            ["topicast.cli.main", "pipeline", "audit", "--statestores=tcp://127.0.0.1:1"],
+            130,
+            id="pipeline",
+            marks=pytest.mark.nightly,
+        ),
     ],
-    ids=["writer", "pipeline"],
 )
 def test_application_that_is_ended_while_its_jvm_starts_leaves_none(
     tmp_path: Path, words: list[str], code: int

@@ -116,6 +116,7 @@ def audited(mend=False, uris={hive.uri!r}, pattern="{DB}.*", metastore=None, **h
         audited(uris=NOWHERE)
 
 
+@pytest.mark.nightly  # integration/test_audit.py has the audit
 def test_the_metastore_is_the_one_that_is_named_else_sparks_else_catalogds(
     drivers: Drivers, hive: EmbeddedMetastore
 ) -> None:

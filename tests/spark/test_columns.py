@@ -76,7 +76,7 @@ def described(table):
 @pytest.fixture(scope="module")
 def catalog(drivers: Drivers, writer: Application) -> Iterator[Subscriber]:
     with Subscriber(drivers.daemons.hub_address, timeout_s=60) as catalog:
-        until(lambda: set(TABLES) < set(catalog.tables(DB)), timeout_s=60)
+        until(lambda: {*TABLES, "altered"} <= set(catalog.tables(DB)), timeout_s=60)
         until(lambda: len(catalog.table(f"{DB}.altered").columns) == 2, timeout_s=60)
         yield catalog
 

@@ -1,6 +1,6 @@
 """Whatever answers in the place of the endpoint, a query has the rows that the metastore leads to.
 
-The router runs without an agent: a server of the test takes the token, and then answers nonsense.
+The router runs alone: a server of the test takes the token, and then answers nonsense.
 """
 
 import socket
@@ -107,8 +107,7 @@ def driver(
             "CREATE TABLE garbage.days (id INT, ds STRING) USING parquet PARTITIONED BY (ds)",
             "INSERT INTO garbage.days VALUES (1, 'a'), (2, 'b')",
         )
-        found.do("from topicast.subscriber.endpoint.supervisor import Address")
-        found.do("from topicast.subscriber.spark.planning.router import Router")
+        found.do("from topicast.subscriber.spark.planning.router import Address, Router")
         found.do("from topicast.subscriber.spark.refresh.catalyst import Catalyst")
         found.do("catalyst = Catalyst.probe(spark)")
         found.do("_ = catalyst.registry.adopt(spark._jsparkSession)")

@@ -1,14 +1,10 @@
-"""What a driver has not read before is answered by its agent's endpoint, and never worse.
+"""What a driver has not read before is answered by its own subscriber, and never worse.
 
-The driver of this module has its endpoint on; the calls that reach the metastore are counted.
+The calls that reach the metastore are counted.
 """
 
-import os
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,7 +13,6 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_write
 from topicast.subscriber.engine.write_outbox import Outbox
-from topicast.tests.spark.applications import Application
 from topicast.tests.spark.test_planning import (
     DAYS,
     JOIN,
@@ -33,8 +28,6 @@ from topicast.tests.spark.test_planning import (
 )
 from topicast.tests.waiting import until
 
-AGENT: Final = "topicast.subscriber.endpoint.agent"  # in its command line
-
 pytestmark = pytest.mark.nightly  # that it is asked at all is in test_planning
 
 
@@ -44,17 +37,6 @@ def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -
         create(found, "first")
         create(found, "second")
         yield found
-
-
-def agents(driver: Application) -> list[int]:
-    """Return the process ids of a driver's agents."""
-    found, parent = [], driver.do("__import__('os').getpid()")
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            is_child = stat.read_text().rpartition(")")[2].split()[1] == str(parent)
-            if is_child and AGENT in (stat.parent / "cmdline").read_text():
-                found.append(int(stat.parent.name))
-    return found
 
 
 def test_change_of_another_application_is_read_at_once_after_a_sync(planned: Planned) -> None:
@@ -69,7 +51,7 @@ def test_change_of_another_application_is_read_at_once_after_a_sync(planned: Pla
 def test_partition_that_a_reported_write_has_made_is_read_before_the_log_is(
     planned: Planned,
 ) -> None:
-    """The agent has heard of the write then, and has the table as it was before."""
+    """The endpoint has the table as it was before, until the log is read."""
     query = "SELECT count(*) FROM second.days WHERE ds >= '2026-'"
     planned.holds(query)
     outbox = Outbox(driver=b"makes a partition"[:16], metastore=planned.log.uri)
@@ -128,27 +110,30 @@ def test_what_was_never_read_is_planned_while_the_metastore_is_away(planned: Pla
     planned.driver.rows("SHOW DATABASES")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_queries_go_on_without_the_agent_and_use_the_next_one(
-    planned: Planned, number: signal.Signals
-) -> None:
+HOLD: Final = """
+import ctypes, threading
+sleep = ctypes.PyDLL(None).sleep  # which keeps Python's lock, as code in C may
+holders = [threading.Thread(target=sleep, args=(2,)) for _ in range(3)]
+for one in holders:
+    one.start()
+"""
+
+
+def test_queries_go_on_while_the_drivers_python_holds_its_lock(planned: Planned) -> None:
+    """The endpoint then says nothing: its clients are replaced, and the metastore answers."""
     query = JOIN.format(db="first", day="2026-4")
     rows = planned.driver.rows(query)
     forget(planned)
-    (pid,) = agents(planned.driver)
-    os.kill(pid, number)
-    try:
-        for day in range(5, 9):
-            assert planned.driver.rows(JOIN.format(db="first", day=f"2026-{day}")) == rows
-    finally:
-        with suppress(ProcessLookupError):  # it was silent for so long that it was ended
-            os.kill(pid, signal.SIGCONT)
+    planned.driver.do(HOLD)
+    for day in range(5, 9):
+        assert planned.driver.rows(JOIN.format(db="first", day=f"2026-{day}")) == rows
     reads_without_a_call(planned, query)
 
 
-def test_detached_driver_has_no_agent(planned: Planned) -> None:
-    assert len(agents(planned.driver)) == 1
+def test_nobody_listens_once_it_is_off(planned: Planned) -> None:
+    threads = "[one.name for one in __import__('threading').enumerate()]"
+    assert "topicast-endpoint" in planned.driver.do(threads)
     planned.driver.do("handle.control('off')")
-    until(lambda: agents(planned.driver) == [], timeout_s=20, what="the agent's end")
+    until(lambda: "topicast-endpoint" not in planned.driver.do(threads), what="its end")
     planned.driver.do("handle.control('on')")
     planned.is_live()

@@ -555,7 +555,6 @@ def reads_without_a_call(planned: Planned, query: str) -> None:
     until(without_a_call, timeout_s=WAIT_S, what="first reads that make no call")
 
 
-@pytest.mark.nightly  # with an endpoint, which is off by default
 def test_first_reads_make_no_call_of_the_metastore(planned: Planned) -> None:
     create(planned, "first")
     query = JOIN.format(db="first", day="2026-3")
@@ -564,5 +563,14 @@ def test_first_reads_make_no_call_of_the_metastore(planned: Planned) -> None:
     planned.holds(query)  # the agent pulls what catalogd has not loaded yet
     reads_without_a_call(planned, query)
     assert planned.driver.rows(query) == plain
+    forget(planned)
+    refused = planned.status("writes_refused")
+    planned.driver.do(
+        "catalog = spark._jsparkSession.sharedState().externalCatalog()\n"
+        "_ = catalog.getTable('first', 'days')\n"
+        "days = catalog.listPartitions('first', 'days', spark._jvm.scala.Option.apply(None))\n"
+        "catalog.alterPartitions('first', 'days', days)"
+    )
+    assert planned.status("writes_refused") == refused, "nobody has changed what was read"
     assert planned.status("errors") == 0, planned.status("last_error")
     attach(planned)

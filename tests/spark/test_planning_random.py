@@ -10,10 +10,9 @@ an order; OPERATIONS=1000 makes it longer.
 
 import os
 import random
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +23,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.spark.applications import Application, applications
-from topicast.tests.spark.test_endpoint_reads import agents
+from topicast.tests.spark.test_endpoint_reads import HOLD
 from topicast.tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
@@ -35,7 +34,7 @@ KEPT, FLEETING = ("kept_1", "kept_2"), ("fleeting_1", "fleeting_2")
 END_ONE_OF: Final = 15  # operations, as a rule, until something ends
 SYNC_ONE_OF: Final = 15  # operations, as a rule, until a driver syncs and looks at everything
 AWAY: Final = range(2, 8)  # operations until it is back
-METASTORE, AGENT = "metastore", "agent"
+METASTORE, LOCK = "metastore", "lock"  # of a driver's Python
 CONF: Final = {"spark.hadoop.hive.metastore.client.connect.retry.delay": "0s"}  # fail soon
 LOOK: Final = """
 catalog = spark._jsparkSession.sharedState().externalCatalog()
@@ -143,12 +142,10 @@ class World:
     drivers: dict[str, Application]
     daemons: Daemons
     ways: tuple[Counting, Counting]  # to the metastore: of the drivers, and of catalogd
-    has_agents: bool
     drawn: random.Random
     tables: dict[str, Table] = field(default_factory=dict)
     floors: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     back_at: dict[str, int] = field(default_factory=dict)  # what is away -> the operation
-    frozen: list[int] = field(default_factory=list)  # agents
 
     @property
     def is_metastore_up(self) -> bool:
@@ -220,18 +217,15 @@ class World:
             self._bring_back(name)
         if self.back_at or self.drawn.randrange(END_ONE_OF):
             return
-        names = ["catalogd", "statestored", METASTORE, *[AGENT] * self.has_agents]
+        names = ["catalogd", "statestored", METASTORE, LOCK]
         name, freezes = self.drawn.choice(names), bool(self.drawn.randrange(2))
         self.back_at[name] = now + self.drawn.choice(AWAY)
         say(f"{name} {'freezes' if freezes else 'ends'}")
         if name == METASTORE:
             for way in self.ways:
                 way.close()
-        elif name == AGENT:
-            of = self.drivers[self.drawn.choice([*self.drivers])]
-            for pid in agents(of):
-                os.kill(pid, signal.SIGSTOP if freezes else signal.SIGKILL)
-                self.frozen.append(pid)
+        elif name == LOCK:
+            self.drivers[self.drawn.choice([*self.drivers])].do(HOLD)
         elif freezes:
             self.daemons.freeze(name)
         else:
@@ -242,31 +236,24 @@ class World:
         if name == METASTORE:
             for way in self.ways:
                 way.is_open = True
-        elif name == AGENT:
-            for pid in self.frozen:
-                with suppress(ProcessLookupError):  # it was killed
-                    os.kill(pid, signal.SIGCONT)
-            self.frozen.clear()
-        elif self.daemons.of(name).process.poll() is None:
+        elif name != LOCK and self.daemons.of(name).process.poll() is None:
             self.daemons.thaw(name)
-        else:
+        elif name != LOCK:
             self.daemons.start(name)
 
 
-@pytest.fixture(params=["two", "two with agents", "three with agents"])
+@pytest.fixture(params=[2, 3])
 def world(
     request: pytest.FixtureRequest, hive: EmbeddedMetastore, tmp_path: Path
 ) -> Iterator[World]:
     seed = os.environ.get("SEED") or str(random.randrange(1 << 32))
     print(f"SEED={seed}")
-    count = 2 if request.param.startswith("two") else 3
-    has_agents = request.param.endswith("agents")
-    names: dict[str, Any] = {f"driver_{number}": CONF for number in range(count)}
+    names: dict[str, Any] = {f"driver_{number}": CONF for number in range(request.param)}
     with ExitStack() as up:
         ways = up.enter_context(Counting(hive.uri)), up.enter_context(Counting(hive.uri))
         daemons = up.enter_context(both_daemons(tmp_path, ways[1].uri))
         drivers = up.enter_context(applications(tmp_path, ways[0].uri, **names))
-        made = World(drivers, daemons, ways, has_agents, random.Random(seed))
+        made = World(drivers, daemons, ways, random.Random(seed))
         drivers["driver_0"].sql("CREATE DATABASE drawn")
         up.callback(drivers["driver_0"].do, "_ = spark.sql('DROP DATABASE drawn CASCADE')")
         up.callback(made.restore)
@@ -274,7 +261,6 @@ def world(
             made.tables[name] = Table(name)
             drivers["driver_0"].sql(made.tables[name].create())
         given = f"metastore={ways[1].uri!r}, max_staleness='5s'"
-        given += f", endpoint={'on' if has_agents else 'off'!r}"
         for driver in drivers.values():
             driver.do("from topicast.subscriber.spark import attach")
             driver.do(f"handle = attach(spark, {daemons.hub_address!r}, {given})")

@@ -669,6 +669,7 @@ def test_operators_see_the_driver(attached: Scene) -> None:
     assert (shown["budget_bytes"], shown["writes"]) == (65 << 19, "reported")  # without plans
 
 
+@pytest.mark.nightly  # units plan budgets
 def test_budget_that_holds_a_part_keeps_all_reads_right_and_says_what_would_do(
     scene: Scene, hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:

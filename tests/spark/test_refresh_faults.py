@@ -257,6 +257,7 @@ def test_clocks_that_jump_decide_nothing(scene: Scene) -> None:
 HOLD: Final = "libc.read(os.open({fifo!r}, os.O_RDONLY), byte, 1)"  # and holds Python's lock
 
 
+@pytest.mark.nightly  # test_reports has what is lost
 def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
     scene: Scene, tmp_path: Path
 ) -> None:

@@ -248,6 +248,7 @@ def found(
     pair.reader.do("spark.catalog.clearCache(); handle.detach()")
 
 
+@pytest.mark.nightly  # four minutes; test_refresh has some of them
 @pytest.mark.parametrize("name", list(CELLS))
 def test_statement_does_no_less_than_in_plain_spark(
     found: dict[str, list[Answers]], name: str

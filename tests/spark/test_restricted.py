@@ -21,6 +21,7 @@ def key_file(tmp_path: Path) -> Iterator[Path]:
         yield found
 
 
+@pytest.mark.nightly  # test_policies has the same key without Spark
 def test_driver_with_databases_is_fresh_there_and_plain_spark_elsewhere(
     drivers: Drivers, key_file: Path
 ) -> None:

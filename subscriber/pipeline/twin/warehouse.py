@@ -172,7 +172,8 @@ class Warehouse:
             with answered(f"partitions of {table_name(*table)} cannot be changed"):
                 if new:
                     self._catalog.createPartitions(identifier, new_seq, IGNORE)
-                if old:
+                if old:  # none of it is what was read: a command reads the metastore, and says so
+                    self._spark.sql(f"DESCRIBE TABLE {_quoted(table)}")
                     self._catalog.alterPartitions(identifier, old_seq)
 
         return perform

@@ -21,11 +21,9 @@ from ....topics.objects.drivers import DETACHED, UNSUPPORTED
 from ...arguments import timeout_s as checked_timeout_s
 from ...client.subscriber import Subscriber
 from ...config import bytes_of_budget
-from ...endpoint.settings import AgentSettings
 from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
 from ..config import (
-    ENDPOINT_SHARE,
     PLANNING_SHARE,
     Arguments,
     SparkSettings,
@@ -178,7 +176,7 @@ class Handle:
             raise NotReady(f"{text}: {why}" if why else text)
         write = parts.planning.newest_write()
         worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
-        parts.planning.settle(write, max(deadline - time.monotonic(), 0.0))
+        parts.planning.settle(write)
         if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 
@@ -237,7 +235,7 @@ class Handle:
         clients = ConnectSessions(self._sessions, guard=self._guard, accept=catalyst.accept)
         self._catalyst = catalyst
         unhook = self._track(type(session)) if self._jvm_pid is None else lambda: None
-        planning = self._planning(session, settings, application.driver)
+        planning = self._planning(session, settings)
         return _Parts(
             settings=settings,
             application=application,
@@ -278,7 +276,7 @@ class Handle:
             self.add(found)
         return unhook
 
-    def _planning(self, session: Session, settings: SparkSettings, name: str) -> Planning:
+    def _planning(self, session: Session, settings: SparkSettings) -> Planning:
         """Return what plans from memory; nothing of it runs yet."""
         assert self._catalyst is not None
         jvm, registry, why = session._jvm, self._catalyst.registry, why_not(_conf_of(session))
@@ -288,7 +286,7 @@ class Handle:
                 bytes_max=bytes_of_share(bytes_of_budget(settings.budget), PLANNING_SHARE),
                 max_staleness_s=settings.max_staleness_s,
                 confirms=settings.validate == "hms",
-                endpoint=_agent_settings(settings, name) if settings.endpoint else None,
+                endpoint=settings.endpoint,
             ),
             report=self._report_statement,
             guard=self._guard,
@@ -374,7 +372,8 @@ def attach(
         max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
             is asked again.
         validate: hms: each table of a plan is compared with the metastore's; else none.
-        endpoint: on: a process of ours beside the driver is asked before the metastore.
+        endpoint: on: what is read for the first time comes from the subscriber if it can; off: from
+            the metastore.
 
     Cost: the first contact with statestored, which is waited for up to half a second.
     """
@@ -415,24 +414,11 @@ def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
 
 
 def _share_of_subscriber(settings: SparkSettings) -> str | int:
-    """Return the budget of the subscriber: all of it, or what objects and endpoint leave."""
+    """Return the budget of the subscriber: all of it, or what objects in the JVM leave."""
     if not settings.planning:
         return settings.budget
-    share = PLANNING_SHARE + (ENDPOINT_SHARE if settings.endpoint else 0)
     budget_bytes = bytes_of_budget(settings.budget)
-    return max(budget_bytes - bytes_of_share(budget_bytes, share), 1)
-
-
-def _agent_settings(settings: SparkSettings, name: str) -> AgentSettings:
-    """Return what an agent of the driver ``name`` needs; its token is made at each start."""
-    return AgentSettings(
-        token="",
-        statestores=settings.statestores,
-        budget=max(bytes_of_share(bytes_of_budget(settings.budget), ENDPOINT_SHARE), 1),
-        name=name,
-        key_file=settings.key_file,
-        max_staleness_s=settings.max_staleness_s,
-    )
+    return max(budget_bytes - bytes_of_share(budget_bytes, PLANNING_SHARE), 1)
 
 
 def _hide_key(session: Session) -> None:

@@ -18,9 +18,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ....topics.objects.drivers import UNSUPPORTED
-from ...endpoint.agent import LOG_FORMAT
-from ...endpoint.agent import main as serve_endpoint
-from ...endpoint.settings import LINE_BYTES_MAX
 from ..config import Arguments
 from ..driver.handle import Handle
 from ..driver.launch import ATTACHED, LOADED, NOTES, note
@@ -31,9 +28,16 @@ from .spark_home import add_py4j
 END_S: Final = 0.8  # for leaving once the driver has ended; then the process ends as it is
 LOOK_S: Final = 1.0  # between two looks whether the context was stopped
 SESSION_S: Final = 0.02  # between two looks for the first session, which is made now
+LAST_S: Final = 0.2  # until a driver that has ended has closed all of its ends
 STDIN: Final = 0
+LINE_BYTES_MAX: Final = 1 << 10  # of the first line
+SWITCH_S: Final = 0.001  # at most, until a reader's request interrupts another thread
+LOG_FORMAT: Final = "%(levelname)s topicast agent: %(message)s"
 DONE: Final = 0  # and no other agent is to be started
 FAILED: Final = 1
+NOT_A_DRIVER: Final = (
+    "topicast agent: error: a driver starts it, with its port and token as input\n"
+)
 IMPORTS: Final = ("org.apache.spark.sql.*", "org.apache.spark.sql.classic.*")  # as PySpark's
 
 log = logging.getLogger(__name__)
@@ -42,18 +46,19 @@ log = logging.getLogger(__name__)
 def main() -> int:
     """Run the agent whose settings are the first line of standard input; return the exit code.
 
-    It attaches the driver behind a ``gateway``, or else serves the endpoint of a driver in Python.
+    They are an object of JSON with the port of the driver's ``gateway``, and a ``token``.
     """
     line = _first_line()
     if not line:
         return DONE
     try:
         settings = json.loads(line)
-    except ValueError:
-        settings = None  # the endpoint's agent says so
-    if not isinstance(settings, dict) or "gateway" not in settings:
-        return serve_endpoint(line)
+        to = int(settings["gateway"]), str(settings["token"])
+    except (ValueError, TypeError, KeyError):
+        sys.stderr.write(NOT_A_DRIVER)
+        return FAILED
     _log_until_the_end()
+    sys.setswitchinterval(SWITCH_S)
     add_py4j(os.environ)
     try:
         from py4j.java_gateway import GatewayParameters, JavaGateway, java_import
@@ -61,8 +66,7 @@ def main() -> int:
     except ImportError as error:
         log.error("%s: pip install py4j, or set SPARK_HOME", error)
         return FAILED
-    to = GatewayParameters(port=int(settings["gateway"]), auth_token=str(settings["token"]))
-    gateway = JavaGateway(gateway_parameters=to)
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=to[0], auth_token=to[1]))
     try:
         for name in IMPORTS:
             java_import(gateway.jvm, name)
@@ -141,7 +145,7 @@ def _log_until_the_end() -> None:
     """Write warnings to standard error while there is a driver: then calls of it fail."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=LOG_FORMAT)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(lambda _: not _has_ended())
+        handler.addFilter(lambda _: not _has_ended(LAST_S))
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # whoever calls says what has failed
 
 

@@ -58,6 +58,7 @@ public final class TopicastPlanning {
     private static final long REFUSED_NS = 5000000000L;  // until a table is looked at again
     private static final int SERVED_MAX = 256;  // objects that a thread was served last
     private static final String NOT_FOLLOWED = "not followed";
+    private static final long KNOWN_MS = 300;  // that a table's first read waits for the subscriber
     private static final String[] MISSED = new String[] {
         "off", "not live", "dirty", "command", "first read", "never", "filter", "too large",
         NOT_FOLLOWED, "error"};
@@ -80,8 +81,6 @@ public final class TopicastPlanning {
     private final LongAdder endpoint = new LongAdder();  // reads that it has answered
     private volatile String uri = "";  // of the endpoint; empty: there is none
     private volatile String token = "";
-    // Objects of which the driver knows a change that the endpoint does not answer with yet.
-    private final ConcurrentHashMap ahead = new ConcurrentHashMap();
     private final LongAdder saved = new LongAdder();
     private final LongAdder refusals = new LongAdder();
     private final LongAdder evicted = new LongAdder();
@@ -148,16 +147,10 @@ public final class TopicastPlanning {
         }
     }
 
-    // Ask an endpoint before the original; "": ask none. What it answers is not older than what
-    // changed() has said before, but for objects that are ahead of it.
-    public void endpoint(String uri, String token, String ahead) {
+    // Ask an endpoint before the original. What it answers is not older than what changed() has
+    // said before.
+    public void endpoint(String uri, String token) {
         synchronized (installed) {
-            String[] names = ahead.split(String.valueOf(END));
-            this.uri = "";
-            this.ahead.clear();
-            for (int at = 0; at < names.length; at++) {
-                if (!names[at].isEmpty()) this.ahead.put(names[at], names[at]);
-            }
             this.token = token;
             this.uri = uri;
             for (Iterator all = installed.values().iterator(); all.hasNext();) {
@@ -165,12 +158,6 @@ public final class TopicastPlanning {
                 if (one != null) one.ask(uri, token);
             }
         }
-    }
-
-    // The endpoint answers with all that is known of these objects, one a line.
-    public void passed(String objects) {
-        String[] all = objects.split(String.valueOf(END));
-        for (int at = 0; at < all.length; at++) ahead.remove(all[at]);
     }
 
     // Objects are current for so many milliseconds from now; 0: they are not.
@@ -189,19 +176,17 @@ public final class TopicastPlanning {
     }
 
     // Changes, one a line: whether names came or went, whether files may differ, whether a driver
-    // has reported it before the metastore's event of it was read, whether the endpoint does not
-    // know it yet, the object.
+    // has reported it before the metastore's event of it was read, the object.
     public void changed(String changes) {
         String[] all = changes.split(String.valueOf(END));
         for (int at = 0; at < all.length; at++) {
             boolean names = all[at].charAt(0) == '1';
             boolean files = all[at].charAt(2) == '1';
             boolean reported = all[at].charAt(4) == '1';
-            String object = all[at].substring(8);
-            if (all[at].charAt(6) == '1') ahead.put(object, object);
+            String object = all[at].substring(6);
             int dot = object.indexOf('.');
             String db = dot < 0 ? object : object.substring(0, dot);
-            boolean asks = !uri.isEmpty();  // the agent has the content with the event, too
+            boolean asks = !uri.isEmpty();  // it has the content with the event, too
             if (reported && (dot < 0 || !files || asks)) announced(dot < 0 ? db + NAMES : object);
             if (dot < 0 || files) unfollow(object);
             drop(object);
@@ -273,6 +258,7 @@ public final class TopicastPlanning {
             Map into = isFollowed ? tables : refused;
             if (into.size() >= NAMES_MAX) into.clear();  // each is looked at again
             into.put(table, Long.valueOf(System.nanoTime() + REFUSED_NS));
+            wanted.notifyAll();
         }
     }
 
@@ -326,7 +312,6 @@ public final class TopicastPlanning {
         line(found, "dirty", String.valueOf(dirty.size()));
         line(found, "catalogs", String.valueOf(installed.size()));
         line(found, "live", isLive() ? "1" : "0");
-        line(found, "ahead", String.valueOf(ahead.size()));
         readers(found);
         line(found, "errors", String.valueOf(errors.sum()));
         line(found, "last_error", lastError);
@@ -374,13 +359,12 @@ public final class TopicastPlanning {
         Kept into = null;
         String object = null;
         String key = null;
-        boolean asks = false;
         try {
             object = objectOf(name, args);
             used(object, name);
             String why = whyNot(from, object);
             if (why == null) {
-                asks = true;
+                boolean asks = true;
                 key = keyOf(name, args);
                 if (key == null) {
                     why = "filter";
@@ -405,13 +389,10 @@ public final class TopicastPlanning {
                         return held.value;
                     }
                 }
-            } else {
-                asks = why == NOT_FOLLOWED && followed.containsKey(dbOf(object))
-                    && !isInCommand(from);
-            }
-            if (asks && mayAsk(object)) {
-                Object found = askEndpoint(from, method, object, key, name, calls, args, into);
-                if (found != null) return found;
+                if (asks && mayAsk(object)) {
+                    Object found = askEndpoint(from, method, object, key, name, calls, args, into);
+                    if (found != null) return found;
+                }
             }
             ((LongAdder) counts.get(why)).increment();
         } catch (Throwable failed) {  // the original answers
@@ -438,12 +419,10 @@ public final class TopicastPlanning {
         return found;
     }
 
-    // Whether the endpoint may be asked for an object: not for lists of names, nor for what it may
-    // have older than this driver knows it, nor where each table is compared with the metastore's.
+    // Whether the endpoint may be asked for an object: not for lists of names, nor where each table
+    // is compared with the metastore's.
     private boolean mayAsk(String object) {
-        if (uri.isEmpty() || confirms || object.indexOf('/') >= 0) return false;
-        if (ahead.isEmpty()) return true;
-        return !ahead.containsKey(object) && !ahead.containsKey(dbOf(object));
+        return !uri.isEmpty() && !confirms && object.indexOf('/') < 0;
     }
 
     // What the endpoint answers, kept as what the original answers is; null: it does not.
@@ -523,13 +502,15 @@ public final class TopicastPlanning {
         if (!isLive()) return "not live";
         if (isDirty(object)) return "dirty";
         if (!object.equals(NAMES) && !followed.containsKey(dbOf(object))) return NOT_FOLLOWED;
-        if (object.indexOf('.') > 0 && !isFollowed(object)) return NOT_FOLLOWED;
-        return isInCommand(from) ? "command" : null;
+        boolean isKnown = object.indexOf('.') < 0 || tables.containsKey(object);
+        boolean isWanted = !isKnown && want(object);
+        if (isInCommand(from)) return "command";
+        if (!isKnown && !(isWanted && mayAsk(object) && becomesKnown(object))) return NOT_FOLLOWED;
+        return null;
     }
 
-    // Whether changes of a table are received; if that is not known, it is to be found out.
-    private boolean isFollowed(String table) {
-        if (tables.containsKey(table)) return true;
+    // Have it found out whether changes of a table are received; false: it was wanted before.
+    private boolean want(String table) {
         if (wanted.containsKey(table) || wanted.size() >= NAMES_MAX) return false;
         Long until = (Long) refused.get(table);
         if (until != null && until.longValue() - System.nanoTime() > 0) return false;
@@ -538,7 +519,25 @@ public final class TopicastPlanning {
             wanted.put(table, Long.valueOf(wants.incrementAndGet()));
             wanted.notifyAll();
         }
-        return false;
+        return true;
+    }
+
+    // Wait, but not for long, until it is known of a wanted table; whether its changes are received.
+    private boolean becomesKnown(String table) {
+        long until = System.nanoTime() + KNOWN_MS * 1000000L;
+        synchronized (wanted) {
+            while (on && wanted.containsKey(table)) {
+                long left = (until - System.nanoTime()) / 1000000L;
+                if (left <= 0) break;
+                try {
+                    wanted.wait(left);
+                } catch (InterruptedException ended) {
+                    Thread.currentThread().interrupt();
+                    break;
+                }
+            }
+        }
+        return tables.containsKey(table);
     }
 
     // A table has changed: the reason may be that its changes are not received from now on.
@@ -740,12 +739,13 @@ public final class TopicastPlanning {
         }
         WeakReference[] of = (WeakReference[]) mine.get(object);
         if (of == null) {
-            of = new WeakReference[2];
+            of = new WeakReference[3];
             mine.put(object, of);
         }
         if (name.equals("getTable") || name.equals("getDatabase")) {
             of[0] = new WeakReference(value);
-        } else if (of[1] == null) {
+        } else if (of[1] == null || of[1].get() != from) {
+            of[2] = of[1];  // what it was served before, and may write without having read it again
             of[1] = new WeakReference(from);
         }
     }
@@ -775,7 +775,8 @@ public final class TopicastPlanning {
             scala.collection.Map spec = ((CatalogTablePartition) all.next()).spec();
             Object is = from.load(from.original, from.methodOf("getPartition"),
                 new Object[] {names[0], names[1], spec});
-            if (kept.hasOther((CatalogTablePartition) is)) return true;
+            Boolean same = kept.has((CatalogTablePartition) is);
+            if (same == null ? of[2] != null : !same.booleanValue()) return true;
         }
         return false;
     }
@@ -1044,20 +1045,22 @@ public final class TopicastPlanning {
             }
         }
 
-        // Whether a list that is kept has a partition otherwise than it is.
-        boolean hasOther(CatalogTablePartition is) {
+        // Whether the lists that are kept have a partition as it is; null: none of them has it.
+        Boolean has(CatalogTablePartition is) {
+            Boolean same = null;
             for (Iterator each = held.values().iterator(); each.hasNext();) {
                 Object value = ((Held) each.next()).value;
                 if (!(value instanceof scala.collection.Seq)) continue;
                 scala.collection.Iterator all = ((scala.collection.Seq) value).iterator();
                 while (all.hasNext()) {
                     Object one = all.next();
-                    if (one instanceof CatalogTablePartition
-                            && ((CatalogTablePartition) one).spec().equals(is.spec())
-                            && !one.equals(is)) return true;
+                    if (!(one instanceof CatalogTablePartition)
+                            || !((CatalogTablePartition) one).spec().equals(is.spec())) continue;
+                    if (!one.equals(is)) return Boolean.FALSE;
+                    same = Boolean.TRUE;
                 }
             }
-            return false;
+            return same;
         }
 
         void close() {

@@ -23,13 +23,11 @@ from typing import Final, Protocol
 from ....topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
-from ...endpoint.settings import AgentSettings
 from ...engine.watch import Watch
 from ...store.change_feed import CATCH_UP
 from ..guard import Guard
-from .ahead import names_of
 from .endpoint import Endpoint
-from .router import Router, router_change
+from .router import Router, names_of, router_change
 
 LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
 REST_S: Final = 0.1  # that changes of tables which were not read lately may gather
@@ -48,21 +46,21 @@ class PlanningSettings:
     """How plans are made from memory.
 
     ``bytes_max``: of objects in the JVM. ``max_staleness_s``: how long the hub or catalogd may be
-    silent. ``confirms``: compare each table with the metastore's. ``endpoint``: of the agent that
-    is asked for what is not held; None: the metastore is asked.
+    silent. ``confirms``: compare each table with the metastore's. ``endpoint``: ask this driver's
+    subscriber for what is not held, before the metastore.
     """
 
     bytes_max: int
     max_staleness_s: float
     confirms: bool = False
-    endpoint: AgentSettings | None = None
+    endpoint: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningFacts:
     """What the router has done since the JVM started.
 
-    ``state``: on, or why plans are plain Spark's; ``endpoint``: likewise, of the agent's endpoint.
+    ``state``: on, or why plans are plain Spark's; ``endpoint``: likewise, of first reads.
     ``answered``: reads from memory; ``endpoint_answered``: by the endpoint; ``calls_saved``: of the
     metastore, by both. ``originals``: other reads, by the reason.
     ``refused``: writes that would have undone another's. ``held_bytes``: of objects.
@@ -140,15 +138,11 @@ class Planning:
         run = self._run
         return 0 if run is None else run.newest_write()
 
-    def settle(self, number: int, timeout_s: float) -> None:
-        """Answer from memory again for what was written up to this write: a sync has passed it.
-
-        An endpoint has to pass it, too; if it does not within ``timeout_s``, that is settled later.
-        """
+    def settle(self, number: int) -> None:
+        """Answer from memory again for what was written up to this write: a sync has passed it."""
         run = self._run
         if run is not None and number:
-            with suppress(TopicastError):
-                run.settle(number, timeout_s)
+            run.settle(number)
 
     def facts(self, *, now: bool) -> PlanningFacts:
         """Return the state and the counters, as they are ``now`` or were up to a second ago.
@@ -211,8 +205,7 @@ def _endpoint_state(found: Mapping[str, str], run: "_Run | None") -> str:
         return "off"
     if found.get("readers", "0") != "0":
         return "on"
-    why = run.endpoint.problem or found.get("reader_failure") or "it is starting"
-    return f"waiting: {why}"
+    return f"waiting: {found.get('reader_failure') or 'it is starting'}"
 
 
 class _Run:
@@ -273,14 +266,8 @@ class _Run:
         router = self._router
         return 0 if router is None else router.await_writes(0.0)
 
-    def settle(self, number: int, timeout_s: float) -> None:
-        """Note that a sync has passed this write, once the endpoint has passed it, too.
-
-        Raises:
-            TopicastError: the endpoint has not within ``timeout_s``.
-        """
-        if self.endpoint is not None:
-            self.endpoint.sync(timeout_s)
+    def settle(self, number: int) -> None:
+        """Note that a sync has passed this write."""
         if self._router is not None:
             self._router.settled(number)
 
@@ -307,10 +294,7 @@ class _Run:
                     return
                 self._watch = watch = self.subscriber.watch("*")
                 self._router = router
-                router.begin(bytes_max=self._settings.bytes_max, confirms=self._settings.confirms)
-                if self._settings.endpoint is not None:
-                    self.endpoint = Endpoint(self._settings.endpoint, router, guard=self._guard)
-                    self.endpoint.start()
+                self._begin(router)
             for name, target in (
                 ("settle", self._run_settle),
                 ("known", self._run_known),
@@ -327,6 +311,13 @@ class _Run:
                 watch.close()
                 if not self._stopping.is_set():
                     router.live(0.0)
+
+    def _begin(self, router: Router) -> None:
+        router.begin(bytes_max=self._settings.bytes_max, confirms=self._settings.confirms)
+        if self._settings.endpoint:
+            self.endpoint = Endpoint(self.subscriber, router)
+            with self._guard("listen for first reads"):
+                self.endpoint.start()
 
     def _follow(self, router: Router, watch: Watch) -> None:
         look_at = time.monotonic()
@@ -346,7 +337,8 @@ class _Run:
                 router.live(0.0)
             self._report(router)
             if self.endpoint is not None:
-                self.endpoint.look()
+                with self._guard("listen for first reads"):
+                    self.endpoint.look()
             self.look()
 
     def _current_at(self, router: Router) -> float:
@@ -384,32 +376,20 @@ class _Run:
             changes = watch.all_within(wait_s)
         except StaleMetadata:
             self._followed = ()
-            self._lose(router)
+            router.changed_all(late_s=LATE_S)
             return
         if not changes:
             return
         if any(change.origin == CATCH_UP for change in changes):
-            self._lose(router)
+            router.changed_all(late_s=LATE_S)
         if any("." not in change.object and names_of(change.kind) for change in changes):
             self._followed = self.subscriber.databases()
             router.follow(self._followed)
-        if self.endpoint is not None:
-            self.endpoint.changed(changes)
-        else:
-            router.changed(map(router_change, changes))
-
-    def _lose(self, router: Router) -> None:
-        """Drop everything: changes were lost."""
-        router.changed_all(late_s=LATE_S)
-        if self.endpoint is not None:
-            self.endpoint.lost()
+        router.changed(map(router_change, changes))
 
     def _report(self, router: Router) -> None:
         """Let the planner count what Spark reads."""
-        uses = router.uses()
-        if self.endpoint is not None:
-            self.endpoint.report_uses({name: of for name, *of in uses})
-        for name, table, partitions in uses:
+        for name, table, partitions in router.uses():
             self._read.pop(name, None)
             self._read[name] = None
             times = max(min(table + partitions, READS_MAX), 1)
@@ -453,7 +433,7 @@ class _Run:
                     continue
                 try:
                     self.subscriber.sync(SYNC_S)
-                    self.settle(number, SYNC_S)
+                    self.settle(number)
                 except TopicastError:  # what was written is read from the metastore meanwhile
                     self._stopping.wait(RETRY_S)
 

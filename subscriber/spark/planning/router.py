@@ -5,14 +5,13 @@ Nothing here calls the metastore, or makes a part of Spark that the application 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...endpoint.supervisor import Address
-from ...protocol.effects import Change
+from ...endpoint.server import HOST
+from ...protocol.effects import CREATED, DROPPED, Change, ChangeKind
 from ...store.change_feed import REPORTED
 from ..java import java_singleton, java_source
-from .ahead import names_of
 from .catalog_source import CATALOG, catalog_source
 
 IN_HIVE: Final = "hive"  # the value of spark.sql.catalogImplementation
@@ -21,6 +20,19 @@ _NAME: Final = "TopicastPlanning"
 _READERS: Final = "TopicastReaders"  # in the same source: it has no imports
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an endpoint listens, on this machine, and what its clients have to present."""
+
+    port: int
+    token: str = field(repr=False)
+
+    @property
+    def uri(self) -> str:
+        """The address for ``hive.metastore.uris``."""
+        return f"thrift://{HOST}:{self.port}"
 
 
 class NoRouter(Exception):
@@ -32,25 +44,28 @@ class RouterChange:
     """A change of ``object``, a table or a database.
 
     ``names``: it came or went. ``files``: its files may differ. ``reported``: by a driver, before
-    the metastore's event of it was read. ``ahead``: the endpoint does not answer with it yet.
+    the metastore's event of it was read.
     """
 
     object: str
     names: bool
     files: bool
     reported: bool = False
-    ahead: bool = False
 
 
-def router_change(change: Change, *, ahead: bool = False) -> RouterChange:
+def router_change(change: Change) -> RouterChange:
     """Return what the router has to know of a change that the driver's subscriber has seen."""
     return RouterChange(
         object=change.object,
         names=names_of(change.kind),
         files=change.files,
         reported=change.origin == REPORTED,
-        ahead=ahead,
     )
+
+
+def names_of(kind: ChangeKind) -> bool:
+    """Whether the object came or went."""
+    return kind in (CREATED, DROPPED)
 
 
 class Router:
@@ -93,21 +108,16 @@ class Router:
         """Keep objects of ``databases`` only: changes of these are received."""
         self._java.follow("\n".join(databases))
 
-    def endpoint(self, address: Address | None, *, ahead: Iterable[str] = ()) -> None:
-        """Ask an endpoint before the original, but not for what is ``ahead`` of it; None: none."""
-        uri, token = ("", "") if address is None else (address.uri, address.token)
-        self._java.endpoint(uri, token, "\n".join(ahead))
+    def endpoint(self, address: Address) -> None:
+        """Ask an endpoint before the original.
 
-    def passed(self, objects: Iterable[str]) -> None:
-        """Ask the endpoint for ``objects`` again: it answers with all that is known of them."""
-        self._java.passed("\n".join(objects))
+        What it answers is not older than what ``changed`` has told before.
+        """
+        self._java.endpoint(address.uri, address.token)
 
     def changed(self, changes: Iterable[RouterChange]) -> None:
         """Drop what has changed."""
-        lines = (
-            f"{one.names:d} {one.files:d} {one.reported:d} {one.ahead:d} {one.object}"
-            for one in changes
-        )
+        lines = (f"{one.names:d} {one.files:d} {one.reported:d} {one.object}" for one in changes)
         self._java.changed("\n".join(lines))
 
     def altered(self, timeout_s: float) -> list[tuple[str, bool]]:

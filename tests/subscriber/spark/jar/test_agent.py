@@ -46,7 +46,7 @@ def test_driver_that_does_not_answer_is_one_line() -> None:
     assert line.startswith("ERROR topicast agent: the driver does not answer: ")
 
 
-def test_line_of_another_kind_is_one_of_a_driver_in_python() -> None:
+def test_line_of_another_kind_is_refused_with_what_it_is() -> None:
     done = agent('{"statestores": "tcp://127.0.0.1:1"}\n')
     assert done.returncode == 1
     assert "token" in done.stderr
