@@ -4,7 +4,7 @@ answers of each statestored and catalogd ──▶ Stack ──▶ its state, li
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from ..topics.verdict import Reason, Serving, Verdict
 from .exit_codes import DEGRADED, DONE, NOT_REACHABLE
 from .lists import NO_LIMIT, aligned, amount, described, span, wrapped
 
+STATESTORED: Final = "statestored"  # a kind of daemon; the other is catalogd
 NOT_REACHED: Final = "not reached"
 PLACE: Final = "tcp://"  # of an address, which need not be said to a reader
 SEEN_CHARS_MIN: Final = 30  # on the line of a daemon, else they are below it
@@ -137,7 +138,7 @@ def _daemons(stack: Stack, *, width: int) -> list[str]:
         if width - indent < SEEN_CHARS_MIN:
             found.append(head)
             first = rest = BELOW
-        found += wrapped(_seen_by(one), width=width, first=first, rest=rest)
+        found += wrapped(seen_by(one.kind, one.facts), width=width, first=first, rest=rest)
     return found
 
 
@@ -162,11 +163,33 @@ def _reasons(stack: Stack) -> list[Reason]:
     return sorted(named, key=lambda one: -one.state)
 
 
-def _seen_by(daemon: Daemon) -> str:
-    if not daemon.facts:
+def seen_by(kind: str, facts: Mapping[str, Any]) -> str:
+    """Return what a daemon of ``kind`` sees of the others; nothing if it has not answered."""
+    if not facts:
         return ""
-    parts = _seen_by_hub(daemon.facts) if daemon.kind == "statestored" else _seen(daemon.facts)
-    return ", ".join(parts)
+    return ", ".join(_seen_by_hub(facts) if kind == STATESTORED else _seen(facts))
+
+
+def drivers_by_state(hubs: Iterable[Mapping[str, Any]]) -> str:
+    """Return how many drivers ``hubs`` have in each state; nothing if none of them says."""
+    said = [facts for facts in hubs if _present(facts) is not None]
+    if not said:
+        return ""
+    counts = [f"{sum(one[f'drivers_{state}'] for one in said)} {state}" for state in STATES]
+    ill = sum(one["drivers_with_problem"] for one in said)
+    more = f"; {ill} with a problem" if ill else ""
+    return f"{', '.join(counts)} (last hour){more}"
+
+
+def restart_of(kind: str, facts: Mapping[str, Any], *, alone: bool = False) -> str:
+    """Return what a restart of a daemon of ``kind`` would mean now; nothing if it does not say.
+
+    ``alone``: it is a hub, and of the hubs that were named no other one answers.
+    """
+    if kind == STATESTORED:
+        is_known = _present(facts) is not None
+        return "; ".join(_restart_of_hub(facts, alone=alone)) if is_known else ""
+    return "; ".join(_restart_of_catalogd(facts)) if facts.get("intents") is not None else ""
 
 
 def _seen_by_hub(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -195,25 +218,17 @@ def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _drivers(stack: Stack) -> list[str]:
     """Return the line that counts the drivers of all hubs by state, if they say."""
-    said = [one.facts for one in stack.hubs if _present(one.facts) is not None]
-    if not said:
-        return []
-    counts = [f"{sum(one[f'drivers_{state}'] for one in said)} {state}" for state in STATES]
-    ill = sum(one["drivers_with_problem"] for one in said)
-    more = f"; {ill} with a problem" if ill else ""
-    return ["", f"drivers: {', '.join(counts)} (last hour){more}"]
+    counted = drivers_by_state(one.facts for one in stack.hubs)
+    return ["", f"drivers: {counted}"] if counted else []
 
 
 def _restarts(stack: Stack) -> Iterator[tuple[str, str]]:
     """Yield what a restart of each daemon that answers would mean now."""
     answers = sum(bool(one.facts) for one in stack.hubs)
-    for hub in stack.hubs:
-        if _present(hub.facts) is not None:
-            alone = len(stack.hubs) > 1 and answers == 1
-            yield hub.name, "; ".join(_restart_of_hub(hub.facts, alone=alone))
-    facts = stack.catalogd.facts
-    if facts.get("intents") is not None:
-        yield stack.catalogd.name, "; ".join(_restart_of_catalogd(facts))
+    alone = len(stack.hubs) > 1 and answers == 1
+    for one in stack.daemons:
+        if meant := restart_of(one.kind, one.facts, alone=alone):
+            yield one.name, meant
 
 
 def _restart_of_hub(facts: Mapping[str, Any], *, alone: bool) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The HTTP pages of a daemon: health, metrics, one page for people. They change no state."""
+"""The HTTP pages of a daemon: health, metrics, pages for people. They change no state."""

@@ -1,6 +1,6 @@
 """Answers: the content of each page, made from immutable facts, independent of the web server.
 
-/          one page for people; ?json gives the same as a document
+/          what matters now, and the other pages; ?json gives every fact as a document
 /NAME      a table, for people or as ?json; ?refresh=5 loads it again each 5 s
 /healthz   a line for each reason of the verdict; 200 while the daemon serves, also when it is
            degraded, because a restart mends none of that; else 503
@@ -25,9 +25,10 @@ from ... import __version__
 from ...topics.errors import TopicastError, UsageError
 from ...topics.verdict import Serving, Verdict
 from ..lists import span
-from .front import Fact, Meanings, document, facts_html
+from .document import document, link
+from .front import Fact, Meanings, front_html
 from .grid import Query
-from .page import Page
+from .page import NEEDS_SECRET, Page
 
 HEALTH: Final = "/healthz"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -37,8 +38,8 @@ REFRESH_S: Final = 5  # what the link offers
 REFRESH_S_MAX: Final = 3600
 PRIVATE: Final = (
     "this page shows what the catalog holds or what was logged, and anybody on this machine can "
-    "read the pages: it is shown once they need a password or a token, which are set by "
-    "--webserver_password_file or --webserver_token_file\n"
+    f"read the pages: it is shown {NEEDS_SECRET}, which are set by --webserver_password_file or "
+    "--webserver_token_file\n"
 )
 Facts = Mapping[str, Fact]
 Answer = tuple[HTTPStatus, str, bytes]
@@ -100,7 +101,13 @@ def _front(sources: Sources, query: Query) -> Answer:
     if "json" in query:
         serves = _status_of(verdict) is HTTPStatus.OK
         return _json({"serving": serves, **verdict.document, **facts})
-    body = facts_html(facts, sources.meanings)
+    body = front_html(
+        sources.title,
+        facts,
+        sources.meanings,
+        pages=sources.pages,
+        is_guarded=sources.is_guarded,
+    )
     return _html(sources, "/", query, title=sources.title, body=body, verdict=verdict)
 
 
@@ -146,27 +153,31 @@ def _html(
         "json": {**others, "json": ""},
     }
     now = time.time()
+    who = " · ".join(
+        (
+            *(f"release {__version__}", socket.gethostname(), f"process {os.getpid()}"),
+            *(f"up {span(now - sources.started)}", _utc(now)),
+        )
+    )
+    head = f"<b>Topicast</b> <span>{escape(who)}</span>"
     foot = " · ".join(
         (
-            escape(
-                f"{sources.title} {__version__} on {socket.gethostname()}, process {os.getpid()}"
-            ),
-            f"up {span(now - sources.started)}",
-            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now)),
-            *(
-                f'<a href="{escape(f"{path}?{urlencode(of)}" if of else path)}">{text}</a>'
-                for text, of in links.items()
-            ),
-            '<a href="/metrics">metrics</a>',
-            '<a href="/healthz">healthz</a>',
+            *(link(f"{path}?{urlencode(of)}" if of else path, text) for text, of in links.items()),
+            link("/metrics", "metrics"),
+            link("/healthz", "healthz"),
         )
     )
     page = document(
         title,
         body,
         verdict=verdict,
+        head=head,
         nav=nav,
         foot=foot,
         refresh_s=int(refresh) if is_fresh else 0,
     )
     return HTTPStatus.OK, HTML, page.encode()
+
+
+def _utc(now: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))

@@ -50,11 +50,23 @@ STATES: Final = ("not read yet", "being read", "all read")  # of a table's parti
 def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
     """Return the pages of catalogd; ``status``: its last; ``store``: the file of its store."""
     return {
-        "hubs": grid_page("Hubs", lambda *_: _hubs(status())),
-        "topics": grid_page("Topics", lambda *_: _topics(status())),
-        "loading": grid_page("Loading", lambda *_: _loading(status()), is_private=True),
+        "hubs": grid_page(
+            "Hubs", "Is every statestored connected, and up to date?", lambda *_: _hubs(status())
+        ),
         "catalog": Page(
-            title="Catalog", read=lambda _, query: _catalog(store, query), is_private=True
+            title="Catalog",
+            answers="What does the catalog hold of a database, table or partition?",
+            read=lambda _, query: _catalog(store, query),
+            is_private=True,
+        ),
+        "topics": grid_page(
+            "Topics", "Which topics are the largest?", lambda *_: _topics(status())
+        ),
+        "loading": grid_page(
+            "Loading",
+            "What is being read from the metastore, and what cannot be?",
+            lambda *_: _loading(status()),
+            is_private=True,
         ),
     }
 

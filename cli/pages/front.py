@@ -1,75 +1,68 @@
-"""How a page looks: the verdict first, then its body, and where others are. It has no script."""
+"""The front page: what matters now in a short table, the other pages, and every fact on request.
 
-from base64 import b64encode
-from collections.abc import Iterable, Mapping
-from hashlib import sha256
+Its words and numbers are those of ``topicast status``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from ...topics.verdict import Serving, Verdict
+from ..lists import amount, size, span
+from ..overview import STATESTORED, drivers_by_state, restart_of, seen_by
+from .document import link
+from .page import NEEDS_SECRET, Page
 
 Fact = str | int | float | bool | None
 Meanings = Mapping[str, tuple[str, str]]
 """By the fact's name: its kind, ``counter`` or ``gauge``, and what it means."""
 
 COUNTER: Final = "counter"
-CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.NOT_SERVING: "ill"}
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
-STYLE: Final = """:root { color-scheme: light dark; --line: #ddd; --faint: #666; --link: #0b57d0;
---well: #eaf5ec; --warned: #fdf3dd; --ill: #fbe9e7 }
-@media (prefers-color-scheme: dark) { :root { --line: #444; --faint: #aaa; --link: #8ab4f8;
---well: #17301c; --warned: #3a2c0c; --ill: #421b17 } }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto; padding: 0 1rem; max-width: 72rem }
-h1 { font-size: 1.4rem; margin: .5rem 0 } h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem }
-a { color: var(--link) } nav a { margin-right: .8rem } nav b { margin-right: .8rem }
-.verdict { padding: .5rem .8rem; margin: .5rem 0; border-left: .4rem solid;
-overflow-wrap: anywhere }
-.well { border-color: #2a7d3f; background: var(--well) }
-.warned { border-color: #b87700; background: var(--warned) }
-.ill { border-color: #b3261e; background: var(--ill) }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; width: 100% }
-td, th { text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid var(--line);
-font-weight: normal; vertical-align: top }
-.grid th { color: var(--faint); white-space: nowrap }
-.grid td { overflow-wrap: break-word; max-width: 36rem }
-.right { text-align: right; white-space: nowrap }
-.facts th { font-family: ui-monospace, monospace; width: 15rem; overflow-wrap: anywhere }
-td.number { width: 14rem; overflow-wrap: anywhere } td.meaning { color: var(--faint) }
-footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
-@media (max-width: 40rem) { td.meaning { display: none } .facts th { width: auto } }"""
-STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
-"""By which a Content-Security-Policy lets a browser apply this style, and no other."""
-DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<title>{title}</title>
-<meta name="viewport" content="width=device-width">{refresh}
-<style>{style}</style></head>
-<body><nav>{nav}</nav><h1>{title}</h1>{verdict}{body}
-<footer>{foot}</footer></body></html>
-"""
 
 
-def document(
-    title: str, body: str, *, verdict: Verdict, nav: Mapping[str, str], foot: str, refresh_s: int
+class Line(NamedTuple):
+    """A row of the short table: what it is about, the address of more (or empty), and what is."""
+
+    name: str
+    address: str
+    text: str
+
+
+def brief(kind: str, facts: Mapping[str, Any]) -> list[Line]:
+    """Return what matters of a daemon of ``kind`` now; what it does not say is left out."""
+    lines = _of_hub(facts) if kind == STATESTORED else _of_catalogd(facts)
+    return [one for one in lines if one.text]
+
+
+def front_html(
+    kind: str,
+    facts: Mapping[str, Fact],
+    meanings: Meanings,
+    *,
+    pages: Mapping[str, Page],
+    is_guarded: bool,
 ) -> str:
-    """Return a whole page.
+    """Return the body of the front page of a daemon of ``kind``.
 
     Args:
-        title: What it is of.
-        body: Its own part, which is HTML.
-        verdict: Of the daemon, which stands above everything else.
-        nav: Addresses of the daemon's pages, by their titles; this one's is empty.
-        foot: What stands below, which is HTML.
-        refresh_s: After which it is loaded again; 0: it is not.
+        kind: ``statestored`` or ``catalogd``.
+        facts: Every fact that is one value.
+        meanings: What they mean, where that is known.
+        pages: The daemon's other pages, by the first part of their path.
+        is_guarded: Whether readers give a secret, so that they see every page.
     """
-    return DOCUMENT.format(
-        style=STYLE,
-        title=escape(title),
-        refresh=f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else "",
-        nav=" ".join(_entry(name, address) for name, address in nav.items()),
-        verdict=_verdict(verdict),
-        body=body,
-        foot=foot,
+    rows = "".join(
+        f"<tr><th>{link(address, name)}</th><td>{escape(text)}</td></tr>"
+        for name, address, text in brief(kind, facts)
+    )
+    lead = "".join(
+        f"<tr><th>{link(f'/{name}', page.title)}</th><td>{escape(page.answers)}"
+        f"{_locked(page, is_guarded=is_guarded)}</td></tr>"
+        for name, page in pages.items()
+    )
+    return (
+        f'<table class="brief">{rows}</table><h2>Pages</h2><table class="brief">{lead}</table>'
+        f"<details><summary>Every fact and counter</summary>{facts_html(facts, meanings)}</details>"
     )
 
 
@@ -83,18 +76,56 @@ def facts_html(facts: Mapping[str, Fact], meanings: Meanings) -> str:
     )
 
 
-def _entry(name: str, address: str) -> str:
-    return (
-        f'<a href="{escape(address)}">{escape(name)}</a>' if address else f"<b>{escape(name)}</b>"
-    )
+def _of_hub(facts: Mapping[str, Any]) -> Iterator[Line]:
+    yield Line("sees", "/publisher", seen_by(STATESTORED, facts))
+    yield Line("drivers", "/drivers", drivers_by_state([facts]))
+    members = facts.get("members")
+    if members is not None:
+        yield Line("clients", "/subscribers", f"{members} connected")
+    yield Line("topics", "/topics", _held(facts, "full_bytes"))
+    yield Line("a restart now", "", restart_of(STATESTORED, facts))
 
 
-def _verdict(verdict: Verdict) -> str:
-    states = (one.state for one in verdict.reasons) if verdict.reasons else (verdict.state,)
-    return "".join(
-        f'<p class="verdict {CLASSES[state]}">{escape(line)}</p>'
-        for state, line in zip(states, verdict.lines, strict=True)
-    )
+def _of_catalogd(facts: Mapping[str, Any]) -> Iterator[Line]:
+    yield Line("sees", "/hubs", seen_by("catalogd", facts))
+    yield Line("metastore", "", ", ".join(_metastore(facts)))
+    yield Line("topics", "/topics", _held(facts, "held_bytes"))
+    yield Line("loading", "/loading", ", ".join(_loading(facts)))
+    yield Line("a restart now", "", restart_of("catalogd", facts))
+
+
+def _metastore(facts: Mapping[str, Any]) -> Iterator[str]:
+    if facts.get("metastore"):
+        yield str(facts["metastore"])
+    silent_s = facts.get("metastore_silent_s")
+    if silent_s is not None:
+        yield f"answered {span(silent_s)} ago"
+    if facts.get("newest_event"):
+        yield f"event {facts['newest_event']}"
+
+
+def _loading(facts: Mapping[str, Any]) -> Iterator[str]:
+    if facts.get("databases") is not None:
+        yield amount(facts["databases"], "database", "databases")
+    loads, unreadable = facts.get("tables_to_load"), facts.get("tables_unreadable")
+    if loads is not None:
+        yield f"{amount(loads, 'table waits', 'tables wait')} to be read" if loads else "all read"
+    if unreadable:
+        yield f"{unreadable} cannot be read"
+
+
+def _held(facts: Mapping[str, Any], held: str) -> str:
+    if facts.get(held) is None:
+        return ""
+    entries = amount(facts["entries"], "entry", "entries")
+    return f"{facts['num_topics']} topics, {entries}, {size(facts[held])}"
+
+
+def _locked(page: Page, *, is_guarded: bool) -> str:
+    """Return that a page is not shown here, and why, if so."""
+    if is_guarded or not page.is_private:
+        return ""
+    return f' <span class="meaning">({escape(NEEDS_SECRET)})</span>'
 
 
 def _is_count(name: str, meanings: Meanings) -> bool:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from ...topics.wire.messages import Cell
 from ..lists import size, span
+from .document import link
 
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
@@ -91,9 +92,7 @@ class Grid:
         )
 
     def _cell(self, name: str, row: Mapping[str, Cell]) -> str:
-        text = escape(shown(name, row[name]))
-        link = self.links[name](row) if name in self.links else ""
-        return f'<a href="{escape(link)}">{text}</a>' if link else text
+        return link(self.links[name](row) if name in self.links else "", shown(name, row[name]))
 
 
 def in_words(column: str) -> str:
@@ -119,9 +118,7 @@ def shown(column: str, value: Cell) -> str:
 
 
 def _links(addresses: Mapping[str, str]) -> str:
-    return " · ".join(
-        f'<a href="{escape(address)}">{escape(text)}</a>' for text, address in addresses.items()
-    )
+    return " · ".join(link(address, text) for text, address in addresses.items())
 
 
 def _address(path: str, query: Query, changed: Mapping[str, str]) -> str:

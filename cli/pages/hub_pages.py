@@ -36,10 +36,24 @@ ORDER: Final = (PLAIN, CONNECTING, DRIVER_LIVE, GONE)  # of drivers' states, the
 def hub_pages(status: Callable[[], HubStatus]) -> dict[str, Page]:
     """Return the pages of a hub, by the first part of their path; ``status``: its last."""
     return {
-        "topics": grid_page("Topics", lambda rest, query: _topics(status(), rest, query)),
-        "drivers": grid_page("Drivers", lambda _, query: _drivers(status(), query)),
-        "subscribers": grid_page("Subscribers", lambda *_: _subscribers(status())),
-        "publisher": grid_page("Publisher", lambda *_: _publisher(status())),
+        "drivers": grid_page(
+            "Drivers",
+            "Which driver does not follow changes, and why?",
+            lambda _, query: _drivers(status(), query),
+        ),
+        "topics": grid_page(
+            "Topics",
+            "Which topics are read, and which are behind?",
+            lambda rest, query: _topics(status(), rest, query),
+        ),
+        "subscribers": grid_page(
+            "Subscribers",
+            "Who is connected, how far behind, with how much memory?",
+            lambda *_: _subscribers(status()),
+        ),
+        "publisher": grid_page(
+            "Publisher", "Which catalogd publishes here?", lambda *_: _publisher(status())
+        ),
     }
 
 

@@ -2,26 +2,36 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from .grid import Grid, Query
+
+NEEDS_SECRET: Final = "once the pages need a password or a token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page.
 
-    ``read``: the grids by their headings, given the rest of the path and the query; raises
-    UsageError where there is no such thing. ``is_private``: shows what the catalog holds, or what
-    was logged, so that it is shown only where a reader has to give a secret.
+    ``answers``: the question that it answers, in one line. ``read``: the grids by their headings,
+    given the rest of the path and the query; raises UsageError where there is no such thing.
+    ``is_private``: shows what the catalog holds, or what was logged, so that it is shown only where
+    a reader has to give a secret.
     """
 
     title: str
+    answers: str
     read: Callable[[str, Query], Mapping[str, Grid]]
     is_private: bool = False
 
 
-def grid_page(title: str, read: Callable[[str, Query], Grid], *, is_private: bool = False) -> Page:
+def grid_page(
+    title: str, answers: str, read: Callable[[str, Query], Grid], *, is_private: bool = False
+) -> Page:
     """Return a page of one grid, without a heading of its own."""
     return Page(
-        title=title, read=lambda rest, query: {"": read(rest, query)}, is_private=is_private
+        title=title,
+        answers=answers,
+        read=lambda rest, query: {"": read(rest, query)},
+        is_private=is_private,
     )

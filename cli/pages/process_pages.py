@@ -22,9 +22,15 @@ def process_pages(
         lines: Returns what was logged last, the oldest first.
     """
     return {
-        "flags": grid_page("Flags", lambda *_: _flags(settings)),
-        "threads": grid_page("Threads", lambda *_: _threads()),
-        "logs": grid_page("Log", lambda *_: _log(lines()), is_private=True),
+        "flags": grid_page(
+            "Flags",
+            "How is it set, and where does each value come from?",
+            lambda *_: _flags(settings),
+        ),
+        "threads": grid_page("Threads", "What is each thread doing?", lambda *_: _threads()),
+        "logs": grid_page(
+            "Log", "What has it logged lately?", lambda *_: _log(lines()), is_private=True
+        ),
     }
 
 

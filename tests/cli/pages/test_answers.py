@@ -1,8 +1,10 @@
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
+from topicast import __version__
 from topicast.cli.pages.answers import Facts, Sources, answer, answer_to_probe
 from topicast.cli.pages.grid import Grid, Query
 from topicast.cli.pages.metrics import STATESTORED, registry_of
@@ -103,8 +105,8 @@ def things(rest: str, query: Query) -> Grid:
 
 def with_pages(*, is_guarded: bool = False) -> Sources:
     pages: dict[str, Page] = {
-        "things": grid_page("Things", things),
-        "secrets": grid_page("Secrets", things, is_private=True),
+        "things": grid_page("Things", "Which?", things),
+        "secrets": grid_page("Secrets", "Which?", things, is_private=True),
     }
     return replace(DEGRADED, pages=pages, is_guarded=is_guarded)
 
@@ -118,7 +120,9 @@ def test_page_of_a_table_has_the_verdict_above_it_and_leads_to_the_others() -> N
     status, _, body = shown("/things/some%20one?of=x")
     assert status == 200
     assert "<h1>statestored: Things</h1>" in body
-    assert "degraded: hive is away; start it" in body.partition("&lt;some one&gt;")[0]
+    assert "degraded: hive is away" in body.partition("&lt;some one&gt;")[0]
+    assert f"release {__version__}" in body
+    assert f"process {os.getpid()} · up " in body
     assert '<a href="/secrets">Secrets</a>' in body
     assert '<a href="/things/some one?of=x&amp;json=">json</a>' in body
 

@@ -1,53 +1,122 @@
-from topicast.cli.pages.front import COUNTER, document, facts_html
-from topicast.topics.verdict import Reason, Serving, verdict_of
+from typing import Any
+
+import pytest
+
+from topicast.cli.overview import Daemon, Stack, lines
+from topicast.cli.pages.front import COUNTER, Fact, brief, facts_html, front_html
+from topicast.cli.pages.grid import Grid
+from topicast.cli.pages.page import grid_page
 
 MEANINGS = {"entries": ("gauge", "Entries held"), "pulls": (COUNTER, "Pulls answered")}
+HUB: dict[str, Fact] = {
+    "num_topics": 256,
+    "publisher_silent_s": 0.1,
+    "topics_behind": 1,
+    "streams": 2,
+    "drivers_live": 50,
+    "drivers_connecting": 0,
+    "drivers_plain": 0,
+    "drivers_gone": 2,
+    "drivers_with_problem": 4,
+    "drivers_with_another_hub": 40,
+    "members": 52,
+    "entries": 1200,
+    "full_bytes": 48_900,
+}
+CATALOGD: dict[str, Fact] = {
+    "metastore": "thrift://hms:9083",
+    "hubs": 2,
+    "hubs_connected": 1,
+    "lag_events": 3,
+    "lag_s": 31.0,
+    "intents": 1,
+    "metastore_silent_s": 0.2,
+    "newest_event": 77,
+    "databases": 1,
+    "tables_to_load": 5,
+    "tables_unreadable": 1,
+    "waiting_requests": 7,
+    "num_topics": 256,
+    "entries": 1,
+    "held_bytes": 900,
+}
+PAGES = {
+    "hubs": grid_page(
+        "Hubs", "Is <each> connected?", lambda *_: Grid(about="", columns=(), rows=())
+    ),
+    "logs": grid_page(
+        "Log", "What was logged?", lambda *_: Grid(about="", columns=(), rows=()), is_private=True
+    ),
+}
 
 
-AWAY = Reason(state=Serving.DEGRADED, code="away", what="hive is <away>", mend="start it")
-NEW = Reason(state=Serving.NOT_SERVING, code="new", what="nothing is here", mend="wait")
+def texts(kind: str, facts: dict[str, Fact]) -> dict[str, str]:
+    return {one.name: one.text for one in brief(kind, facts)}
 
 
-def page(*reasons: Reason, **facts: str | int | float | None) -> str:
-    body = facts_html(facts, MEANINGS)
-    nav = {"Overview": "", "Hubs": "/hubs"}
-    return document(
-        "catalogd", body, verdict=verdict_of(reasons), nav=nav, foot="at last", refresh_s=0
-    )
+@pytest.mark.parametrize(("kind", "facts"), [("statestored", HUB), ("catalogd", CATALOGD)])
+def test_front_page_has_the_words_and_numbers_of_the_command(
+    kind: str, facts: dict[str, Any]
+) -> None:
+    """Given one daemon, then what ``topicast status`` says of it is on its page, word by word."""
+    daemon = Daemon(kind=kind, address="tcp://a:1", facts=facts)
+    absent = Daemon(kind="", address="")
+    hubs, catalogd = ((daemon,), absent) if kind == "statestored" else ((), daemon)
+    printed = lines(Stack(hubs=hubs, catalogd=catalogd), width=10_000)
+    shown = texts(kind, facts)
+    (line,) = (one for one in printed if one.startswith(kind))
+    assert line.split(maxsplit=3) == [kind, "a:1", "serving", shown["sees"]]
+    (meant,) = (one for one in printed if one.startswith(f"  {kind} a:1: "))
+    assert meant == f"  {kind} a:1: {shown['a restart now']}"
+    if kind == "statestored":
+        assert f"drivers: {shown['drivers']}" in printed
 
 
-def test_daemon_that_serves_says_so_first() -> None:
-    assert '<p class="verdict well">serving</p>' in page()
+def test_catalogd_says_what_it_has_of_its_metastore() -> None:
+    shown = texts("catalogd", CATALOGD)
+    assert shown["metastore"] == "thrift://hms:9083, answered 0.2 s ago, event 77"
+    assert shown["topics"] == "256 topics, 1 entry, 900 B"
+    assert shown["loading"] == "1 database, 5 tables wait to be read, 1 cannot be read"
 
 
-def test_what_is_wrong_stands_above_everything_else() -> None:
-    degraded = '<p class="verdict warned">degraded: hive is &lt;away&gt;; start it</p>'
-    assert degraded in page(AWAY)
-    worst = '<p class="verdict ill">not serving: nothing is here; wait</p>'
-    assert worst + degraded in page(AWAY, NEW)
+@pytest.mark.parametrize("kind", ["statestored", "catalogd"])
+def test_daemon_that_has_just_begun_leaves_out_what_it_does_not_know(kind: str) -> None:
+    assert all(one.text for one in brief(kind, {"release": "0.1.0"}))
+
+
+def front(*, is_guarded: bool) -> str:
+    return front_html("catalogd", CATALOGD, MEANINGS, pages=PAGES, is_guarded=is_guarded)
+
+
+def test_front_page_leads_to_each_page_and_says_what_it_answers() -> None:
+    found = front(is_guarded=True)
+    assert '<th><a href="/hubs">Hubs</a></th><td>Is &lt;each&gt; connected?</td>' in found
+    assert '<th><a href="/logs">Log</a></th><td>What was logged?</td>' in found
+    locked = '<td>What was logged? <span class="meaning">(once the pages need a password or'
+    assert locked in front(is_guarded=False)
+
+
+def test_facts_are_there_on_request() -> None:
+    before, _, facts = front(is_guarded=True).partition("<details>")
+    assert "<th>tables_to_load</th>" in facts
+    assert "tables_to_load" not in before
 
 
 def test_facts_stand_apart_from_counts_and_say_what_they_mean() -> None:
-    now, _, counts = page(entries=12345, pulls=7, refused_WIRE=2).partition("Since it was started")
+    facts: dict[str, Fact] = {"entries": 12345, "pulls": 7, "refused_WIRE": 2}
+    now, _, counts = facts_html(facts, MEANINGS).partition("Since it was started")
     assert '<th>entries</th><td class="number">12,345</td><td class="meaning">Entries held' in now
     assert '<th>pulls</th><td class="number">7</td><td class="meaning">Pulls answered' in counts
     assert "<th>refused_WIRE</th>" in counts
 
 
 def test_ids_are_not_cut_in_thousands_and_nothing_is_a_dash() -> None:
-    printed = page(epoch=1795249888143087, overrides="", metastore_silent_s=None)
+    facts: dict[str, Fact] = {"epoch": 1795249888143087, "overrides": "", "silent_s": None}
+    printed = facts_html(facts, MEANINGS)
     assert ">1795249888143087<" in printed
     assert printed.count(">–<") == 2
 
 
 def test_fact_that_nobody_explained_is_shown_and_escaped() -> None:
-    assert '<th>name</th><td class="number">&lt;b&gt;</td><td class="meaning"></td>' in page(
-        name="<b>"
-    )
-
-
-def test_page_leads_to_the_others_and_is_not_loaded_again_unless_that_was_asked_for() -> None:
-    assert '<nav><b>Overview</b> <a href="/hubs">Hubs</a></nav>' in page()
-    assert "http-equiv" not in page()
-    fresh = document("x", "", verdict=verdict_of(()), nav={}, foot="", refresh_s=5)
-    assert '<meta http-equiv="refresh" content="5">' in fresh
+    found = facts_html({"name": "<b>"}, MEANINGS)
+    assert '<th>name</th><td class="number">&lt;b&gt;</td><td class="meaning"></td>' in found

@@ -1,0 +1,107 @@
+"""A document: what every page looks like: who answers, the verdict, its body. It has no script."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from html import escape
+from typing import Final
+
+from ...topics.verdict import Reason, Serving, Verdict
+
+CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.NOT_SERVING: "ill"}
+STYLE: Final = """:root { color-scheme: light dark; --line: #ddd; --faint: #666; --link: #0b57d0;
+--bar: #f4f5f7; --well: #eaf5ec; --warned: #fdf3dd; --ill: #fbe9e7 }
+@media (prefers-color-scheme: dark) { :root { --line: #3c4043; --faint: #a3a8ad; --link: #8ab4f8;
+--bar: #202327; --well: #17301c; --warned: #3a2c0c; --ill: #421b17 } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 0 1rem; max-width: 72rem }
+header { display: flex; flex-wrap: wrap; gap: 0 1rem; justify-content: space-between;
+padding: .5rem .8rem; margin: 0 -.8rem; background: var(--bar); border-radius: 0 0 .5rem .5rem }
+header span { color: var(--faint); overflow-wrap: anywhere }
+h1 { font-size: 1.4rem; margin: .8rem 0 .5rem } h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem }
+a { color: var(--link); text-decoration: none } a:hover { text-decoration: underline }
+nav { display: flex; flex-wrap: wrap; gap: .1rem 1rem; padding-top: .5rem }
+.verdict { padding: .5rem .8rem; margin: .5rem 0; border-left: .4rem solid;
+border-radius: .2rem; overflow-wrap: anywhere }
+.mend { display: block; color: var(--faint) }
+.well { border-color: #2a7d3f; background: var(--well) }
+.warned { border-color: #b87700; background: var(--warned) }
+.ill { border-color: #b3261e; background: var(--ill) }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; width: 100% }
+td, th { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid var(--line);
+font-weight: normal; vertical-align: top }
+th { color: var(--faint) }
+.grid th { white-space: nowrap } .grid td { overflow-wrap: break-word; max-width: 36rem }
+.grid tr:hover td { background: var(--bar) }
+.right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
+.brief th { width: 9rem; white-space: nowrap } .brief td { overflow-wrap: anywhere }
+.facts th { font-family: ui-monospace, monospace; width: 15rem; overflow-wrap: anywhere }
+summary { cursor: pointer; margin: 1.5rem 0 .3rem; color: var(--link) }
+td.number { width: 14rem; overflow-wrap: anywhere } .meaning { color: var(--faint) }
+footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
+@media (max-width: 40rem) { td.meaning { display: none } .facts th { width: auto }
+.brief th { width: 5rem; white-space: normal } }"""
+STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
+"""By which a Content-Security-Policy lets a browser apply this style, and no other."""
+DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<title>{title}</title>
+<meta name="viewport" content="width=device-width">{refresh}
+<style>{style}</style></head>
+<body><header>{head}</header><nav>{nav}</nav><h1>{title}</h1>{verdict}{body}
+<footer>{foot}</footer></body></html>
+"""
+
+
+def document(
+    title: str,
+    body: str,
+    *,
+    verdict: Verdict,
+    head: str,
+    nav: Mapping[str, str],
+    foot: str,
+    refresh_s: int,
+) -> str:
+    """Return a whole page.
+
+    Args:
+        title: What it is of.
+        body: Its own part, which is HTML.
+        verdict: Of the daemon, which stands above everything else.
+        head: Who answers, since when, and at what time, which is HTML.
+        nav: Addresses of the daemon's pages, by their titles; this one's is empty.
+        foot: What stands below, which is HTML.
+        refresh_s: After which it is loaded again; 0: it is not.
+    """
+    return DOCUMENT.format(
+        style=STYLE,
+        title=escape(title),
+        refresh=f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else "",
+        head=head,
+        nav=" ".join(_entry(name, address) for name, address in nav.items()),
+        verdict=_verdict(verdict),
+        body=body,
+        foot=foot,
+    )
+
+
+def link(address: str, text: str) -> str:
+    """Return ``text`` as it leads to ``address``; alone if that is empty."""
+    return f'<a href="{escape(address)}">{escape(text)}</a>' if address else escape(text)
+
+
+def _entry(name: str, address: str) -> str:
+    return link(address, name) if address else f"<b>{escape(name)}</b>"
+
+
+def _verdict(verdict: Verdict) -> str:
+    if not verdict.reasons:
+        return f'<p class="verdict {CLASSES[verdict.state]}">{escape(str(verdict.state))}</p>'
+    return "".join(map(_reason, verdict.reasons))
+
+
+def _reason(reason: Reason) -> str:
+    """Return what is wrong, and what to do about it below."""
+    mend = f'<span class="mend">→ {escape(reason.mend)}</span>' if reason.mend else ""
+    what = escape(f"{reason.state}: {reason.what}")
+    return f'<p class="verdict {CLASSES[reason.state]}">{what}{mend}</p>'
