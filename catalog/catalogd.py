@@ -144,6 +144,10 @@ class Catalogd:
         """The file of the store, which others may read."""
         return self._store.path
 
+    def show_pages_at(self, address: str) -> None:
+        """Tell hubs that are connected from now on where catalogd's pages are; empty: nowhere."""
+        self._published.pages = address
+
     @property
     def counts(self) -> LinkCounts:
         """Frames that its sockets have carried, refused and dropped; from any thread."""

@@ -79,7 +79,7 @@ def catalogd(**given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""
     from ..catalog.assembly import build
     from ..catalog.status import facts
-    from .pages.catalog_pages import catalog_pages
+    from .pages.catalog_pages import catalog_pages, peers_of_catalogd
     from .pages.metrics import CATALOGD
     from .pages.process_pages import process_pages
     from .pages.sources import sources_of
@@ -99,6 +99,7 @@ def catalogd(**given: Any) -> None:
         lambda: facts(daemon.status),
         numbers=CATALOGD,
         pages=pages,
+        peers=lambda: peers_of_catalogd(daemon.status),
         is_guarded=access.config.needs_secret,
     )
     log_start("catalogd", settings)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import __version__
 from ..topics.errors import ConfigError, TopicastError
+from ..topics.settings import pages_for_peers, parse_addresses
 from .exit_codes import FAILED, WRONG_USE
 from .flags import DEFAULT, F, flags_of
 from .lazy import LazyGroup
@@ -125,6 +126,8 @@ def serve(daemon: "Daemon", sources: "Sources", address: str, *, access: "Access
 
     stop = dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda *_: daemon.stop())
     with closing(daemon), Pages(sources, access) as pages, handled(stop):
+        (own,) = parse_addresses(address)
+        daemon.show_pages_at(pages_for_peers(pages.address, own))
         announcement = Announcement(f"address={address} web={pages.url}")
         announcement.listening()
         daemon.run(announcement.report)

@@ -14,7 +14,7 @@ from .lists import NO_LIMIT, aligned, amount, described, span, wrapped
 
 STATESTORED: Final = "statestored"  # a kind of daemon; the other is catalogd
 NOT_REACHED: Final = "not reached"
-PLACE: Final = "tcp://"  # of an address, which need not be said to a reader
+SCHEME: Final = "tcp://"  # of an address, which need not be said to a reader
 SEEN_CHARS_MIN: Final = 30  # on the line of a daemon, else they are below it
 BELOW: Final = "    "
 SECONDS: Final = re.compile(r"\b\d+ s\b")  # by which the same reason differs at two hubs
@@ -41,7 +41,7 @@ class Daemon:
     @property
     def place(self) -> str:
         """Its host and port."""
-        return self.address.removeprefix(PLACE)
+        return place(self.address)
 
     @property
     def state(self) -> str:
@@ -82,6 +82,11 @@ class Stack:
         if any(one.problems for one in self.daemons):
             return NOT_REACHABLE
         return DEGRADED if any(one.verdict.reasons for one in self.daemons) else DONE
+
+
+def place(address: str) -> str:
+    """Return the host and port of an address."""
+    return address.removeprefix(SCHEME)
 
 
 def document(stack: Stack) -> dict[str, Any]:

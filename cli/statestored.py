@@ -38,7 +38,7 @@ def statestored(**given: Any) -> None:
     """Run the hub, which broadcasts the topics to every subscriber."""
     from ..statestore.statestored import build
     from ..statestore.status import facts
-    from .pages.hub_pages import hub_pages
+    from .pages.hub_pages import hub_pages, peers_of_hub
     from .pages.metrics import STATESTORED
     from .pages.process_pages import process_pages
     from .pages.sources import sources_of
@@ -56,6 +56,7 @@ def statestored(**given: Any) -> None:
         lambda: facts(daemon.status),
         numbers=STATESTORED,
         pages=pages,
+        peers=lambda: peers_of_hub(daemon.status),
         is_guarded=access.config.needs_secret,
     )
     log_start("statestored", settings)

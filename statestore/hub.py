@@ -19,6 +19,7 @@ from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import SUSPECT_S
 from ..topics.policy import Policy
+from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
 from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
 from ..topics.wire import encode
@@ -28,6 +29,7 @@ from ..topics.wire.header import (
     HEARTBEAT_PREFIX,
     NEXT_KEYS,
     NONCE_BYTES,
+    PAGES,
     PROTOCOL,
     prefix,
     prefixes_in,
@@ -51,6 +53,7 @@ from ..topics.wire.messages import (
     Join,
     KeepAlive,
     Message,
+    PagesAt,
     Refused,
     Role,
     ServerKeys,
@@ -191,6 +194,8 @@ class Hub:
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
         self._sequence = 0  # of the last heartbeat
+        self.pages = ""
+        """Where the hub's pages are, as its shell has set it; empty: nowhere that others reach."""
         self.handshake_failed_s: float | None = None
         """For how long no client has been refused at its handshake, as the shell last saw it;
         None: none ever was."""
@@ -333,6 +338,7 @@ class Hub:
             offers=ingest.offers,
             publisher=self._publisher.name if self._publisher else "",
             publisher_silent_s=round(self._silent_s(), 3),
+            catalogd_pages=self._publisher.pages if self._publisher else "",
             topics_behind=ingest.behind,
             streams=len(self._sender),
             seeding=ingest.seeding,
@@ -390,6 +396,8 @@ class Hub:
                 return self._on_announce(member, peer, message)
             case ClientList():
                 return self._on_client_list(member, peer, message)
+            case PagesAt():
+                return self._on_pages(member, peer, message)
             case Heartbeat() | Chunk():
                 return self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
@@ -429,6 +437,8 @@ class Hub:
             if member is self._publisher and known is None:
                 self.ingest.lose_streams(now=self._now)  # they ran on the connection before
             return answers
+        if self.pages and hello.features & PAGES:
+            answers += (Send(peer, PagesAt(address=self.pages)),)
         return (*answers, self._send_have(member, peer))
 
     def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> tuple[Effect, ...]:
@@ -447,6 +457,13 @@ class Hub:
             return ()
         text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
         return self._refuse(old, refuse(Refusal.START, text))
+
+    def _on_pages(self, member: Member, peer: bytes, message: PagesAt) -> tuple[Effect, ...]:
+        try:
+            member.pages = checked_pages(message.address)
+        except ConfigError as error:
+            return self._refuse(peer, refuse(Refusal.WIRE, str(error)), of=message)
+        return ()
 
     def _on_client_list(
         self, member: Member, peer: bytes, message: ClientList

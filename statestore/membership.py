@@ -40,6 +40,7 @@ class Member:
     """When each of ``peers`` was last sent a Welcome."""
     have: Have | None = None  # of a publisher: the last Have that it was sent
     takes_keys: bool = False  # whether it knows ServerKeys
+    pages: str = ""  # of a publisher: where its pages are, as it said last
     is_command: bool = False  # whether it ends soon, as commands do, and is no application
     lag_versions: int = 0
     lag_us: int = 0

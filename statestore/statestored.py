@@ -77,6 +77,10 @@ class Statestored:
         link.limit(DATA, hub.prefixes_for)
         self._admit(clients)
 
+    def show_pages_at(self, address: str) -> None:
+        """Tell a catalogd that connects from now on where the hub's pages are; empty: nowhere."""
+        self._hub.pages = address
+
     @property
     def counts(self) -> LinkCounts:
         """What its sockets have carried, refused and dropped; from any thread."""

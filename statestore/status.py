@@ -126,7 +126,8 @@ class HubStatus:
     """A hub at one moment.
 
     ``num_topics``: 0 until a catalogd has announced itself. ``seeding``: whether it has not yet
-    everything that catalogd had announced. ``handshake_failed_s``: since a client with a key that
+    everything that catalogd had announced. ``catalogd_pages``: where its pages are, as it said;
+    empty: not known. ``handshake_failed_s``: since a client with a key that
     is not admitted tried to connect; None: none did.
     """
 
@@ -141,6 +142,7 @@ class HubStatus:
     offers: int
     publisher: str
     publisher_silent_s: float
+    catalogd_pages: str
     topics_behind: int
     streams: int
     seeding: bool

@@ -24,6 +24,7 @@ from ..topics.wire.messages import (
     Join,
     KeepAlive,
     Message,
+    PagesAt,
     Refused,
     Role,
     Status,
@@ -45,7 +46,9 @@ _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (KeepAlive, Join, Drop, Status, Inspect, Inspected),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
-    (Role.PUBLISHER, Channel.CONTROL): (Announce, ClientList, Heartbeat, Status, Inspect),
+    (Role.PUBLISHER, Channel.CONTROL): (
+        *(Announce, ClientList, Heartbeat, PagesAt, Status, Inspect),
+    ),
     (Role.PUBLISHER, Channel.BULK): (Chunk, Delta),
     (Role.OPERATOR, Channel.CONTROL): (Status, Inspect),
 }

@@ -16,6 +16,7 @@ from .errors import ConfigError
 SIZE_BYTES_MAX: Final = 1 << 60  # beyond it is a typing error, not a machine
 DURATION_S_MAX: Final = 366 * 86_400  # timers beyond a year overflow what select and poll take
 PORT_MAX: Final = 65_535
+PAGES_CHARS_MAX: Final = 300  # of an address of pages: the longest host name has 253
 METASTORE_PORT: Final = "9083"
 
 _NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z%]*)", re.ASCII | re.IGNORECASE)
@@ -35,6 +36,7 @@ _DURATION_UNITS_S: Final = {
 _SIZE_FORM: Final = "bytes, or a number with KB, MB, GB or TB (of 1024)"
 _DURATION_FORM: Final = "seconds, or a number with ms, s, m, h or d"
 _LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
+_PAGES: Final = re.compile(r"https?://[\w.:\[\]-]+", re.ASCII)
 _HOST_NAME: Final = re.compile(
     r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE
 )
@@ -138,6 +140,28 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
         ConfigError: ``host`` is neither a name nor a number; an IPv6 one may stand between [ and ].
     """
     return Address("tcp", _host(f"[{host}]" if _is_ipv6(host) else host, host, setting), port)
+
+
+def checked_pages(text: str) -> str:
+    """Return the address of a daemon's pages: by HTTP or HTTPS, without a path.
+
+    Raises:
+        ConfigError: it is not one.
+    """
+    if len(text) > PAGES_CHARS_MAX or not _PAGES.fullmatch(text):
+        raise ConfigError("pages", text[:PAGES_CHARS_MAX], "http://host:port or https://host:port")
+    return text
+
+
+def pages_for_peers(pages: Address, daemon: Address) -> str:
+    """Return where readers of a peer's pages find those of ``daemon``; empty if they cannot.
+
+    On every interface they are at the daemon's own host. On loopback they are for this machine
+    alone, as the daemon may be.
+    """
+    if pages.is_every_interface:
+        return str(Address(pages.scheme, daemon.host, pages.port))
+    return "" if pages.is_loopback and not daemon.is_loopback else str(pages)
 
 
 def advertised_address(listens: Address, text: str | None) -> Address:

@@ -12,6 +12,7 @@ filed are bounded. A delta that is not sent, or is lost, is a gap to the hub, wh
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -24,6 +25,7 @@ from ...topics.keys.clients import checked_keys, readable_by_older_hubs
 from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import LOST, SUSPECT, Liveness
 from ...topics.objects.names import table_of
+from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import (
@@ -31,6 +33,7 @@ from ...topics.wire.header import (
     DELTA_BYTES_MAX,
     FEATURES,
     NEXT_KEYS,
+    PAGES,
     PROTOCOL,
     PROTOCOL_MIN,
 )
@@ -51,6 +54,7 @@ from ...topics.wire.messages import (
     Heartbeat,
     Hello,
     Message,
+    PagesAt,
     Refused,
     ServerKeys,
     Wanted,
@@ -107,6 +111,7 @@ class PublishedState:
     ``starts`` are those of the current epoch, the last is the running one. ``mode`` is as stored.
     ``clients`` is the text of the list of clients; empty: there is none to send.
     ``names_known``: whether the names were ever read; until then nothing is announced.
+    ``pages``: where catalogd's pages are; empty: nowhere that others reach.
     """
 
     topics: Mapping[int, Topic]
@@ -117,6 +122,7 @@ class PublishedState:
     mode: Mode = MODE_DEFAULT
     clients: bytes = b""
     names_known: bool = True
+    pages: str = ""
 
     @property
     def position(self) -> tuple[int, int]:
@@ -220,6 +226,7 @@ class HubFacts:
     """A hub as catalogd sees it: whether it is connected, for how long it has (not) been, why.
 
     ``unacknowledged``: changes that were sent to it, and that it has not said that it holds.
+    ``pages``: where its pages are, as it said last; empty: not known.
     """
 
     address: str
@@ -227,6 +234,7 @@ class HubFacts:
     since_s: float
     reason: str
     unacknowledged: int
+    pages: str = ""
 
 
 class Publisher:
@@ -247,6 +255,7 @@ class Publisher:
         self.reason = "starting"
         self.hub = 0
         self.connected = False  # the hub answers, and is announced what there is to announce
+        self._pages = ""  # where the hub's pages are, as it said last
         self._since: float | None = None  # when it became so, or ceased to be; None: not begun
         self._logged = ""  # the reason of the last line of log since it was connected
         self._published = published
@@ -281,6 +290,7 @@ class Publisher:
             since_s=round(since_s, 3),
             reason=self.reason,
             unacknowledged=len(self._unacked),
+            pages=self._pages,
         )
 
     @property
@@ -358,12 +368,16 @@ class Publisher:
             return self._compare(now)
         return self._announce(now, "a new epoch") if self._announced else ()
 
-    def _on_message(self, channel: Channel, message: Message, now: float) -> tuple[Effect, ...]:
+    def _on_message(  # noqa: C901 - dispatch
+        self, channel: Channel, message: Message, now: float
+    ) -> tuple[Effect, ...]:
         match message:
             case Welcome():
                 return self._on_welcome(channel, message, now)
             case ServerKeys(hub=current, hub_next=following):
                 return self._on_keys(current, following)
+            case PagesAt(address=address):
+                self._on_pages(address)
             case Have():
                 return self._on_have(message, now)
             case Filed():
@@ -392,14 +406,25 @@ class Publisher:
         self._welcomed.add(channel)
         self._takes_lists = bool(message.features & CLIENT_LISTS)
         self._takes_next_keys = bool(message.features & NEXT_KEYS)
-        lists = self._send_clients(now)
-        return (*lists, *(self._compare(now) if self.state == State.CONNECTING else ()))
+        first = (*self._send_clients(now), *self._pages_of_ours(channel, message.features))
+        return (*first, *(self._compare(now) if self.state == State.CONNECTING else ()))
 
     def _on_keys(self, current: str, following: str) -> tuple[Effect, ...]:
         try:
             return (Learned(checked_keys(current, following, setting="the hub's keys")),)
         except ConfigError:
             return ()
+
+    def _on_pages(self, address: str) -> None:
+        with suppress(ConfigError):  # what is no address is not shown
+            self._pages = checked_pages(address)
+
+    def _pages_of_ours(self, channel: Channel, features: int) -> tuple[Effect, ...]:
+        """Tell a hub that has welcomed us, and takes it, where catalogd's pages are."""
+        pages = self._published.pages
+        if channel != CONTROL_CHANNEL or not pages or not features & PAGES:
+            return ()
+        return (SendOn(CONTROL_CHANNEL, PagesAt(address=pages)),)
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
         position = message.epoch, message.start

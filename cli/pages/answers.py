@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
+from itertools import islice
 from sqlite3 import Error as StoreFailed
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlencode
@@ -36,6 +37,7 @@ HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
 REFRESH_S: Final = 5  # what the link offers
 REFRESH_S_MAX: Final = 3600
+PEERS_MAX: Final = 8  # daemons that a page leads to: a line; /hubs has all of them
 PRIVATE: Final = (
     "this page shows what the catalog holds or what was logged, and anybody on this machine can "
     f"read the pages: it is shown {NEEDS_SECRET}, which are set by --webserver_password_file or "
@@ -50,7 +52,8 @@ Answer = tuple[HTTPStatus, str, bytes]
 class Sources:
     """Where the pages' answers come from; each function may be called by any thread.
 
-    ``pages``: by the first part of their path. ``is_guarded``: whether readers give a secret.
+    ``pages``: by the first part of their path. ``peers``: the front pages of other daemons, by
+    what they are called. ``is_guarded``: whether readers give a secret.
     ``started``: when the process began, in seconds of the wall clock.
     """
 
@@ -60,6 +63,7 @@ class Sources:
     meanings: Meanings
     metrics: CollectorRegistry
     pages: Mapping[str, Page] = field(default_factory=dict)
+    peers: Callable[[], Mapping[str, str]] = dict
     is_guarded: bool = False
     started: float = field(default_factory=time.time)
 
@@ -173,6 +177,7 @@ def _html(
         verdict=verdict,
         head=head,
         nav=nav,
+        peers=dict(islice(sources.peers().items(), PEERS_MAX)),
         foot=foot,
         refresh_s=int(refresh) if is_fresh else 0,
     )

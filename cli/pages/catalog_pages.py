@@ -34,6 +34,7 @@ from ...topics.objects.values import (
 )
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.messages import Cell
+from ..overview import place
 from .grid import ROWS_MAX, Grid, Query
 from .page import Page, grid_page
 
@@ -41,7 +42,7 @@ PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
 SEARCH_BYTES: Final = 1 << 20  # some 30,000 names, decoded in 50 ms
 KEY_MAX: Final = 8192  # digits of a key in an address
 TOPIC: Final = ("topic", "entries", "held_bytes", "version", "floor")
-HUB: Final = ("address", "connected", "since_s", "unacknowledged", "reason")
+HUB: Final = ("address", "connected", "since_s", "unacknowledged", "reason", "pages")
 DATABASES_END: Final = database_key("").split(b"\0")[0] + b"\x01"  # behind the last of them
 NAMES_END: Final = names_group("").split(b"\0")[0] + b"\x01"
 STATES: Final = ("not read yet", "being read", "all read")  # of a table's partitions
@@ -71,12 +72,18 @@ def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
     }
 
 
+def peers_of_catalogd(status: Status) -> dict[str, str]:
+    """Return where the pages of hubs are, of those that have said it."""
+    return {f"statestored {place(one.address)}": one.pages for one in status.hubs if one.pages}
+
+
 def _hubs(status: Status) -> Grid:
     rows = sorted(status.hubs, key=lambda one: (one.connected, one.address))
     return Grid(
         about="Each statestored that catalogd publishes to.",
         columns=HUB,
         rows=tuple(tuple(getattr(one, name) for name in HUB) for one in rows),
+        links=dict.fromkeys(("address", "pages"), lambda row: str(row["pages"] or "")),
         empty="catalogd has none: --statestores names them",
     )
 

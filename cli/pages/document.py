@@ -47,7 +47,7 @@ DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <title>{title}</title>
 <meta name="viewport" content="width=device-width">{refresh}
 <style>{style}</style></head>
-<body><header>{head}</header><nav>{nav}</nav><h1>{title}</h1>{verdict}{body}
+<body><header>{head}</header><nav>{nav}</nav>{peers}<h1>{title}</h1>{verdict}{body}
 <footer>{foot}</footer></body></html>
 """
 
@@ -59,6 +59,7 @@ def document(
     verdict: Verdict,
     head: str,
     nav: Mapping[str, str],
+    peers: Mapping[str, str],
     foot: str,
     refresh_s: int,
 ) -> str:
@@ -70,6 +71,7 @@ def document(
         verdict: Of the daemon, which stands above everything else.
         head: Who answers, since when, and at what time, which is HTML.
         nav: Addresses of the daemon's pages, by their titles; this one's is empty.
+        peers: Addresses of the front pages of other daemons, by what they are called.
         foot: What stands below, which is HTML.
         refresh_s: After which it is loaded again; 0: it is not.
     """
@@ -78,7 +80,8 @@ def document(
         title=escape(title),
         refresh=f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else "",
         head=head,
-        nav=" ".join(_entry(name, address) for name, address in nav.items()),
+        nav=_links(nav),
+        peers=f'<nav><span class="meaning">others</span> {_links(peers)}</nav>' if peers else "",
         verdict=_verdict(verdict),
         body=body,
         foot=foot,
@@ -90,8 +93,12 @@ def link(address: str, text: str) -> str:
     return f'<a href="{escape(address)}">{escape(text)}</a>' if address else escape(text)
 
 
-def _entry(name: str, address: str) -> str:
-    return link(address, name) if address else f"<b>{escape(name)}</b>"
+def _links(addresses: Mapping[str, str]) -> str:
+    """Return links by what they are called; where an address is empty, the name stands out."""
+    return " ".join(
+        link(address, name) if address else f"<b>{escape(name)}</b>"
+        for name, address in addresses.items()
+    )
 
 
 def _verdict(verdict: Verdict) -> str:

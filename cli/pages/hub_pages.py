@@ -11,12 +11,14 @@ from ...topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ...topics.objects.drivers import LIVE as DRIVER_LIVE
 from ...topics.topic import NAMESPACE
 from ...topics.wire.messages import Cell
+from ..overview import place
 from .grid import Grid, Query
 from .page import Page, grid_page
 
+PAGES: Final = "catalogd_pages"  # a fact that is an address
 PUBLISHER: Final = (
     *("publisher", "catalog_address", "publisher_silent_s", "epoch", "start", "num_topics"),
-    *("watermark", "offers", "topics_behind", "streams"),
+    *("watermark", "offers", "topics_behind", "streams", PAGES),
 )
 DRIVER: Final = (
     *("application", "state", "reason", "since_s", "control", "user", "host", "pid", "spark"),
@@ -55,6 +57,12 @@ def hub_pages(status: Callable[[], HubStatus]) -> dict[str, Page]:
             "Publisher", "Which catalogd publishes here?", lambda *_: _publisher(status())
         ),
     }
+
+
+def peers_of_hub(status: HubStatus) -> dict[str, str]:
+    """Return where the pages of the hub's catalogd are, if that is known."""
+    pages = status.catalogd_pages
+    return {f"catalogd {place(status.catalog_address)}": pages} if pages else {}
 
 
 def _topics(status: HubStatus, rest: str, query: Query) -> Grid:
@@ -124,6 +132,7 @@ def _publisher(status: HubStatus) -> Grid:
         about="The catalogd that publishes here.",
         columns=("name", "value"),
         rows=tuple((name, known[name]) for name in PUBLISHER),
+        links={"value": lambda row: status.catalogd_pages if row["name"] == PAGES else ""},
     )
 
 

@@ -95,10 +95,15 @@ class Pages:
         )
 
     @property
-    def url(self) -> str:
+    def address(self) -> Address:
         """Where a browser finds the pages."""
         scheme = "https" if self._access.tls else "http"
-        return str(Address(scheme, self._access.config.address.host, self._port))
+        return Address(scheme, self._access.config.address.host, self._port)
+
+    @property
+    def url(self) -> str:
+        """The same as a text."""
+        return str(self.address)
 
     def __enter__(self) -> Self:
         if self._access.config.sends_secrets_in_the_clear:

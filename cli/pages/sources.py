@@ -26,6 +26,9 @@ class Daemon(Protocol):
     def counts(self) -> LinkCounts:
         """What its sockets have carried, refused and dropped."""
 
+    def show_pages_at(self, address: str) -> None:
+        """Tell its peers that connect from now on where its pages are; empty: nowhere."""
+
     def run(self, report: Callable[[Verdict], None]) -> None:
         """Serve until ``stop``; ``report`` is called with each verdict that differs."""
 
@@ -43,11 +46,13 @@ def sources_of(
     *,
     numbers: metrics.Table,
     pages: Mapping[str, Page] = MappingProxyType({}),
+    peers: Callable[[], Mapping[str, str]] = dict,
     is_guarded: bool = False,
 ) -> Sources:
     """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs.
 
-    ``pages``: those beside the first one. ``is_guarded``: whether their readers give a secret.
+    ``pages``: those beside the first one. ``peers``: the front pages of other daemons, by what they
+    are called. ``is_guarded``: whether readers give a secret.
     """
 
     def silent_s() -> float:
@@ -80,6 +85,7 @@ def sources_of(
         meanings=numbers,
         metrics=registry,
         pages=pages,
+        peers=peers,
         is_guarded=is_guarded,
     )
 

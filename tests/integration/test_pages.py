@@ -43,6 +43,8 @@ def _look(daemons: Daemons) -> None:
     (publisher,) = (one["value"] for one in rows(hub, "publisher") if one["name"] == "publisher")
     assert publisher.startswith("catalogd@")
     assert [one["connected"] for one in rows(catalogd, "hubs")] == [True]
+    assert f'<a href="{hub}">statestored ' in page(catalogd, "")
+    assert f'<a href="{catalogd}">catalogd ' in page(hub, "")
     flags = {one["flag"]: (one["value"], one["origin"]) for one in rows(catalogd, "flags")}
     assert flags["num_topics"] == ("16", "command line")
     assert flags["blacklisted_dbs"][1] == "default"
@@ -60,7 +62,7 @@ def _look(daemons: Daemons) -> None:
     until(lambda: partitions(catalogd) == PARTITIONS, what="the partitions")
     assert {"name": "partitions", "value": "all read"} in found["catalog"]["rows"]
     (topic,) = (one["value"] for one in found["catalog"]["rows"] if one["name"] == "topic")
-    assert f'href="/topics/{topic}"' in page(hub, "topics")
+    until(lambda: f'href="/topics/{topic}"' in page(hub, "topics"), what="the topic that is read")
     assert {"name": "topic", "value": topic} in rows(hub, f"topics/{topic}")
 
 

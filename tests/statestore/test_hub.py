@@ -43,7 +43,7 @@ from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
 from topicast.topics.wire import decode
-from topicast.topics.wire.header import COMMAND, FEATURES, NEXT_KEYS, PROTOCOL
+from topicast.topics.wire.header import COMMAND, FEATURES, NEXT_KEYS, PAGES, PROTOCOL
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -65,6 +65,7 @@ from topicast.topics.wire.messages import (
     Joined,
     KeepAlive,
     Message,
+    PagesAt,
     Refused,
     Role,
     ServerKeys,
@@ -125,7 +126,7 @@ def test_hello_of_a_reader_that_waited_behind_another_one_is_not_answered_again(
 def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
     """P-VER-1."""
     greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=(0, 9))
-    (welcome,) = HubDriver().receive(READER_CONTROL, replace(greeting, features=0b11111))
+    (welcome,) = HubDriver().receive(READER_CONTROL, replace(greeting, features=0b111111))
     assert isinstance(welcome, Welcome)
     assert (welcome.protocol, welcome.features) == (PROTOCOL, FEATURES)
     assert (welcome.epoch, welcome.start, welcome.num_topics) == (0, 0, 0)
@@ -676,6 +677,34 @@ def test_members_that_know_next_keys_receive_the_servers_keys_and_their_changes(
     (send,) = driver.hub.have_keys(("i" * 40,))
     assert send.peer == READER_CONTROL
     assert (send.message.hub, send.message.hub_next) == ("i" * 40, "")
+
+
+def test_publisher_is_told_where_the_pages_are_if_it_takes_that() -> None:
+    """P-PAGES-1: behind Welcome on control, to a publisher with the feature, if there are pages."""
+    driver, _ = seeded()
+    greeting = replace(hello("publisher", PUBLISHER, CONTROL_CHANNEL), features=PAGES)
+    assert PagesAt not in map(type, driver.receive(b"before", greeting))
+    driver.hub.pages = "http://a:25010"
+    assert PagesAt(address="http://a:25010") in driver.receive(b"again", greeting)
+    older = replace(greeting, features=NEXT_KEYS)
+    assert PagesAt not in map(type, driver.receive(b"older", older))
+    on_bulk = replace(greeting, channel=BULK_CHANNEL)
+    assert PagesAt not in map(type, driver.receive(b"bulk", on_bulk))
+    reader = replace(hello("reader", READER, CONTROL_CHANNEL), features=PAGES)
+    assert PagesAt not in map(type, driver.receive(READER_CONTROL, reader))
+
+
+def test_hub_knows_where_the_pages_of_its_catalogd_are() -> None:
+    """P-PAGES-2: what is no address is refused, and the one before stays."""
+    driver, _ = seeded()
+    assert driver.status.catalogd_pages == ""
+    assert driver.receive(CONTROL, PagesAt(address="https://[::1]:25020")) == []
+    assert driver.status.catalogd_pages == "https://[::1]:25020"
+    driver.tick(1.0)
+    (refused,) = driver.receive(CONTROL, PagesAt(address="javascript:alert(1)"))
+    assert isinstance(refused, Refused)
+    assert refused.code == "WIRE"
+    assert driver.status.catalogd_pages == "https://[::1]:25020"
 
 
 def test_next_key_of_catalogd_is_admitted_and_may_send_the_list() -> None:

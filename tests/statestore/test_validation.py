@@ -35,6 +35,7 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     "Cancel": {"READER BULK"},
     "Announce": {"PUBLISHER CONTROL"},
     "ClientList": {"PUBLISHER CONTROL"},
+    "PagesAt": {"PUBLISHER CONTROL"},
     "Heartbeat": {"PUBLISHER CONTROL"},
     "Chunk": {"PUBLISHER BULK"},
     "Delta": {"PUBLISHER BULK"},

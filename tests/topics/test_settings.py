@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from topicast.topics.errors import ConfigError
 from topicast.topics.settings import (
+    PAGES_CHARS_MAX,
     Address,
+    checked_pages,
     metastore_hosts,
+    pages_for_peers,
     parse_addresses,
     parse_duration_s,
     parse_size,
@@ -180,3 +183,46 @@ def test_state_folder_is_the_platforms() -> None:
     found = state_folder("catalogd", {"XDG_STATE_HOME": "/var/state"})
     assert found == Path("/var/state/topicast/catalogd")
     assert state_folder("catalogd", {}) == Path.home() / ".local/state/topicast/catalogd"
+
+
+@pytest.mark.parametrize(
+    "text", ["http://a:1", "https://a.example.com:25010", "http://[fd00::1]:9"]
+)
+def test_address_of_pages_is_taken_as_it_is(text: str) -> None:
+    assert checked_pages(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "javascript:alert(1)",
+            "http://",
+            "http://a/b",
+            "http://a b",
+            'http://a"',
+            "ftp://a:1",
+        ),
+        *("http://ä:1", "http://a:1\n", "http://" + "a" * PAGES_CHARS_MAX),
+    ],
+)
+def test_what_is_no_address_of_pages_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="http://host:port"):
+        checked_pages(text)
+
+
+@pytest.mark.parametrize(
+    ("pages", "daemon", "found"),
+    [
+        ("127.0.0.1", "127.0.0.1", "https://127.0.0.1:9"),
+        ("127.0.0.1", "node1", ""),
+        ("0.0.0.0", "node1", "https://node1:9"),
+        ("::", "fd00::1", "https://[fd00::1]:9"),
+        ("node1-web", "node1", "https://node1-web:9"),
+    ],
+)
+def test_peers_are_told_the_pages_that_their_readers_reach(
+    pages: str, daemon: str, found: str
+) -> None:
+    assert pages_for_peers(Address("https", pages, 9), Address("tcp", daemon, 1)) == found

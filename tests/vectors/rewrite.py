@@ -429,6 +429,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         "server-keys",
         m.ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd="c" * 40, catalogd_next=""),
     ),
+    ("pages-at", m.PagesAt(address="http://hub:25010")),
     (
         "inspected",
         m.Inspected(

@@ -3,7 +3,7 @@
     data   (hub XPUB -> SUB)          Delta  Heartbeat  Barrier
     control (DEALER <-> hub ROUTER)   Hello  Welcome  ServerKeys  Join  Joined  Drop  Dropped
                                       Status  Bye  Announce  Have  Filed  ClientList  Inspect
-                                      Inspected  Refused
+                                      Inspected  PagesAt  Refused
     bulk   (DEALER <-> hub ROUTER)    Hello  CatchUp  Chunk  Credit  Cancel  Delta (publisher)
     catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Scan  Scanned …
 
@@ -395,6 +395,13 @@ class ClientList(Message):
     """A publisher to a hub: the admitted clients, as text that ``topics/keys/clients.py`` reads."""
 
     text: Content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesAt(Message):
+    """A publisher to a hub, or a hub to a publisher: where its pages for people are."""
+
+    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -857,5 +864,6 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     37: Sweep,
     38: Swept,
     39: ServerKeys,
+    40: PagesAt,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

@@ -41,7 +41,7 @@ from topicast.catalog.publish.publisher import (
     Tick,
 )
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.wire.header import CLIENT_LISTS, NEXT_KEYS
+from topicast.topics.wire.header import CLIENT_LISTS, NEXT_KEYS, PAGES
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -58,6 +58,7 @@ from topicast.topics.wire.messages import (
     Heartbeat,
     Hello,
     Message,
+    PagesAt,
     Refused,
     ServerKeys,
     Wanted,
@@ -477,6 +478,25 @@ def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(peer: 
     peer.lead()
     peer.handle(Lost("reset"))
     assert peer.publisher.deadline - peer.now <= 1.5 * BACKOFF_S
+
+
+def test_hub_is_told_where_the_pages_are_if_it_takes_that(peer: HubPeer) -> None:
+    """P-PAGES-1: behind each Welcome on control, if there are pages."""
+    peer.tick()
+    assert PagesAt not in map(type, peer.sent(peer.receive(welcome(features=PAGES))))
+    peer.published.pages = "http://c:25020"
+    assert peer.sent(peer.receive(welcome(features=PAGES))) == [PagesAt(address="http://c:25020")]
+    assert peer.sent(peer.receive(welcome(features=NEXT_KEYS))) == []
+    assert peer.sent(peer.receive(welcome(features=PAGES), BULK_CHANNEL)) == []
+
+
+def test_pages_of_a_hub_are_known_and_what_is_no_address_is_not_shown(peer: HubPeer) -> None:
+    """P-PAGES-2."""
+    peer.connect()
+    assert peer.publisher.facts("tcp://a:1", now=peer.now).pages == ""
+    peer.receive(PagesAt(address="http://a:25010"))
+    assert peer.receive(PagesAt(address="javascript:alert(1)")) == ()
+    assert peer.publisher.facts("tcp://a:1", now=peer.now).pages == "http://a:25010"
 
 
 def test_refused_message_is_logged_and_changes_nothing(peer: HubPeer) -> None:

@@ -5,13 +5,14 @@ AWAY = Reason(state=Serving.DEGRADED, code="away", what="hive is <away>", mend="
 NEW = Reason(state=Serving.NOT_SERVING, code="new", what="nothing is here", mend="")
 
 
-def page(*reasons: Reason, refresh_s: int = 0) -> str:
+def page(*reasons: Reason, refresh_s: int = 0, peers: dict[str, str] | None = None) -> str:
     return document(
         "catalogd: <Hubs>",
         "<p>body</p>",
         verdict=verdict_of(reasons),
         head="who",
         nav={"Overview": "/", "Hubs": ""},
+        peers=peers or {},
         foot="at last",
         refresh_s=refresh_s,
     )
@@ -35,6 +36,12 @@ def test_page_says_who_answers_and_leads_to_the_others() -> None:
     assert "<header>who</header>" in page()
     assert '<nav><a href="/">Overview</a> <b>Hubs</b></nav>' in page()
     assert "<h1>catalogd: &lt;Hubs&gt;</h1>" in page()
+
+
+def test_page_leads_to_those_of_other_daemons_if_any_is_known() -> None:
+    found = page(peers={"statestored <a>": "http://a:25010"})
+    assert 'others</span> <a href="http://a:25010">statestored &lt;a&gt;</a></nav>' in found
+    assert "others" not in page()
 
 
 def test_page_is_not_loaded_again_unless_that_was_asked_for() -> None:

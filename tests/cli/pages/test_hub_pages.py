@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.cli.pages.hub_pages import hub_pages
+from topicast.cli.pages.hub_pages import hub_pages, peers_of_hub
 from topicast.statestore.status import DriverStatus, HubStatus, TopicStatus
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.errors import UsageError
@@ -74,6 +74,14 @@ def test_topics_are_those_that_are_read_and_late_ones_come_first() -> None:
 
 def test_one_topic_is_shown_with_its_facts() -> None:
     assert column("topics", "value", "3")[:2] == [3, "LIVE"]
+
+
+def test_pages_of_its_catalogd_are_led_to_once_they_are_known() -> None:
+    known = replace(STATUS, catalog_address="tcp://c:26000", catalogd_pages="http://c:25020")
+    assert peers_of_hub(STATUS) == {}
+    assert peers_of_hub(known) == {"catalogd c:26000": "http://c:25020"}
+    (grid,) = hub_pages(lambda: known)["publisher"].read("", {}).values()
+    assert '<a href="http://c:25020">http://c:25020</a>' in grid.html("/publisher", {})
 
 
 @pytest.mark.parametrize("number", ["9", "x", "-1", "3/4"])
