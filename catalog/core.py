@@ -30,6 +30,7 @@ from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, dirty_objects, is_known
 from .ingest.aliases import Aliases
+from .ingest.event_history import EventHistory
 from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
@@ -255,6 +256,7 @@ class Catalog:
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
+        self.event_history = EventHistory()
         self.name_check = NameCheck(settings.compare_names_s)
         self._held_names = HeldNames(
             self.namespace, self.tables, follows=self.follows, every_table=self._known_tables
@@ -309,7 +311,7 @@ class Catalog:
         self._release = ""  # of the metastore, as it says
         self._not_understood: dict[str, float] = {}  # types of events, and when the last came
         self._unreadable: dict[TableId, str] = {}  # why tables cannot be answered, as last logged
-        self._now = 0.0  # of the last flush
+        self._now, self._now_us = 0.0, 0  # of the last flush
 
     @property
     def position(self) -> tuple[int, int]:
@@ -344,9 +346,11 @@ class Catalog:
                 self.counts.polls_failed += 1
                 self.poller.on_failed(fact, now)
             case ReadDone():
+                self.event_history.read_ended(fact.read, now=now)
                 self._publish(self.loader.on_read_done(fact), now_us)
             case ReadFailed():
                 self.counts.reads_failed += 1
+                self.event_history.read_ended(fact.read, now=now)
                 self._error = fact.error
                 no_polls = bool(self.poller.problem(now))  # then it is not for this table alone
                 away = no_polls or (fact.away and not self.poller.enabled)
@@ -383,7 +387,7 @@ class Catalog:
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: reads, the commit, then what depends on it."""
-        self._now = now
+        self._now, self._now_us = now, now_us
         self._note_unreadable()
         noted, self._noted = self._noted, []
         if self.lifecycle is Lifecycle.ABANDONED:
@@ -411,6 +415,7 @@ class Catalog:
         if self.lifecycle is Lifecycle.SERVING:
             self.backfill.restamp(now=now, at_us=now_us)
             self.poller.mark_published(self._oldest_unpublished())
+        self.event_history.publish(before=self._oldest_unpublished(), now=now, now_us=now_us)
         effects += self._commit()
         unpublished = self._oldest_unpublished()
         if self._first_seq is not None:
@@ -519,6 +524,7 @@ class Catalog:
         self._leases.check()
         self.dispatcher.check()
         self.loader.check()
+        self.event_history.check()
         if self.poller.window is not None:
             self.poller.window.check()
 
@@ -566,6 +572,11 @@ class Catalog:
             | self.reports.counts()
             | {"polls_late": poller.late, "tables_unfit": self.tables.unfit},
             topics=topics,
+            events=self.event_history.facts(
+                [self.loader.left(seq) for seq in self.event_history.running_seqs],
+                now=self._now,
+                now_us=self._now_us,
+            ),
         )
 
     def _doubted(self) -> tuple[str, ...]:
@@ -581,14 +592,19 @@ class Catalog:
             return
         if batch.gap is not None:  # before its events: no part of a table is published alone
             self._on_gap(batch.gap, batch.seq, now)
+        every: list[Dirty] = []
         for event in batch.events:
             self.counts.events += 1
             dirty = tuple(one for one in dirty_objects(event) if self.follows(one.db))
+            every += dirty
             self._note_type(event, dirty, now)
             self.loader.mark_dirty(dirty, seq=batch.seq)
             self._raise_unheld(dirty, now_us)
             if self.name_check.suspects:
                 self.name_check.on_event(dirty)
+        self.event_history.begin(
+            batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
+        )
         if batch.whole:
             if self.name_check.missed and batch.events:
                 self.name_check.on_events(connection=fact.connection, now=now)
@@ -778,6 +794,7 @@ class Catalog:
         effects += [] if listing is None else [listing]
         if self.names_known:
             found = self.loader.reads(now=now)
+            self.event_history.read_began(found, now=now)
             self.counts.reads += len(found)
             effects += found
         if self.loader.wants_poll or self.dispatcher.wants_poll:

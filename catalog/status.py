@@ -16,13 +16,17 @@ from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages import Cell, Inspected, Rows
+from .ingest.event_history import EventFacts
 from .ingest.poller import EVENTS_OFF, UNPROVEN
 from .publish.publisher import HubFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
 HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
 APART: Final = frozenset(
-    ("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics")
+    (
+        *("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics"),
+        "events",
+    )
 )
 """The fields of a Status that are not facts of one value."""
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
@@ -82,6 +86,7 @@ class Status:
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
     ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
     some of them, with the reason.
+    ``events``: what became of the last batches of events.
     """
 
     metastore: MetastoreFacts
@@ -113,6 +118,7 @@ class Status:
     held_bytes: int
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
+    events: EventFacts
 
 
 def topic_status(number: int, topic: Topic) -> TopicStatus:

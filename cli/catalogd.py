@@ -80,6 +80,7 @@ def catalogd(**given: Any) -> None:
     from ..catalog.assembly import build
     from ..catalog.status import facts
     from .pages.catalog_pages import catalog_pages, peers_of_catalogd
+    from .pages.event_pages import event_pages
     from .pages.metrics import CATALOGD
     from .pages.process_pages import process_pages
     from .pages.sources import sources_of
@@ -91,7 +92,9 @@ def catalogd(**given: Any) -> None:
     collect_old_rarely()
     keys = config.keys(os.environ)
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}", keys=keys)
+    is_guarded = access.config.needs_secret
     pages = catalog_pages(lambda: daemon.status, daemon.store_path)
+    pages |= event_pages(lambda: daemon.status, daemon.store_path, is_guarded=is_guarded)
     pages |= process_pages(settings, lambda: recent.lines)
     sources = sources_of(
         "catalogd",
@@ -100,7 +103,7 @@ def catalogd(**given: Any) -> None:
         numbers=CATALOGD,
         pages=pages,
         peers=lambda: peers_of_catalogd(daemon.status),
-        is_guarded=access.config.needs_secret,
+        is_guarded=is_guarded,
     )
     log_start("catalogd", settings)
     serve(daemon, sources, address, access=access)

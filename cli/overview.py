@@ -84,6 +84,14 @@ class Stack:
         return DEGRADED if any(one.verdict.reasons for one in self.daemons) else DONE
 
 
+def lag(events: int | None, seconds: float | None) -> str:
+    """Return how far catalogd is behind the metastore; nothing if that is not known."""
+    if events is None:
+        return ""
+    for_s = "" if seconds is None else f", {span(seconds)}"
+    return f"{amount(events, 'event', 'events')}{for_s}"
+
+
 def place(address: str) -> str:
     """Return the host and port of an address."""
     return address.removeprefix(SCHEME)
@@ -216,9 +224,7 @@ def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts.get("hubs") is not None:
         yield f"{facts['hubs_connected']} of {amount(facts['hubs'], 'hub', 'hubs')}"
     if facts.get("lag_events") is not None:
-        events = amount(facts["lag_events"], "event", "events")
-        for_s = "" if facts.get("lag_s") is None else f", {span(facts['lag_s'])}"
-        yield f"lag {events}{for_s}"
+        yield f"lag {lag(facts['lag_events'], facts.get('lag_s'))}"
 
 
 def _drivers(stack: Stack) -> list[str]:

@@ -227,6 +227,10 @@ class PendingEvents:
         """Return the lowest number; NEVER if there is none."""
         return min(self._needs, default=NEVER)
 
+    def count(self, seq: int) -> int:
+        """Return how many tables and databases wait for events up to the number ``seq``."""
+        return sum(count for of, count in self._needs.items() if of <= seq)
+
     def add(self, need: Need) -> None:
         """Count ``need``, unless it is for a background load."""
         if not need.load:
@@ -301,6 +305,10 @@ class Loader:
         pending = [self._backlog.seq, self._events.oldest()]
         pending += [load.seq for load in self._loads.values() if load.seq is not None]
         return min(pending)
+
+    def left(self, seq: int) -> int:
+        """Return how many tables are still to be published for events up to the number ``seq``."""
+        return self._events.count(seq)
 
     def pending(self, table: TableId) -> bool:
         """Return whether ``table`` is dirty, being read, or LOADING."""

@@ -27,6 +27,8 @@ border-radius: .2rem; overflow-wrap: anywhere }
 .warned { border-color: #b87700; background: var(--warned) }
 .ill { border-color: #b3261e; background: var(--ill) }
 .wide { overflow-x: auto }
+.bars { width: 100%; height: 5rem; background: var(--bar); fill: var(--link) }
+.axis { display: flex; justify-content: space-between; color: var(--faint); margin: 0 }
 table { border-collapse: collapse; width: 100% }
 td, th { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid var(--line);
 font-weight: normal; vertical-align: top }
@@ -34,13 +36,13 @@ th { color: var(--faint) }
 .grid th { white-space: nowrap } .grid td { overflow-wrap: break-word; max-width: 36rem }
 .grid tr:hover td { background: var(--bar) }
 .right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-.brief th { width: 9rem; white-space: nowrap } .brief td { overflow-wrap: anywhere }
+.brief th { width: 11rem } .brief td { overflow-wrap: anywhere }
 .facts th { font-family: ui-monospace, monospace; width: 15rem; overflow-wrap: anywhere }
 summary { cursor: pointer; margin: 1.5rem 0 .3rem; color: var(--link) }
 td.number { width: 14rem; overflow-wrap: anywhere } .meaning { color: var(--faint) }
 footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
 @media (max-width: 40rem) { td.meaning { display: none } .facts th { width: auto }
-.brief th { width: 5rem; white-space: normal } }"""
+.brief th { width: 6rem } }"""
 STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
 """By which a Content-Security-Policy lets a browser apply this style, and no other."""
 DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">

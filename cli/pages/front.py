@@ -88,7 +88,7 @@ def _of_hub(facts: Mapping[str, Any]) -> Iterator[Line]:
 
 def _of_catalogd(facts: Mapping[str, Any]) -> Iterator[Line]:
     yield Line("sees", "/hubs", seen_by("catalogd", facts))
-    yield Line("metastore", "", ", ".join(_metastore(facts)))
+    yield Line("metastore", "/events", ", ".join(_metastore(facts)))
     yield Line("topics", "/topics", _held(facts, "held_bytes"))
     yield Line("loading", "/loading", ", ".join(_loading(facts)))
     yield Line("a restart now", "", restart_of("catalogd", facts))

@@ -17,6 +17,7 @@ from .document import link
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
 BYTES: Final = "_bytes"
+FACTS: Final = ("name", "value")  # the columns of a grid that is about one thing
 Query = Mapping[str, str]
 """The query of an address, by name; of a name that is there twice, the first."""
 
@@ -59,6 +60,8 @@ class Grid:
                 on = _address(path, query, {"from": "0", **self.after})
                 parts.append(f"<p>{_links({'go on': on})}</p>")
             return "".join(parts)
+        if self.columns == FACTS:
+            return "".join((*parts, self._facts_html(rows)))
         kinds = [self._class(at) for at in range(len(self.columns))]
         head = "".join(
             f"<th{kind}>{escape(in_words(name))}</th>"
@@ -78,6 +81,15 @@ class Grid:
             parts.append(f"<p>{first + 1:,} to {last:,}{of} · {_links(pages)}</p>")
         return "".join(parts)
 
+    def _facts_html(self, rows: Sequence[Sequence[Cell]]) -> str:
+        """Return rows of names and values, which need no heads."""
+        lines = (
+            f"<tr><th>{escape(in_words(str(row[0])))}</th>"
+            f"<td>{self._cell('value', dict(zip(self.columns, row, strict=True)))}</td></tr>"
+            for row in rows
+        )
+        return f'<table class="brief">{"".join(lines)}</table>'
+
     def _class(self, at: int) -> str:
         """Return the class of a column's cells: numbers stand below each other."""
         values = [row[at] for row in self.rows]
@@ -92,12 +104,13 @@ class Grid:
         )
 
     def _cell(self, name: str, row: Mapping[str, Cell]) -> str:
-        return link(self.links[name](row) if name in self.links else "", shown(name, row[name]))
+        column = str(row["name"]) if self.columns == FACTS and name == "value" else name
+        return link(self.links[name](row) if name in self.links else "", shown(column, row[name]))
 
 
 def in_words(column: str) -> str:
     """Return a column's name as its head."""
-    return column.removesuffix(BYTES).removesuffix("_s").replace("_", " ")
+    return column.removesuffix(BYTES).removesuffix("_s").removesuffix("_ms").replace("_", " ")
 
 
 def shown(column: str, value: Cell) -> str:
@@ -112,9 +125,16 @@ def shown(column: str, value: Cell) -> str:
         return size(int(value))
     if column.endswith("_s"):
         return span(value)
+    if column.endswith("_ms"):
+        return in_ms(value)
     if isinstance(value, float) or column in NUMBERS_AS_THEY_ARE:
         return str(value)
     return f"{value:,}"
+
+
+def in_ms(milliseconds: float) -> str:
+    """Return a short time in words: ``34 ms``, ``1.2 s``."""
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else span(milliseconds / 1000)
 
 
 def _links(addresses: Mapping[str, str]) -> str:

@@ -1,19 +1,23 @@
-"""A page of a daemon: one or several grids under a title, read at each request."""
+"""A page of a daemon: grids and figures under a title, read at each request."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .figure import Bars
 from .grid import Grid, Query
 
 NEEDS_SECRET: Final = "once the pages need a password or a token"
+
+
+Part = Grid | Bars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page.
 
-    ``answers``: the question that it answers, in one line. ``read``: the grids by their headings,
+    ``answers``: the question that it answers, in one line. ``read``: the parts by their headings,
     given the rest of the path and the query; raises UsageError where there is no such thing.
     ``is_private``: shows what the catalog holds, or what was logged, so that it is shown only where
     a reader has to give a secret.
@@ -21,7 +25,7 @@ class Page:
 
     title: str
     answers: str
-    read: Callable[[str, Query], Mapping[str, Grid]]
+    read: Callable[[str, Query], Mapping[str, Part]]
     is_private: bool = False
 
 

@@ -60,6 +60,11 @@ def _look(daemons: Daemons) -> None:
     found = json.loads(read(catalogd, "catalog", json="", table="paged.orders"))
     assert [one["column"] for one in found["columns"]["rows"]] == ["a", "b", "ds"]
     until(lambda: partitions(catalogd) == PARTITIONS, what="the partitions")
+    until(lambda: state(catalogd) == "up to date", what="catalogd to be up to date")
+    changes = rows(catalogd, "history", object="paged.orders")
+    assert {one["object"].partition("/")[0] for one in changes} == {"paged.orders"}
+    assert "first read" in {one["by"] for one in changes}
+    assert rows(catalogd, "history", by="nobody") == []
     assert {"name": "partitions", "value": "all read"} in found["catalog"]["rows"]
     (topic,) = (one["value"] for one in found["catalog"]["rows"] if one["name"] == "topic")
     until(lambda: f'href="/topics/{topic}"' in page(hub, "topics"), what="the topic that is read")
@@ -74,6 +79,11 @@ def partitions(catalogd: str) -> int:
         count += len(found["partitions"]["rows"])
         more = found["partitions"].get("after", {})
     return count
+
+
+def state(catalogd: str) -> str:
+    (found,) = (one["value"] for one in rows(catalogd, "events") if one["name"] == "state")
+    return str(found)
 
 
 def names(hub: str) -> list[str]:

@@ -1,0 +1,225 @@
+"""EventHistory: what became of the last batches of events, how fast they come, what tables cost.
+
+    events of one poll ──begin──▶ running ──everything of them is published──▶ the last BATCHES_MAX
+
+For operators alone: nothing that is published depends on it. Its size is bounded: 300 bytes a
+batch, 100 a slot of time and 200 a table, together 600 KB.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import Final, NamedTuple
+
+from ...topics.histogram import Histogram, HistogramFacts
+from ...topics.objects.names import TableId
+from ..metastore.port import Dirty, RawEvent, Read
+
+BATCHES_MAX: Final = 1_000  # published ones: enough for a 99th percentile
+RUNNING_MAX: Final = 100  # the next ones are counted with the last: a table that is slow to read
+SLOT_S: Final = 10.0
+SLOTS_MAX: Final = 360  # an hour
+TABLES_MAX: Final = 1_000  # of which the cost is known; twice as many at times
+SHOWN_MAX: Final = 10  # tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBatch:
+    """The events of one poll that were not seen before.
+
+    ``at_us``: when they came. ``last_id``: of the newest. ``tables``: that they name; ``left``: of
+    these, those that are not published yet. ``missing``: the events before them that were, if any.
+    ``took_s``: until they were published, or until now; ``waited_s``: from the time of the oldest,
+    which the metastore's clock gives in whole seconds, until then; None: it gives none.
+    """
+
+    at_us: int
+    events: int
+    last_id: int
+    tables: int
+    left: int
+    missing: str
+    took_s: float
+    waited_s: float | None
+
+
+class Slot(NamedTuple):
+    """Ten seconds: ``number`` of the slot since the clock's zero, and what was published in it."""
+
+    number: int
+    events: int
+    slowest_s: float  # the batch that took longest
+
+
+class TableCost(NamedTuple):
+    """What reads of a table from the metastore took since the start."""
+
+    table: TableId
+    reads: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFacts:
+    """The history at one moment; it does not change afterwards.
+
+    ``running`` and ``batches``: the oldest first. ``slot``: the number of the present one.
+    ``up_s``: for how long it has been kept. ``costs``: the costliest tables. ``delays``: from the
+    times of events until they were published; ``batch_times``: of batches, from their arrival.
+    """
+
+    running: tuple[EventBatch, ...]
+    batches: tuple[EventBatch, ...]
+    slots: tuple[Slot, ...]
+    slot: int
+    up_s: float
+    costs: tuple[TableCost, ...]
+    delays: HistogramFacts
+    batch_times: HistogramFacts
+
+
+@dataclass(slots=True)
+class _Running:
+    """A batch that is not published."""
+
+    seq: int  # arrival number of its newest event
+    began_at: float  # seconds: when its oldest event came
+    batch: EventBatch
+    times: Counter[int]  # of its events, in seconds since 1970
+
+
+class EventHistory:
+    """What catalogd remembers of the events that it has followed."""
+
+    def __init__(self) -> None:
+        self._running: deque[_Running] = deque()  # by seq
+        self._batches: deque[EventBatch] = deque(maxlen=BATCHES_MAX)
+        self._slots: deque[Slot] = deque(maxlen=SLOTS_MAX)
+        self._reads: dict[int, tuple[float, tuple[TableId, ...]]] = {}
+        """By the id of a read in flight: when it began, and of which tables."""
+        self._costs: dict[TableId, tuple[int, float]] = {}  # reads, and seconds
+        self._delays, self._batch_times = Histogram(), Histogram()
+        self._began_at: float | None = None
+
+    def begin(
+        self,
+        events: Sequence[RawEvent],
+        dirty: Iterable[Dirty],
+        *,
+        seq: int,
+        missing: str,
+        now: float,
+        now_us: int,
+    ) -> None:
+        """Note events that came with the arrival number ``seq``, and what they make ``dirty``.
+
+        ``missing``: the events before them that are missing, in words.
+        """
+        if not events and not missing:
+            return
+        tables = len({(one.db, getattr(one, "table", "")) for one in dirty})
+        batch = EventBatch(
+            at_us=now_us,
+            events=len(events),
+            last_id=max((one.id for one in events), default=0),
+            tables=tables,
+            left=tables,
+            missing=missing,
+            took_s=0.0,
+            waited_s=None,
+        )
+        times = Counter(one.at_s for one in events if one.at_s)
+        last = self._running[-1] if self._running else None
+        if last is None or (last.seq != seq and len(self._running) < RUNNING_MAX):
+            self._running.append(_Running(seq, now, batch, times))
+            return
+        last.seq = seq
+        last.times.update(times)
+        last.batch = replace(
+            last.batch,
+            events=last.batch.events + batch.events,
+            last_id=max(last.batch.last_id, batch.last_id),
+            tables=last.batch.tables + tables,
+            missing=last.batch.missing or missing,
+        )
+
+    def publish(self, *, before: int, now: float, now_us: int) -> None:
+        """Note that everything with an arrival number below ``before`` is published."""
+        self._began_at = now if self._began_at is None else self._began_at
+        while self._running and self._running[0].seq < before:
+            running = self._running.popleft()
+            took_s = max(now - running.began_at, 0.0)
+            for at_s, count in running.times.items():
+                self._delays.add(max(now_us / 1e6 - at_s, 0.0), count)
+            self._batch_times.add(took_s)
+            waited_s = _waited_s(running, now_us)
+            done = replace(running.batch, left=0, took_s=round(took_s, 3), waited_s=waited_s)
+            self._batches.append(done)
+            self._fill_slot(done, now)
+
+    def read_began(self, reads: Iterable[Read], *, now: float) -> None:
+        """Note reads that were ordered."""
+        for one in reads:
+            tables = tuple((want.db, want.table) for want in one.requests)
+            self._reads[one.read] = now, tables
+
+    def read_ended(self, read: int, *, now: float) -> None:
+        """Note that a read was answered, or failed: its tables share the time that it took."""
+        began_at, tables = self._reads.pop(read, (now, ()))
+        for table in tables:
+            count, seconds = self._costs.get(table, (0, 0.0))
+            self._costs[table] = count + 1, seconds + max(now - began_at, 0.0) / len(tables)
+        if len(self._costs) > 2 * TABLES_MAX:
+            kept = nlargest(TABLES_MAX, self._costs.items(), key=lambda one: one[1][1])
+            self._costs = dict(kept)
+
+    def facts(self, left: Sequence[int], *, now: float, now_us: int) -> EventFacts:
+        """Return the history as of now. ``left``: of each of ``running_seqs``, the tables left."""
+        running = tuple(
+            replace(
+                one.batch,
+                left=min(count, one.batch.tables),
+                took_s=round(max(now - one.began_at, 0.0), 3),
+                waited_s=_waited_s(one, now_us),
+            )
+            for one, count in zip(self._running, left, strict=True)
+        )
+        costs = nlargest(SHOWN_MAX, self._costs.items(), key=lambda one: one[1][1])
+        return EventFacts(
+            running=running,
+            batches=tuple(self._batches),
+            slots=tuple(self._slots),
+            slot=int(now // SLOT_S),
+            up_s=0.0 if self._began_at is None else now - self._began_at,
+            costs=tuple(TableCost(table, *cost) for table, cost in costs),
+            delays=self._delays.facts(),
+            batch_times=self._batch_times.facts(),
+        )
+
+    @property
+    def running_seqs(self) -> tuple[int, ...]:
+        """The arrival numbers of the batches that are not published, the oldest first."""
+        return tuple(one.seq for one in self._running)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        seqs = self.running_seqs
+        assert list(seqs) == sorted(set(seqs))
+        assert len(seqs) <= RUNNING_MAX
+        assert len(self._costs) <= 2 * TABLES_MAX
+
+    def _fill_slot(self, batch: EventBatch, now: float) -> None:
+        number = int(now // SLOT_S)
+        before = Slot(number, 0, 0.0)
+        if self._slots and self._slots[-1].number == number:
+            before = self._slots.pop()
+        slowest_s = max(before.slowest_s, batch.took_s)
+        self._slots.append(Slot(number, before.events + batch.events, slowest_s))
+
+
+def _waited_s(running: _Running, now_us: int) -> float | None:
+    """Return the time since the oldest event of a batch; None: its time is not known."""
+    if not running.times:
+        return None
+    return round(max(now_us / 1e6 - min(running.times), 0.0), 1)

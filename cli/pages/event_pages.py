@@ -1,0 +1,233 @@
+"""The pages of catalogd about events: what became of the last ones, and what has changed, by whom.
+
+The second one reads the log of changes in the store, by a connection of its own that only reads.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import fmean, median
+from typing import Final
+from urllib.parse import urlencode
+
+from ...catalog.history.change_log import Recent
+from ...catalog.ingest.event_history import SLOT_S, EventBatch, EventFacts
+from ...catalog.status import Status
+from ...catalog.storage.history import HistoryReader
+from ...topics.errors import UsageError
+from ...topics.objects.names import table_name
+from ...topics.wire.messages import Cell
+from .. import changes
+from ..lists import amount, span
+from ..overview import lag
+from .figure import Bars
+from .grid import Grid, Query, in_ms
+from .page import NEEDS_SECRET, Page, Part
+
+BATCHES_SHOWN: Final = 100
+MINUTES: Final = 60  # of the graphs
+SLOTS_A_MINUTE: Final = int(60 / SLOT_S)
+RATES_MIN: Final = (1, 5, 15)  # as the load averages of a machine
+LINES_MAX: Final = 1_000  # of the log, on a page: the newest
+SINCE: Final = ("10m", "1h", "1d")  # that a page leads to
+OBJECT_MAX: Final = 1_024  # characters of a pattern
+CHANGE: Final = ("time", "object", "change", "by", "version")
+
+
+def event_pages(status: Callable[[], Status], store: Path, *, is_guarded: bool) -> dict[str, Page]:
+    """Return the pages; ``is_guarded``: whether readers give a secret, so that they see names."""
+    return {
+        "events": Page(
+            title="Events",
+            answers="Does it keep up with the metastore, how fast, and what takes long?",
+            read=lambda *_: events(status(), is_guarded=is_guarded),
+        ),
+        "history": Page(
+            title="History",
+            answers="What has changed, when, and by whom?",
+            read=lambda _, query: {"": _history(store, query, now=time.time())},
+            is_private=True,
+        ),
+    }
+
+
+def events(status: Status, *, is_guarded: bool) -> dict[str, Part]:
+    """Return the parts of the page about events, without names unless it ``is_guarded``."""
+    found = status.events
+    minutes = _minutes(found)
+    ago = [f"{MINUTES - at} min ago" for at in range(MINUTES)]
+    axis = {"first": f"{MINUTES} min ago", "last": "now"}
+    return {
+        "": Grid(
+            about="How far the metastore's events have been followed.",
+            columns=("name", "value"),
+            rows=tuple(_summary(status).items()),
+        ),
+        "The last hour": Bars(
+            about=f"Events published in each minute, {max(count for count, _ in minutes)} at most.",
+            values=[count for count, _ in minutes],
+            labels=[f"{at}: {count}" for at, (count, _) in zip(ago, minutes, strict=True)],
+            **axis,
+        ),
+        "Slowest batches": Bars(
+            about="The time that the slowest batch published in each minute has taken, "
+            f"{in_ms(1000 * max(slowest for _, slowest in minutes))} at most.",
+            values=[slowest for _, slowest in minutes],
+            labels=[
+                f"{at}: {in_ms(1000 * slow)}" for at, (_, slow) in zip(ago, minutes, strict=True)
+            ],
+            **axis,
+        ),
+        "Costliest tables": _costs(found, is_guarded=is_guarded),
+        "Batches": _batches(found),
+    }
+
+
+def _summary(status: Status) -> dict[str, Cell]:
+    found = status.events
+    took = sorted(one.took_s for one in found.batches)
+    waited = sorted(one.waited_s for one in found.batches if one.waited_s is not None)
+    return {
+        "state": _state(status),
+        "lag": lag(status.lag_events, status.lag_s),
+        "newest event": status.newest_event,
+        "published up to": status.watermark,
+        "since the metastore answered_s": status.metastore_silent_s,
+        "current batch": _progress(found.running),
+        "rate": ", ".join(f"{rate(found, of):.2f}/s in {of} min" for of in RATES_MIN),
+        "time of a batch": _spread(took),
+        "delay of a batch": _spread(waited),
+    }
+
+
+def _state(status: Status) -> str:
+    if status.lag_events is None:
+        return "events are off"
+    if status.metastore.polls:
+        return "the metastore does not answer"
+    if status.metastore.missing:
+        return f"{status.metastore.missing}: everything is read again"
+    if status.metastore.blind:
+        return "no event arrives"
+    return "behind" if status.lag_events else "up to date"
+
+
+def _progress(running: Sequence[EventBatch]) -> str:
+    """Return how far the oldest batch is that is not published, and how many wait behind it."""
+    if not running:
+        return ""
+    first, others = running[0], len(running) - 1
+    behind = f"; {amount(others, 'batch waits', 'batches wait')} behind it" if others else ""
+    return (
+        f"{amount(first.events, 'event', 'events')} up to {first.last_id}, "
+        f"{first.tables - first.left} of {amount(first.tables, 'table', 'tables')} published, "
+        f"for {span(first.took_s)}{behind}"
+    )
+
+
+def rate(found: EventFacts, minutes: int) -> float:
+    """Return the events published a second in the last ``minutes``, or since the start."""
+    first = found.slot - minutes * SLOTS_A_MINUTE
+    count = sum(one.events for one in found.slots if one.number > first)
+    return count / max(min(minutes * 60.0, found.up_s), SLOT_S)
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Return least, mean, median and 99th percentile of ascending ``values``."""
+    if not values:
+        return ""
+    late = values[min(int(len(values) * 0.99), len(values) - 1)]
+    return (
+        f"min {in_ms(1000 * values[0])}, mean {in_ms(1000 * fmean(values))}, "
+        f"median {in_ms(1000 * median(values))}, p99 {in_ms(1000 * late)} "
+        f"(of {amount(len(values), 'batch', 'batches')})"
+    )
+
+
+def _minutes(found: EventFacts) -> list[tuple[int, float]]:
+    """Return the events and the slowest batch of each minute of the last hour, the oldest first."""
+    minutes = [(0, 0.0)] * MINUTES
+    for one in found.slots:
+        at = MINUTES - 1 - (found.slot - one.number) // SLOTS_A_MINUTE
+        if at >= 0:
+            count, slowest_s = minutes[at]
+            minutes[at] = count + one.events, max(slowest_s, one.slowest_s)
+    return minutes
+
+
+def _batches(found: EventFacts) -> Grid:
+    last = (*found.batches, *found.running)[::-1][:BATCHES_SHOWN]
+    running = {id(one) for one in found.running}
+    rows = [
+        (
+            changes.utc(one.at_us),
+            one.events,
+            one.last_id,
+            one.tables,
+            "running" if id(one) in running else one.missing or "published",
+            round(1000 * one.took_s),
+            one.waited_s,
+        )
+        for one in last
+    ]
+    return Grid(
+        about="The events of each poll, the newest first: from their arrival until all that they "
+        "name was published. Delay is since the time of the oldest, by the metastore's clock in "
+        "whole seconds.",
+        columns=("time", "events", "up to", "tables", "outcome", "took_ms", "delay_s"),
+        rows=rows,
+        empty="no event has come since the start",
+    )
+
+
+def _costs(found: EventFacts, *, is_guarded: bool) -> Grid:
+    return Grid(
+        about="Those of which reads from the metastore have taken longest since the start.",
+        columns=("table", "reads", "seconds"),
+        rows=[(table_name(*one.table), one.reads, round(one.seconds, 3)) for one in found.costs]
+        if is_guarded
+        else (),
+        links={"table": lambda row: f"/history?{urlencode({'object': row['table']})}"},
+        empty="nothing was read" if is_guarded else f"their names are shown {NEEDS_SECRET}",
+    )
+
+
+def _history(store: Path, query: Query, *, now: float) -> Grid:
+    since, pattern, by = (query.get(name, "") for name in ("since", "object", "by"))
+    since_us = changes.since(since, now=now) if since else 0
+    if len(pattern) > OBJECT_MAX:
+        raise UsageError(f"an object has {OBJECT_MAX} characters at most")
+    with closing(HistoryReader(store)) as reader, reader.moment():
+        table = Recent(since_us, LINES_MAX, pattern.lower()).answer(reader, 0, None)
+    records = changes.about(changes.told(table.records(), ()), pattern)
+    found = changes.by(records, by) if by else records
+    rows = [
+        (one["time"].replace("T", " ")[:19], one["object"], one["kind"], one["by"], one["version"])
+        for one in found
+    ]
+    chosen = {name: query[name] for name in ("since", "object", "by") if query.get(name)}
+    return Grid(
+        about=_filters(chosen),
+        columns=CHANGE,
+        rows=rows,
+        links={"object": lambda row: _address(chosen, object=str(row["object"]).partition("/")[0])},
+        more={
+            **{f"last {one}": _address(chosen, since=one) for one in SINCE},
+            **({"all": "/history"} if chosen else {}),
+        },
+        empty="no change is known" + (" of these" if chosen else ""),
+    )
+
+
+def _filters(chosen: Mapping[str, str]) -> str:
+    words = {"since": "since {}", "object": "of {}", "by": "by {}"}
+    which = " ".join(words[name].format(text) for name, text in chosen.items())
+    return (
+        f"Changes and orders {which or 'of all objects'}, the newest {LINES_MAX} at most. "
+        "/history?object=shop.*&since=10m&by=etl chooses some."
+    )
+
+
+def _address(chosen: Mapping[str, str], **changed: str) -> str:
+    return f"/history?{urlencode({**chosen, **changed})}"
