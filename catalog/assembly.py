@@ -19,6 +19,7 @@ from .core import Catalog, Settings
 from .ingest.poller import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
 from .metastore.addresses import Addresses
+from .metastore.calls import Calls
 from .metastore.hms import Hms
 from .metastore.port import Metastore
 from .publish.modes import ModeState, unpack_mode_state
@@ -73,7 +74,8 @@ def build(
             mode=mode_state.mode,
         )
         catalog.backfill.change(config.mode(mode_state.mode))
-        opened = open_metastore or partial(Hms, addresses, timeout_s=client.timeout_s)
+        calls = Calls()
+        opened = open_metastore or partial(Hms, addresses, timeout_s=client.timeout_s, calls=calls)
         registration = secrets.token_bytes(16)
         hubs = [
             HubConnection(
@@ -94,6 +96,7 @@ def build(
                 opened, threads=config.num_metadata_loading_threads, deliver=deliver
             ),
             keys=keys,
+            calls=calls,
         )
         daemon.admit(clients)
         failing.pop_all()

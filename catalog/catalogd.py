@@ -11,7 +11,7 @@ import gc
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Final
 from ..topics.backports import assert_never
 from ..topics.bulk import Send
 from ..topics.errors import ConfigError, StoreFull, WireError
+from ..topics.histogram import HistogramFacts
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
@@ -47,6 +48,7 @@ from .history.history_thread import HistoryRead, HistoryThread, ReadStore
 from .ingest.identity import Identify
 from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
+from .metastore.calls import Calls
 from .metastore.port import ListNames, Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
@@ -93,6 +95,7 @@ class Catalogd:
         hubs: Iterable[HubConnection],
         make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
         keys: DaemonKeys | None = None,
+        calls: Calls | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
@@ -100,7 +103,7 @@ class Catalogd:
 
         ``renew`` returns a core over the store, which holds these topics, for this reason.
         ``keys``: those of ``link``, and their folder, which is looked at, for the list of clients,
-        too; None: nothing of it changes.
+        too; None: nothing of it changes. ``calls``: of the connections to the metastore.
         """
         self._catalog = catalog
         self._store = store
@@ -114,6 +117,7 @@ class Catalogd:
         self._clock = clock
         self._wall_us = wall_us
         self._renew = renew
+        self._calls = Calls() if calls is None else calls
         self._keys = keys
         self._pair = keys.credential.pair if keys is not None else None
         self._clients_at = 0.0  # when the list of clients and the own key are looked at next
@@ -147,6 +151,11 @@ class Catalogd:
     def show_pages_at(self, address: str) -> None:
         """Tell hubs that are connected from now on where catalogd's pages are; empty: nowhere."""
         self._published.pages = address
+
+    @property
+    def metastore_calls(self) -> Mapping[str, HistogramFacts]:
+        """The seconds that calls of the metastore took, by method; from any thread."""
+        return self._calls.facts()
 
     @property
     def counts(self) -> LinkCounts:

@@ -577,6 +577,7 @@ class Catalog:
                 now=self._now,
                 now_us=self._now_us,
             ),
+            pull_times=self.dispatcher.pull_times,
         )
 
     def _doubted(self) -> tuple[str, ...]:

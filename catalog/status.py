@@ -11,6 +11,7 @@ from typing import Final
 
 from .. import __version__
 from ..topics.errors import StoreFull, UsageError
+from ..topics.histogram import HistogramFacts
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
@@ -25,7 +26,7 @@ HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a
 APART: Final = frozenset(
     (
         *("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics"),
-        "events",
+        *("events", "pull_times"),
     )
 )
 """The fields of a Status that are not facts of one value."""
@@ -86,7 +87,8 @@ class Status:
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
     ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
     some of them, with the reason.
-    ``events``: what became of the last batches of events.
+    ``events``: what became of the last batches of events. ``pull_times``: from the arrival of pulls
+    until their last part was sent, in seconds.
     """
 
     metastore: MetastoreFacts
@@ -119,6 +121,7 @@ class Status:
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
     events: EventFacts
+    pull_times: HistogramFacts
 
 
 def topic_status(number: int, topic: Topic) -> TopicStatus:

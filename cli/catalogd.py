@@ -80,7 +80,7 @@ def catalogd(**given: Any) -> None:
     from ..catalog.assembly import build
     from ..catalog.status import facts
     from .pages.catalog_pages import catalog_pages, peers_of_catalogd
-    from .pages.event_pages import event_pages
+    from .pages.event_pages import event_pages, histograms_of
     from .pages.metrics import CATALOGD
     from .pages.process_pages import process_pages
     from .pages.sources import sources_of
@@ -103,6 +103,7 @@ def catalogd(**given: Any) -> None:
         numbers=CATALOGD,
         pages=pages,
         peers=lambda: peers_of_catalogd(daemon.status),
+        histograms=lambda: histograms_of(daemon.status, calls=daemon.metastore_calls),
         is_guarded=is_guarded,
     )
     log_start("catalogd", settings)

@@ -4,6 +4,7 @@ python -m topicast.cli.reference FOLDER      writes them; a test fails when they
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from .catalogd import catalogd
 from .lazy import subcommands
 from .main import topicast
 from .pages.front import COUNTER
-from .pages.metrics import CATALOGD, STATESTORED, VERDICT, Table, metric_name
+from .pages.metrics import CATALOGD, HISTOGRAMS, STATESTORED, VERDICT, Table, metric_name
 from .statestored import statestored
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
@@ -66,7 +67,14 @@ def _metrics() -> str:
     parts = ["# Metrics", MADE, about]
     for name, table in (("statestored", STATESTORED), ("catalogd", CATALOGD)):
         parts += [f"## {name}", _metric_table(name, table)]
+    parts[-1] += "".join(f"\n{row}" for row in _histograms())
     return "\n\n".join(parts) + "\n"
+
+
+def _histograms() -> Iterator[str]:
+    for name, (label, meaning) in HISTOGRAMS.items():
+        labels = f" by `{label}`" if label else ""
+        yield f"| `{metric_name('catalogd', name)}` | histogram{labels} | {meaning} |"
 
 
 def _metric_table(daemon: str, table: Table) -> str:

@@ -345,6 +345,8 @@ def facts(status: HubStatus) -> dict[str, Cell]:
         "warning": serves.texts(Serving.DEGRADED),
     } | {f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart}
     found["members"] = len(status.subscribers)
+    readers = (one for one in status.subscribers if one.role == READER.name.lower())
+    found["reader_lag_s"] = max((one.lag_s for one in readers), default=0.0)
     found |= _counts_of_drivers(status.drivers)
     found["entries"] = sum(one.entries for one in status.topics)
     found["full_bytes"] = sum(one.full_bytes for one in status.topics)

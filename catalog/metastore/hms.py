@@ -46,6 +46,7 @@ from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
 from ...topics.objects.thrift import fields, read_text
 from .addresses import AddressDied, Addresses, MetastoreAddress
+from .calls import Calls
 from .hive_site import MetastoreFlags, metastore_client
 from .port import PARTITIONS_PER_CALL_MAX, SAYS_NOTHING, TABLES_PER_CALL_MAX, RawEvent
 from .sasl import Frames, Login, negotiation
@@ -100,16 +101,20 @@ log = logging.getLogger(__name__)
 class Hms:
     """A Hive metastore, used by one thread; connects at the first call, and again after errors."""
 
-    def __init__(self, uris: str | Addresses, *, timeout_s: float) -> None:
+    def __init__(
+        self, uris: str | Addresses, *, timeout_s: float, calls: Calls | None = None
+    ) -> None:
         """Read ``uris`` (tried in turn) and set the limit for each wait for an answer.
 
-        Connections that share one ``Addresses`` share which of them has died.
+        Connections that share one ``Addresses`` share which of them has died. ``calls`` counts
+        what this one calls.
 
         Raises:
             ConfigError: ``uris`` is not a comma list of ``thrift://host:port``.
         """
         self._addresses = Addresses(uris) if isinstance(uris, str) else uris
         self._timeout_s = timeout_s
+        self._calls = Calls() if calls is None else calls
         self._connection: _Connection | None = None
         self._tables_batch = _Batch(TABLES_PER_CALL_MAX)
         self._partitions_batch = _Batch(PARTITIONS_PER_CALL_MAX)
@@ -118,7 +123,12 @@ class Hms:
     def uuid(self) -> str:
         """Return the UUID of the metastore's database; empty if the server refuses to say."""
         try:
-            return self._call("read its UUID", lambda to: to.uuid(), timeout_s=EVENT_ID_S_MAX)
+            return self._call(
+                "read its UUID",
+                lambda to: to.uuid(),
+                method="get_metastore_db_uuid",
+                timeout_s=EVENT_ID_S_MAX,
+            )
         except SourceRefused:
             return ""
 
@@ -128,6 +138,7 @@ class Hms:
             found = self._call(
                 "read its release",
                 lambda to: str(to.client.getVersion()),
+                method="getVersion",
                 timeout_s=EVENT_ID_S_MAX,
             )
         except SourceRefused:
@@ -140,6 +151,7 @@ class Hms:
             return self._call(
                 "read the current event id",
                 lambda to: int(to.client.get_current_notificationEventId().eventId),
+                method="get_current_notificationEventId",
                 timeout_s=EVENT_ID_S_MAX,
             )
         except SourceRefused as exc:
@@ -158,26 +170,38 @@ class Hms:
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         """Return the events with ids above ``event_id``."""
         read = partial(_Connection.events, event_id=event_id, events_max=events_max)
-        return self._call(f"read events after {event_id}", read)
+        return self._call(f"read events after {event_id}", read, method="get_next_notification")
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases."""
-        return self._call("list databases", lambda to: tuple(to.client.get_all_databases()))
+        return self._call(
+            "list databases",
+            lambda to: tuple(to.client.get_all_databases()),
+            method="get_all_databases",
+        )
 
     def database(self, name: str) -> bytes:
         """Return the ``Database`` struct."""
-        return self._call(f"read database {name}", lambda to: to.database(name))
+        return self._call(
+            f"read database {name}", lambda to: to.database(name), method="get_database"
+        )
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         """Return (name, type) of every table and view."""
-        return self._call(f"list tables of {db}", lambda to: to.table_names(db))
+        return self._call(
+            f"list tables of {db}", lambda to: to.table_names(db), method="get_table_meta"
+        )
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""
 
         def read(some: list[str]) -> dict[str, bytes]:
             what = f"read {len(some)} tables of {db}"
-            return self._call(what, partial(_Connection.tables, db=db, names=some))
+            return self._call(
+                what,
+                partial(_Connection.tables, db=db, names=some),
+                method="get_table_objects_by_name",
+            )
 
         return self._in_batches(names, self._tables_batch, read)
 
@@ -186,6 +210,7 @@ class Hms:
         return self._call_of_table(
             "list partitions",
             lambda to: tuple(to.client.get_partition_names(db, table, ALL_PARTITIONS)),
+            method="get_partition_names",
             db=db,
             table=table,
         )
@@ -195,7 +220,13 @@ class Hms:
 
         def read(some: list[str]) -> dict[str, bytes]:
             call = partial(_Connection.partitions, db=db, table=table, names=some)
-            return self._call_of_table(f"read {len(some)} partitions", call, db=db, table=table)
+            return self._call_of_table(
+                f"read {len(some)} partitions",
+                call,
+                method="get_partitions_by_names",
+                db=db,
+                table=table,
+            )
 
         return self._in_batches(names, self._partitions_batch, read)
 
@@ -226,6 +257,7 @@ class Hms:
             return self._call(
                 f"read the setting {name}",
                 lambda to: str(to.client.get_config_value(name, "")),
+                method="get_config_value",
                 timeout_s=EVENT_ID_S_MAX,
             ).strip()
         except SourceError:
@@ -238,7 +270,13 @@ class Hms:
             connection.capture.close()
 
     def _call_of_table(
-        self, what: str, call: "Callable[[_Connection], SizedT]", *, db: str, table: str
+        self,
+        what: str,
+        call: "Callable[[_Connection], SizedT]",
+        *,
+        method: str,
+        db: str,
+        table: str,
     ) -> SizedT:
         """Call as ``_call`` does, and raise ObjectGone if the table is gone.
 
@@ -246,7 +284,7 @@ class Hms:
         """
         found, refusal = None, None
         try:
-            found = self._call(f"{what} of {db}.{table}", call)
+            found = self._call(f"{what} of {db}.{table}", call, method=method)
         except SourceRefused as exc:
             refusal = exc
         if not found and not self.tables(db, (table,)):
@@ -256,25 +294,35 @@ class Hms:
             raise refusal
         return found
 
-    def _call(self, what: str, call: "Callable[[_Connection], T]", *, timeout_s: float = inf) -> T:
+    def _call(
+        self,
+        what: str,
+        call: "Callable[[_Connection], T]",
+        *,
+        method: str,
+        timeout_s: float = inf,
+    ) -> T:
         """Call over the open connection; over a new one if that had died, or its server has."""
         reused = self._connection is not None
         timeout_s = min(timeout_s, self._timeout_s)
         try:
-            return self._once(what, call, timeout_s=timeout_s)
+            return self._once(what, call, method=method, timeout_s=timeout_s)
         except _Lost as lost:
             if not (len(self._addresses.all) > 1 if lost.server_died else reused):
                 raise
-            return self._once(what, call, timeout_s=timeout_s)
+            return self._once(what, call, method=method, timeout_s=timeout_s)
 
-    def _once(self, what: str, call: "Callable[[_Connection], T]", *, timeout_s: float) -> T:
+    def _once(
+        self, what: str, call: "Callable[[_Connection], T]", *, method: str, timeout_s: float
+    ) -> T:
         connection = self._connected()
         connection.capture.timeout_s = timeout_s
         connection.capture.reply_bytes_max = REPLY_BYTES_MAX
         connection.capture.begin_reply()
         failed = f"cannot {what} at {connection.uri}"
         try:
-            return call(connection)
+            with self._calls.timed(method):
+                return call(connection)
         except GONE as exc:
             raise ObjectGone(f"{failed}: {exc.message}") from exc
         except TApplicationException as exc:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from ...topics.bulk import Send
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
+from ...topics.histogram import HistogramFacts
 from ...topics.keys.clients import Client, ClientRole
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
@@ -172,6 +173,11 @@ class Dispatcher:
         """How many requests wait."""
         others = len(self._admin) + len(self._report_acks)
         return len(self._pull_server) + len(self._syncs) + len(self._early_syncs) + others
+
+    @property
+    def pull_times(self) -> HistogramFacts:
+        """The seconds from the arrival of pulls until their last part was sent."""
+        return self._pull_server.times
 
     @property
     def ready(self) -> bool:

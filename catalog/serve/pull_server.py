@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from ...topics.bulk import REFUSAL_COST, Part, Send, Sender, pulled_cost
+from ...topics.bulk import REFUSAL_COST, RETRY_MS, Part, Send, Sender, pulled_cost
 from ...topics.errors import UsageError
+from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import KeyRange, Matches, Selector, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
@@ -43,6 +44,7 @@ QUEUED_PER_PEER_MAX: Final = 1_000
 PARTS_BYTES_MAX: Final = 1 << 20  # sent in one turn, before deltas get theirs
 OPENED_MAX: Final = 8  # pulls that begin to be answered in one turn: 0.05 to 3 ms each
 STREAMS_MAX: Final = 256  # open at once; each knows the entries that it will send
+TIMED_MAX: Final = 2 * QUEUED_MAX  # pulls whose time is taken: those that wait, and all others
 STALLED_S: Final = 30.0  # without credit: the client is gone, or pulls again
 QUEUED_RETRY_MS: Final = 100  # and one ms more for each pull that is queued before it
 LOADING_RETRY_MS: Final = 50  # the pull keeps its place here, so it may come again soon
@@ -80,6 +82,14 @@ class PullServer:
         self._streams: PendingRequests[None, None] = PendingRequests(  # not sent to their end
             requests_max=STREAMS_MAX, wait_s=STALLED_S
         )
+        self._arrivals: PendingRequests[None, float] = PendingRequests(requests_max=TIMED_MAX)
+        """When each pull arrived that is neither answered nor refused."""
+        self._times = Histogram()
+
+    @property
+    def times(self) -> HistogramFacts:
+        """The seconds from the arrival of pulls until their last part was sent."""
+        return self._times.facts()
 
     def __len__(self) -> int:
         return len(self._waits) + len(self._queue)
@@ -92,6 +102,8 @@ class PullServer:
     def on_pull(self, peer: bytes, pull: Pull, *, now: float) -> None:
         """Take a pull in; one that is sent again under its id begins anew."""
         self._close(peer, pull.request)
+        if self._arrivals.get(peer, pull.request) is None:
+            self._arrivals.add(peer, pull.request, key=None, value=now, now=now)
         if self._is_held(pull):
             self._waits.remove(peer, pull.request)
             self._enqueue(peer, pull)
@@ -114,6 +126,7 @@ class PullServer:
         self._close(peer, request)
         self._waits.remove(peer, request)
         self._queue.remove(peer, request)
+        self._arrivals.remove(peer, request)
 
     def remove_peer(self, peer: bytes) -> None:
         """Answer nothing of ``peer`` any more: it has left."""
@@ -121,6 +134,7 @@ class PullServer:
         self._streams.remove_peer(peer)
         self._waits.remove_peer(peer)
         self._queue.remove_peer(peer)
+        self._arrivals.remove_peer(peer)
 
     def on_withdrawn(self, table: TableId, error: str) -> None:
         """Refuse the pulls that wait for a table that cannot be read."""
@@ -137,24 +151,28 @@ class PullServer:
             self._end_waits(table)
         for one in self._waits.expire(now):
             why = self._progress(one.key)
-            self._replies.refuse(
-                one.peer, one.request, Refusal.LOADING, why=why, retry_ms=LOADING_RETRY_MS
-            )
+            self._refuse(one.peer, one.value, Refusal.LOADING, why=why, retry_ms=LOADING_RETRY_MS)
         self._load_some()
         self._open_some(now, position)
         for stalled in self._streams.expire(now):
             self._sender.cancel(stalled.peer, stalled.request)
+            self._arrivals.remove(stalled.peer, stalled.request)
         sends = self._sender.turn(PARTS_BYTES_MAX)
         for sent in sends:
             message = sent.message
             if isinstance(message, Refused) or (isinstance(message, Pulled) and message.last):
                 self._streams.remove(sent.peer, message.request)
+                arrived = self._arrivals.remove(sent.peer, message.request)
+                if arrived is not None and isinstance(message, Pulled):
+                    self._times.add(max(now - arrived.value, 0.0))
         return sends
 
     def check(self) -> None:
         """Assert every invariant."""
         self._waits.check()
         self._streams.check()
+        self._arrivals.check()
+        assert len(self._arrivals) <= len(self) + len(self._streams)
         assert len(self._streams) <= len(self._sender) <= STREAMS_MAX
 
     def _is_held(self, pull: Pull) -> bool:
@@ -185,7 +203,7 @@ class PullServer:
         if not self._queue.put(peer, pull.request, pull):
             why = "too many pulls wait for their turn"
             retry_ms = QUEUED_RETRY_MS + len(self._queue)
-            self._replies.refuse(peer, pull.request, Refusal.BUSY, why=why, retry_ms=retry_ms)
+            self._refuse(peer, pull, Refusal.BUSY, why=why, retry_ms=retry_ms)
 
     def _open_some(self, now: float, position: tuple[int, int]) -> None:
         """Begin to answer some pulls, one client after the other."""
@@ -234,8 +252,11 @@ class PullServer:
         more = f": {known[0]} of {known[1]} partitions read" if known else ""
         return f"{table_name(*table)} is not loaded yet{more}"
 
-    def _refuse(self, peer: bytes, pull: Pull, code: Refusal, *, why: str) -> None:
-        self._replies.refuse(peer, pull.request, code, why=why)
+    def _refuse(
+        self, peer: bytes, pull: Pull, code: Refusal, *, why: str, retry_ms: int = RETRY_MS
+    ) -> None:
+        self._arrivals.remove(peer, pull.request)
+        self._replies.refuse(peer, pull.request, code, why=why, retry_ms=retry_ms)
 
 
 @lru_cache(maxsize=64)

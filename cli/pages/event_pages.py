@@ -16,6 +16,7 @@ from ...catalog.ingest.event_history import SLOT_S, EventBatch, EventFacts
 from ...catalog.status import Status
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import UsageError
+from ...topics.histogram import HistogramFacts
 from ...topics.objects.names import table_name
 from ...topics.wire.messages import Cell
 from .. import changes
@@ -23,6 +24,7 @@ from ..lists import amount, span
 from ..overview import lag
 from .figure import Bars
 from .grid import Grid, Query, in_ms
+from .metrics import Histograms
 from .page import NEEDS_SECRET, Page, Part
 
 BATCHES_SHOWN: Final = 100
@@ -49,6 +51,16 @@ def event_pages(status: Callable[[], Status], store: Path, *, is_guarded: bool) 
             read=lambda _, query: {"": _history(store, query, now=time.time())},
             is_private=True,
         ),
+    }
+
+
+def histograms_of(status: Status, *, calls: Mapping[str, HistogramFacts]) -> Histograms:
+    """Return the histograms of catalogd's metrics; ``calls``: of the metastore, by method."""
+    return {
+        "event_delay_s": {"": status.events.delays},
+        "event_batch_s": {"": status.events.batch_times},
+        "pull_s": {"": status.pull_times},
+        "metastore_call_s": calls,
     }
 
 

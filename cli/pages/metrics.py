@@ -9,11 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ... import __version__
+from ...topics.histogram import HistogramFacts
 from ...topics.verdict import Serving, Verdict
 from .answers import Facts
 from .front import COUNTER
@@ -37,6 +43,7 @@ STATESTORED: Final[Table] = {
     "topics_behind": (GAUGE, "Topics that are behind the versions that catalogd announced last"),
     "streams": (GAUGE, "Catch-ups that are being sent"),
     "members": (GAUGE, "Subscribers, publishers and operators that are connected"),
+    "reader_lag_s": (GAUGE, "Seconds for which the slowest subscriber may not have been current"),
     "drivers_live": (GAUGE, "Attached drivers that follow changes"),
     "drivers_connecting": (GAUGE, "Attached drivers that have lost this hub, and come back"),
     "drivers_plain": (GAUGE, "Attached drivers that cannot follow changes"),
@@ -132,6 +139,21 @@ CATALOGD: Final[Table] = {
 }
 
 
+HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
+    "event_delay_s": (
+        "",
+        "Seconds from an event's time, in whole ones of the metastore's clock, to its publication",
+    ),
+    "event_batch_s": ("", "Seconds from the arrival of a poll's events until they were published"),
+    "pull_s": ("", "Seconds from the arrival of a pull until the last part of its answer was sent"),
+    "metastore_call_s": ("method", "Seconds that a call of the metastore took, by its method"),
+}
+"""The histograms of catalogd: the label that they have (empty: none), and what they mean."""
+
+Histograms = Mapping[str, Mapping[str, HistogramFacts]]
+"""By name, and by the value of the label; empty where there is no label."""
+
+
 def metric_name(daemon: str, fact: str) -> str:
     """Return the name of the metric of a fact; Prometheus adds ``_total`` to that of a counter."""
     whole = f"{fact.removesuffix('_s')}_seconds" if fact.endswith("_s") else fact
@@ -148,7 +170,9 @@ class FactsCollector(Collector):
         *,
         facts: Callable[[], Facts],
         verdict: Callable[[], Verdict],
+        histograms: Callable[[], Histograms],
     ) -> None:
+        self._histograms = histograms
         self._daemon = daemon
         self._verdict = verdict
         self._table = table
@@ -167,6 +191,22 @@ class FactsCollector(Collector):
                 family = CounterMetricFamily if kind == COUNTER else GaugeMetricFamily
                 yield family(metric_name(self._daemon, name), meaning, value=float(value))
         yield self._refusals(facts)
+        for name, by_label in self._histograms().items():
+            yield self._histogram(name, by_label)
+
+    def _histogram(self, name: str, by_label: Mapping[str, HistogramFacts]) -> Metric:
+        label, meaning = HISTOGRAMS[name]
+        metric = HistogramMetricFamily(
+            metric_name(self._daemon, name), meaning, labels=[label] if label else []
+        )
+        for value, found in by_label.items():
+            bounds = (*map(str, found.bounds), "+Inf")
+            metric.add_metric(
+                [value] if label else [],
+                buckets=list(zip(bounds, map(float, found.counts), strict=True)),
+                sum_value=found.total,
+            )
+        return metric
 
     def _verdicts(self, verdict: Verdict) -> Iterator[Metric]:
         """Yield what the verdict is, and how many reasons of each kind it has."""
@@ -202,9 +242,12 @@ def registry_of(
     facts: Callable[[], Facts],
     *,
     verdict: Callable[[], Verdict] = Verdict,
+    histograms: Callable[[], Histograms] = dict,
 ) -> CollectorRegistry:
     """Return a registry that holds the metrics of one daemon and of its process."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
-    registry.register(FactsCollector(daemon, table, facts=facts, verdict=verdict))
+    registry.register(
+        FactsCollector(daemon, table, facts=facts, verdict=verdict, histograms=histograms)
+    )
     return registry

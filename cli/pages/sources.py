@@ -47,12 +47,13 @@ def sources_of(
     numbers: metrics.Table,
     pages: Mapping[str, Page] = MappingProxyType({}),
     peers: Callable[[], Mapping[str, str]] = dict,
+    histograms: Callable[[], metrics.Histograms] = dict,
     is_guarded: bool = False,
 ) -> Sources:
     """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs.
 
     ``pages``: those beside the first one. ``peers``: the front pages of other daemons, by what they
-    are called. ``is_guarded``: whether readers give a secret.
+    are called. ``histograms``: of its metrics. ``is_guarded``: whether readers give a secret.
     """
 
     def silent_s() -> float:
@@ -77,7 +78,7 @@ def sources_of(
         offers = found.get("offers")  # a number in the metrics, words on the page
         return {**found, "offers": offered_names(offers)} if type(offers) is int else found
 
-    registry = metrics.registry_of(name, numbers, facts, verdict=verdict)
+    registry = metrics.registry_of(name, numbers, facts, verdict=verdict, histograms=histograms)
     return Sources(
         title=name,
         facts=displayed,

@@ -1,6 +1,7 @@
 """The pages of real daemons show what they hold and what is with them."""
 
 import json
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
 
+ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 300  # more than a page shows
 
 
@@ -60,6 +62,9 @@ def _look(daemons: Daemons) -> None:
     found = json.loads(read(catalogd, "catalog", json="", table="paged.orders"))
     assert [one["column"] for one in found["columns"]["rows"]] == ["a", "b", "ds"]
     until(lambda: partitions(catalogd) == PARTITIONS, what="the partitions")
+    dashboard = (ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8")
+    panels = set(re.findall(r"(?:topicast|process)_[a-z_]+", dashboard))
+    until(lambda: panels <= measured(hub, catalogd), what="a value for each panel")
     until(lambda: state(catalogd) == "up to date", what="catalogd to be up to date")
     changes = rows(catalogd, "history", object="paged.orders")
     assert {one["object"].partition("/")[0] for one in changes} == {"paged.orders"}
@@ -69,6 +74,12 @@ def _look(daemons: Daemons) -> None:
     (topic,) = (one["value"] for one in found["catalog"]["rows"] if one["name"] == "topic")
     until(lambda: f'href="/topics/{topic}"' in page(hub, "topics"), what="the topic that is read")
     assert {"name": "topic", "value": topic} in rows(hub, f"topics/{topic}")
+
+
+def measured(*daemons: str) -> set[str]:
+    """Return the names of all metrics that the daemons have a value of."""
+    lines = "\n".join(page(one, "metrics") for one in daemons)
+    return set(re.findall(r"^(\w+)[ {]", lines, re.MULTILINE))
 
 
 def partitions(catalogd: str) -> int:

@@ -165,6 +165,23 @@ def test_stream_whose_asker_is_silent_makes_room_in_time(core: Alone) -> None:
     assert [peer for peer, _ in answered(core)] == [b"slow"]
 
 
+def test_time_of_a_pull_is_from_its_arrival_to_its_last_part_and_of_a_refused_one_none() -> None:
+    core = cold("t")
+    core.catalogd.hold(Read)
+    core.ask(pull(2), peer=b"early")
+    core.wait(TABLE_WAIT_S_MAX - 0.3)
+    core.ask(pull(1))
+    core.wait(0.5)
+    assert refused(core, b"early").request == 2
+    core.catalogd.resume()
+    core.turn(6)
+    assert [one.request for one in core.replies() if isinstance(one, Pulled) and one.last] == [1]
+    times = core.catalog.status().pull_times
+    assert times.count == 1
+    assert 0.5 <= times.total < 1.0
+    core.catalog.check()
+
+
 # -- what will not come
 
 

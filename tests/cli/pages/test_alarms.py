@@ -1,6 +1,7 @@
 """The alarms of deploy/prometheus: of metrics that there are, explained, raised by their causes."""
 
 import ast
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -13,15 +14,19 @@ from prometheus_client import generate_latest
 from topicast.cli.pages.metrics import (
     CATALOGD,
     COUNTER,
+    HISTOGRAMS,
     STATESTORED,
     VERDICT,
+    Histograms,
     Table,
     metric_name,
     registry_of,
 )
+from topicast.topics.histogram import Histogram
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of
 
 ROOT: Final = Path(__file__).resolve().parents[3]
+DASHBOARD: Final = ROOT / "deploy" / "grafana.json"
 ALERTS: Final = ROOT / "deploy" / "prometheus" / "alerts.yml"
 PAGE: Final = (ROOT / "docs" / "alarms.md").read_text(encoding="utf-8")
 DAEMONS: Final = {"statestored": STATESTORED, "catalogd": CATALOGD}
@@ -36,13 +41,34 @@ def metrics_of(daemon: str, table: Table) -> set[str]:
     return {metric_name(daemon, name) + ("_total" if name in counted else "") for name in names}
 
 
-def test_alarms_are_of_metrics_that_there_are() -> None:
+def known_metrics() -> set[str]:
     known = set().union(*(metrics_of(*one) for one in DAEMONS.items()))
+    return known | {f"{metric_name('catalogd', name)}_bucket" for name in HISTOGRAMS}
+
+
+def test_alarms_are_of_metrics_that_there_are() -> None:
+    known = known_metrics()
     expressions = re.findall(r"expr: (.*)", ALERTS.read_text())
     named = {name for text in expressions for name in METRIC.findall(text.replace("(", " ("))}
     named -= {"topicast_"}  # of a pattern
     assert len(named) > 10
     assert named <= known
+
+
+def test_panels_of_the_dashboard_are_of_metrics_that_there_are_and_none_is_there_twice() -> None:
+    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    named = {
+        name
+        for panel in panels
+        for target in panel["targets"]
+        for name in METRIC.findall(target["expr"])
+    }
+    assert len(panels) >= 10
+    assert named <= known_metrics()
+    for of_panels in ("id", "title"):
+        assert len({panel[of_panels] for panel in panels}) == len(panels)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len(panels)
 
 
 def test_each_alarm_is_explained() -> None:
@@ -69,6 +95,12 @@ def test_process_is_measured() -> None:
     assert b"process_resident_memory_bytes" in generate_latest(registry)
 
 
+def some_histograms() -> Histograms:
+    made = Histogram()
+    made.add(0.2)
+    return {name: {"x" if label else "": made.facts()} for name, (label, _) in HISTOGRAMS.items()}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("daemon", DAEMONS)
 def test_metrics_are_as_prometheus_wants_them(daemon: str) -> None:
@@ -76,7 +108,9 @@ def test_metrics_are_as_prometheus_wants_them(daemon: str) -> None:
         return verdict_of([Reason(state=Serving.DEGRADED, code="x", what="it is", mend="wait")])
 
     facts = dict.fromkeys(DAEMONS[daemon], 1) | {"refused_WIRE": 2}
-    registry = registry_of(daemon, DAEMONS[daemon], lambda: facts, verdict=verdict)
+    registry = registry_of(
+        daemon, DAEMONS[daemon], lambda: facts, verdict=verdict, histograms=some_histograms
+    )
     promtool("check", "metrics", text=generate_latest(registry))
 
 

@@ -3,6 +3,7 @@ from prometheus_client import generate_latest
 from topicast.cli.pages.answers import Facts
 from topicast.cli.pages.front import COUNTER
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, registry_of
+from topicast.topics.histogram import Histogram
 
 
 def scraped(facts: Facts) -> str:
@@ -37,3 +38,27 @@ def test_every_metric_says_what_it_means() -> None:
         for name, (kind, meaning) in table.items():
             assert meaning[0].isupper(), name
             assert kind != COUNTER or not name.endswith("_s"), name
+
+
+def test_histograms_have_their_buckets_sum_and_label() -> None:
+    made = Histogram((0.1, 1.0))
+    for value in (0.05, 0.5, 7.0):
+        made.add(value)
+    registry = registry_of(
+        "catalogd",
+        {},
+        dict,
+        histograms=lambda: {
+            "pull_s": {"": made.facts()},
+            "metastore_call_s": {"get_database": made.facts(), "getVersion": made.facts()},
+        },
+    )
+    text = generate_latest(registry).decode()
+    assert "# TYPE topicast_catalogd_pull_seconds histogram" in text
+    assert 'topicast_catalogd_pull_seconds_bucket{le="0.1"} 1.0' in text
+    assert 'topicast_catalogd_pull_seconds_bucket{le="+Inf"} 3.0' in text
+    assert "topicast_catalogd_pull_seconds_count 3.0" in text
+    assert "topicast_catalogd_pull_seconds_sum 7.55" in text
+    name = "topicast_catalogd_metastore_call_seconds_bucket"
+    assert f'{name}{{le="1.0",method="get_database"}} 2.0' in text
+    assert f'{name}{{le="1.0",method="getVersion"}} 2.0' in text
