@@ -79,8 +79,9 @@ def catalogd(**given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""
     from ..catalog.assembly import build
     from ..catalog.status import facts
-    from .pages.catalog_pages import catalog_pages, peers_of_catalogd
+    from .pages.catalog_pages import catalog_pages, held_by_catalogd, peers_of_catalogd
     from .pages.event_pages import event_pages, histograms_of
+    from .pages.memory_page import memory_page
     from .pages.metrics import CATALOGD
     from .pages.process_pages import process_pages
     from .pages.sources import sources_of
@@ -95,6 +96,11 @@ def catalogd(**given: Any) -> None:
     is_guarded = access.config.needs_secret
     pages = catalog_pages(lambda: daemon.status, daemon.store_path)
     pages |= event_pages(lambda: daemon.status, daemon.store_path, is_guarded=is_guarded)
+    pages |= memory_page(
+        lambda: held_by_catalogd(
+            daemon.status, daemon.store_path, history_bytes_max=config.change_history_mb << 20
+        )
+    )
     pages |= process_pages(settings, lambda: recent.lines)
     sources = sources_of(
         "catalogd",

@@ -38,7 +38,8 @@ def statestored(**given: Any) -> None:
     """Run the hub, which broadcasts the topics to every subscriber."""
     from ..statestore.statestored import build
     from ..statestore.status import facts
-    from .pages.hub_pages import hub_pages, peers_of_hub
+    from .pages.hub_pages import held_by_hub, hub_pages, peers_of_hub
+    from .pages.memory_page import memory_page
     from .pages.metrics import STATESTORED
     from .pages.process_pages import process_pages
     from .pages.sources import sources_of
@@ -49,7 +50,8 @@ def statestored(**given: Any) -> None:
     recent = log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config, keys=config.keys(os.environ))
-    pages = hub_pages(lambda: daemon.status) | process_pages(settings, lambda: recent.lines)
+    pages = hub_pages(lambda: daemon.status) | memory_page(lambda: held_by_hub(daemon.status))
+    pages |= process_pages(settings, lambda: recent.lines)
     sources = sources_of(
         "statestored",
         daemon,

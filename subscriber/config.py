@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
+from ..topics.memory_limit import usable_bytes
 from ..topics.settings import (
     DURATION_S_MAX,
     SIZE_BYTES_MAX,
@@ -14,7 +15,6 @@ from ..topics.settings import (
     parse_size,
 )
 from ..topics.wire.codec import TEXT_MAX
-from .memory_limit import usable_bytes
 
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use

@@ -56,7 +56,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 ONE_WAY = {
     "topics": (
         *("errors", "backports", "slices", "histogram", "settings", "requests", "liveness"),
-        *("objects", "topic"),
+        *("memory_limit", "objects", "topic"),
         *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link", "verdict"),
     ),
     "statestore": (
@@ -68,7 +68,7 @@ ONE_WAY = {
         *("status", "core", "config", "catalogd", "assembly"),
     ),
     "subscriber": (
-        *("memory_limit", "config", "arguments", "protocol", "store", "fetch", "replication"),
+        *("config", "arguments", "protocol", "store", "fetch", "replication"),
         *("placement", "engine", "client", "datasource", "endpoint", "spark", "pipeline"),
     ),
     "subscriber/spark": (

@@ -2,8 +2,7 @@
 
     events of one poll ──begin──▶ running ──everything of them is published──▶ the last BATCHES_MAX
 
-For operators alone: nothing that is published depends on it. Its size is bounded: 300 bytes a
-batch, 100 a slot of time and 200 a table, together 600 KB.
+For operators alone: nothing that is published depends on it. Its size is bounded.
 """
 
 from collections import Counter, deque
@@ -17,11 +16,13 @@ from ...topics.objects.names import TableId
 from ..metastore.port import Dirty, RawEvent, Read
 
 BATCHES_MAX: Final = 1_000  # published ones: enough for a 99th percentile
-RUNNING_MAX: Final = 100  # the next ones are counted with the last: a table that is slow to read
+RUNNING_MAX: Final = 20  # the next ones are counted with the last: a table that is slow to read
+TIMES_MAX: Final = 1_024  # of a batch, as many as a poll has events; the next count as the last
 SLOT_S: Final = 10.0
 SLOTS_MAX: Final = 360  # an hour
 TABLES_MAX: Final = 1_000  # of which the cost is known; twice as many at times
 SHOWN_MAX: Final = 10  # tables
+BYTES_MAX: Final = 3_000_000  # of it all: measured 2.4 MB with all at its limit, usually a third
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,19 @@ class _Running:
     seq: int  # arrival number of its newest event
     began_at: float  # seconds: when its oldest event came
     batch: EventBatch
-    times: Counter[int]  # of its events, in seconds since 1970
+    times: Counter[int]  # of its events, in seconds since 1970; at most TIMES_MAX
+    oldest_s: int = 0  # of them; 0: none is known
+
+    def add_times(self, events: Iterable[RawEvent]) -> None:
+        """Count the times of ``events`` that have one."""
+        for at_s in (one.at_s for one in events if one.at_s):
+            known = len(self.times) < TIMES_MAX or at_s in self.times
+            self.times[at_s if known else next(reversed(self.times))] += 1
+            self.oldest_s = min(self.oldest_s or at_s, at_s)
+
+    def waited_s(self, now_us: int) -> float | None:
+        """Return the time since the oldest event; None: its time is not known."""
+        return round(max(now_us / 1e6 - self.oldest_s, 0.0), 1) if self.oldest_s else None
 
 
 class EventHistory:
@@ -129,13 +142,14 @@ class EventHistory:
             took_s=0.0,
             waited_s=None,
         )
-        times = Counter(one.at_s for one in events if one.at_s)
         last = self._running[-1] if self._running else None
         if last is None or (last.seq != seq and len(self._running) < RUNNING_MAX):
-            self._running.append(_Running(seq, now, batch, times))
+            running = _Running(seq, now, batch, Counter())
+            running.add_times(events)
+            self._running.append(running)
             return
         last.seq = seq
-        last.times.update(times)
+        last.add_times(events)
         last.batch = replace(
             last.batch,
             events=last.batch.events + batch.events,
@@ -153,8 +167,9 @@ class EventHistory:
             for at_s, count in running.times.items():
                 self._delays.add(max(now_us / 1e6 - at_s, 0.0), count)
             self._batch_times.add(took_s)
-            waited_s = _waited_s(running, now_us)
-            done = replace(running.batch, left=0, took_s=round(took_s, 3), waited_s=waited_s)
+            done = replace(
+                running.batch, left=0, took_s=round(took_s, 3), waited_s=running.waited_s(now_us)
+            )
             self._batches.append(done)
             self._fill_slot(done, now)
 
@@ -181,7 +196,7 @@ class EventHistory:
                 one.batch,
                 left=min(count, one.batch.tables),
                 took_s=round(max(now - one.began_at, 0.0), 3),
-                waited_s=_waited_s(one, now_us),
+                waited_s=one.waited_s(now_us),
             )
             for one, count in zip(self._running, left, strict=True)
         )
@@ -216,10 +231,3 @@ class EventHistory:
             before = self._slots.pop()
         slowest_s = max(before.slowest_s, batch.took_s)
         self._slots.append(Slot(number, before.events + batch.events, slowest_s))
-
-
-def _waited_s(running: _Running, now_us: int) -> float | None:
-    """Return the time since the oldest event of a batch; None: its time is not known."""
-    if not running.times:
-        return None
-    return round(max(now_us / 1e6 - min(running.times), 0.0), 1)

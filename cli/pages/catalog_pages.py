@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
+from ...catalog.ingest.event_history import BYTES_MAX as HISTORY_BYTES_MAX
 from ...catalog.status import Status
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import NoSuchObject, UsageError
@@ -36,6 +37,7 @@ from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.messages import Cell
 from ..overview import place
 from .grid import ROWS_MAX, Grid, Query
+from .memory_page import Held
 from .page import Page, grid_page
 
 PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
@@ -75,6 +77,16 @@ def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
 def peers_of_catalogd(status: Status) -> dict[str, str]:
     """Return where the pages of hubs are, of those that have said it."""
     return {f"statestored {place(one.address)}": one.pages for one in status.hubs if one.pages}
+
+
+def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> Iterator[Held]:
+    """Yield what the parts of catalogd hold, in memory and on disk."""
+    yield Held("entries of all topics", status.held_bytes, None)
+    yield Held("what became of events", None, HISTORY_BYTES_MAX)
+    files = (store, *(store.with_name(f"{store.name}{end}") for end in ("-wal", "-shm")))
+    on_disk = sum(one.stat().st_size for one in files if one.exists())
+    yield Held("on disk: the store", on_disk, None)
+    yield Held("on disk, of it the change history", None, history_bytes_max)
 
 
 def _hubs(status: Status) -> Grid:

@@ -1,6 +1,6 @@
 """The pages of a statestored: tables of its last status, the worst or busiest row first."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Final
 
@@ -13,6 +13,7 @@ from ...topics.topic import NAMESPACE
 from ...topics.wire.messages import Cell
 from ..overview import place
 from .grid import Grid, Query
+from .memory_page import Held
 from .page import Page, grid_page
 
 PAGES: Final = "catalogd_pages"  # a fact that is an address
@@ -63,6 +64,11 @@ def peers_of_hub(status: HubStatus) -> dict[str, str]:
     """Return where the pages of the hub's catalogd are, if that is known."""
     pages = status.catalogd_pages
     return {f"catalogd {place(status.catalog_address)}": pages} if pages else {}
+
+
+def held_by_hub(status: HubStatus) -> Iterator[Held]:
+    """Yield what the parts of a hub hold."""
+    yield Held("entries of all topics", sum(one.full_bytes for one in status.topics), None)
 
 
 def _topics(status: HubStatus, rest: str, query: Query) -> Grid:

@@ -11,6 +11,7 @@ from topicast.subscriber.config import (
     settings_of,
 )
 from topicast.topics.errors import ConfigError
+from topicast.topics.memory_limit import usable_bytes
 from topicast.topics.settings import parse_size
 
 HUB = "tcp://127.0.0.1:24000"
@@ -115,3 +116,8 @@ def test_budget_for_bytes_is_the_least_that_leaves_them_beside_the_inbox(held: i
     assert budget - inbox_within(budget) >= held
     less = budget - 1
     assert less - inbox_within(less) < held or inbox_within(held) == 0
+
+
+def test_budget_of_this_process_is_a_share_of_what_it_may_use() -> None:
+    made = settings_of("tcp://h:1", budget="5%", environ={}, default_name="d")
+    assert made.budget_bytes == usable_bytes() * 5 // 100

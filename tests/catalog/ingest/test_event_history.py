@@ -7,6 +7,7 @@ from topicast.catalog.ingest.event_history import (
     SLOT_S,
     SLOTS_MAX,
     TABLES_MAX,
+    TIMES_MAX,
     EventFacts,
     EventHistory,
 )
@@ -110,6 +111,18 @@ def test_events_behind_a_table_that_is_slow_to_read_are_counted_with_those_befor
     assert len(kept.facts().running) == 1
     kept.publish()
     assert kept.facts().running == ()
+
+
+def test_times_of_a_batch_that_goes_on_and_on_are_bounded_and_every_event_is_counted() -> None:
+    kept = Kept()
+    for _ in range(RUNNING_MAX):
+        kept.come(event(1))
+    kept.come(*(event(number, at_s=AT_S + number) for number in range(TIMES_MAX + 10)))
+    kept.now = 5000.0
+    kept.publish()
+    found = kept.facts()
+    assert found.delays.count == RUNNING_MAX + TIMES_MAX + 10
+    assert found.batches[-1].waited_s == 5000.0
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.subscriber.config import settings_of
-from topicast.subscriber.memory_limit import usable_bytes
+from topicast.topics.memory_limit import usable_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 V2 = "30 24 0:26 {top} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -84,8 +83,3 @@ def test_share_is_of_what_the_groups_of_the_process_allow(
 
 def test_share_is_of_the_machine_where_linux_shows_nothing(tmp_path: Path) -> None:
     assert usable_bytes(tmp_path) == MACHINE
-
-
-def test_budget_of_this_process_is_a_share_of_what_it_may_use() -> None:
-    made = settings_of("tcp://h:1", budget="5%", environ={}, default_name="d")
-    assert made.budget_bytes == usable_bytes() * 5 // 100
