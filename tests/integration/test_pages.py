@@ -42,8 +42,7 @@ def _look(daemons: Daemons) -> None:
     assert "<b>reader" not in page(hub, "subscribers")
     assert document(hub, "drivers")["rows"] == []
     assert "no driver is attached" in page(hub, "drivers")
-    (publisher,) = (one["value"] for one in rows(hub, "publisher") if one["name"] == "publisher")
-    assert publisher.startswith("catalogd@")
+    until(lambda: fact(hub, "publisher").startswith("catalogd@"), what="the hub's publisher")
     assert [one["connected"] for one in rows(catalogd, "hubs")] == [True]
     assert f'<a href="{hub}">statestored ' in page(catalogd, "")
     assert f'<a href="{catalogd}">catalogd ' in page(hub, "")
@@ -65,7 +64,10 @@ def _look(daemons: Daemons) -> None:
     dashboard = (ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8")
     panels = set(re.findall(r"(?:topicast|process)_[a-z_]+", dashboard))
     until(lambda: panels <= measured(hub, catalogd), what="a value for each panel")
-    until(lambda: state(catalogd) == "up to date", what="catalogd to be up to date")
+    until(
+        lambda: fact(catalogd, "events", "state") == "up to date",
+        what="catalogd to be up to date",
+    )
     changes = rows(catalogd, "history", object="paged.orders")
     assert {one["object"].partition("/")[0] for one in changes} == {"paged.orders"}
     assert "first read" in {one["by"] for one in changes}
@@ -92,8 +94,9 @@ def partitions(catalogd: str) -> int:
     return count
 
 
-def state(catalogd: str) -> str:
-    (found,) = (one["value"] for one in rows(catalogd, "events") if one["name"] == "state")
+def fact(daemon: str, name: str, of: str = "") -> str:
+    """Return the fact ``of`` a page about one thing; empty: the one that is called as the page."""
+    (found,) = (one["value"] for one in rows(daemon, name) if one["name"] == (of or name))
     return str(found)
 
 
