@@ -119,6 +119,9 @@ foreign: $(STAMP)  ## run PySpark's own tests plain and attached, from a checkou
 nightly: $(STAMP)  ## what takes three hours: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records each
 	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)
 
+screenshots: $(STAMP)  ## write the pictures of pages in docs/ anew, of a small stack of its own (needs chromium)
+	@$(BIN)/python -m topicast.tests.integration.screenshots docs
+
 # It installs nothing here: the new root sets itself up.
 fresh:  ## run the README's two commands on a new Debian (root, debootstrap); RELEASES=trixie on one
 	@$(PYTHON) tests/fresh.py $(RELEASES) $(ARGS)

@@ -13,7 +13,8 @@ STYLE: Final = """:root { color-scheme: light dark; --line: #ddd; --faint: #666;
 --bar: #f4f5f7; --well: #eaf5ec; --warned: #fdf3dd; --ill: #fbe9e7 }
 @media (prefers-color-scheme: dark) { :root { --line: #3c4043; --faint: #a3a8ad; --link: #8ab4f8;
 --bar: #202327; --well: #17301c; --warned: #3a2c0c; --ill: #421b17 } }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 0 1rem; max-width: 72rem }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 0 1rem; max-width: 72rem;
+overflow-wrap: break-word }
 header { display: flex; flex-wrap: wrap; gap: 0 1rem; justify-content: space-between;
 padding: .5rem .8rem; margin: 0 -.8rem; background: var(--bar); border-radius: 0 0 .5rem .5rem }
 header span { color: var(--faint); overflow-wrap: anywhere }

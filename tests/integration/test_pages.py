@@ -43,9 +43,12 @@ def _look(daemons: Daemons) -> None:
     assert document(hub, "drivers")["rows"] == []
     assert "no driver is attached" in page(hub, "drivers")
     until(lambda: fact(hub, "publisher").startswith("catalogd@"), what="the hub's publisher")
-    assert [one["connected"] for one in rows(catalogd, "hubs")] == [True]
-    assert f'<a href="{hub}">statestored ' in page(catalogd, "")
-    assert f'<a href="{catalogd}">catalogd ' in page(hub, "")
+    until(
+        lambda: [one["connected"] for one in rows(catalogd, "hubs")] == [True],
+        what="a connected hub",
+    )
+    until(lambda: f'<a href="{hub}">statestored ' in page(catalogd, ""), what="the hub's page")
+    until(lambda: f'<a href="{catalogd}">catalogd ' in page(hub, ""), what="catalogd's page")
     flags = {one["flag"]: (one["value"], one["origin"]) for one in rows(catalogd, "flags")}
     assert flags["num_topics"] == ("16", "command line")
     assert flags["blacklisted_dbs"][1] == "default"
