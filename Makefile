@@ -16,7 +16,7 @@ PYTHONS ?= 3.10 3.12 3.13
 RELEASES ?= bookworm trixie
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
-PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
+PROGRESS := $(PYTHON) cli/quickstart/progress.py
 
 # The many short processes of the suite would compile every module again and again.
 unexport PYTHONDONTWRITEBYTECODE

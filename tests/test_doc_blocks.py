@@ -31,7 +31,6 @@ COMMANDS: Final[dict[str, click.Command]] = {
 }
 RUN: Final = {  # page and language -> the test that runs all its blocks, but for NOT_RUN
     ("README.md", "sh"): "tests/integration/test_docs_commands.py",
-    ("README.md", "python"): "tests/integration/test_docs_commands.py",
     ("docs/quickstart.md", "sh"): "tests/integration/test_docs_commands.py",
     ("docs/quickstart.md", "python"): "tests/integration/test_docs_commands.py",
     ("docs/pipelines.md", "python"): "tests/spark/test_datasource.py",
@@ -58,7 +57,10 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
 }
 LISTED: Final = {  # page -> first words of what is neither code nor a command of ours, and why
     "docs/alarms.md": {"scrape_configs:": "settings of Prometheus; test_alarms.py has its rules"},
-    "README.md": {"Hive metastore ──events": "a picture"},
+    "README.md": {
+        "Hive metastore ──events": "a picture",
+        "$ make run": "tests/cli/quickstart/test_comparison.py compares it",
+    },
     "docs/architecture.md": {"Hive metastore": "a picture", "topics  <-": "a picture"},
     "docs/pipelines.md": {
         "raw.events to lake.events": "what a command prints",

@@ -31,6 +31,7 @@ TRIED: Final = "tried"
 KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual environments, too
 IN_USE_S: Final = 3600.0  # since its last use; what is in use stays, or they would take turns
 MADE_S_MAX: Final = 120.0
+LOCK_TURN_S: Final = 0.1
 APPLICATION: Final = f"{__package__}.apps.class_archive"
 
 
@@ -54,14 +55,21 @@ def run_logged(command: Sequence[str], folder: Path, environment: Mapping[str, s
 
 
 def application_environment(
-    java_home: Path, *, say: Callable[[str], None], run: Run = run_logged
+    java_home: Path,
+    *,
+    say: Callable[[str], None],
+    run: Run = run_logged,
+    wait: Callable[[], object] = lambda: time.sleep(LOCK_TURN_S),
 ) -> dict[str, str]:
-    """Return the environment of applications that start quickly; make the archive at first."""
+    """Return the environment of applications that start quickly; make the archive at first.
+
+    ``wait`` is called again and again while another process makes it.
+    """
     found = spark_classes(java_home)
     if not (found / TRIED).exists():
-        with _locked(found):  # another base makes the archive unfit that was made with this one
+        with _locked(found, wait):  # another base makes unfit what was made with this one
             if not (found / TRIED).exists():
-                say("preparing Spark's classes, for quicker starts (once, some 20 s)")
+                say("preparing Spark's classes, for quicker starts (once, up to a minute)")
                 _make(found, java_home, run)
     with suppress(OSError):
         os.utime(found)  # others are removed before it
@@ -78,15 +86,25 @@ def spark_classes(java_home: Path) -> Path:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path, wait: Callable[[], object]) -> Iterator[None]:
     """Make ``folder`` if it is missing, and be the only process that fills it; wait for others."""
     folder.mkdir(parents=True, exist_ok=True)
     opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
+        while not _took(opened):
+            wait()
         yield
     finally:
         os.close(opened)
+
+
+def _took(opened: int) -> bool:
+    """Return whether this process has the lock now."""
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _make(found: Path, java_home: Path, run: Run) -> None:

@@ -22,9 +22,13 @@ ENDING: Final = (
 REPEATED: Final = 10  # queries of each report, after the last round
 TEXT_WIDTH_MAX: Final = 78
 HEAD: Final = ("the job", "the query", "plain Spark", "topicast run", "after")
-JOB: Final = "job"  # the line after which the writer runs the job
+JOB: Final = "job"
 PLAIN: Final = "plain"  # databases, and how they are written
 ATTACHED: Final = "attached"
+FIRST: Final = (  # what a report runs before: the first queries of a driver take seconds
+    "SHOW DATABASES",
+    "SELECT count(*) FROM range(9)",
+)
 COUNT: Final = "SELECT count(*) FROM {}.orders"
 LONG: Final = ("FAILED_READ_FILE.", ".WITH_SUGGESTION")  # around the names of two errors
 

@@ -1,16 +1,16 @@
 """The demonstration of the quickstart, in the order in which things happen.
 
-metastore, statestored, writer, reader start side by side
-──▶ catalogd ──▶ one change after another: committed, seen ──▶ summary ──▶ explorer
+metastore, statestored, writer, reader start side by side ──▶ catalogd
 ──▶ job and report: plain in the writer's and the reader's Spark, and attached
-──▶ both reports again: their calls of the metastore are counted, then it is away ──▶ until Ctrl-C
+──▶ both reports again: their calls of the metastore are counted, then it is away
+──▶ one change after another: committed, seen ──▶ summary ──▶ explorer ──▶ until Ctrl-C
 """
 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -19,8 +19,8 @@ from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator
-from .class_archive import application_environment
-from .comparison import ATTACHED, JOB, PLAIN, REPEATED, ROUNDS, Answered, Repeated, Round
+from .class_archive import MADE_S_MAX, application_environment
+from .comparison import ATTACHED, FIRST, JOB, PLAIN, REPEATED, ROUNDS, Answered, Repeated, Round
 from .console import Seen, commands, read_ready, shortened, width
 from .counting import Counting
 from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
@@ -38,6 +38,8 @@ WRITER: Final = "writer"
 READER: Final = "reader"
 EXPLORER: Final = "explorer"
 REPORT: Final = "report"
+CLASSES: Final = "spark"  # the process that prepares Spark's classes,
+PREPARED: Final = "Spark's classes"  # which are awaited
 
 PORTS: Final = {  # the usual ones; statestored takes the next one for data as well
     METASTORE: 9083,
@@ -52,6 +54,7 @@ RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is r
 AWAY_S: Final = 60.0  # for the plain report to end: Spark tries to reach the metastore for 5 s
 METASTORE_IS: Final = "TOPICAST_METASTORE"  # for a driver that reaches it by a forwarder
 TURN_S: Final = 1.0
+QUIET_S: Final = 3.5  # after it a line says what is awaited: who waits wants to know that it lives
 
 Say = Callable[[str], None]
 
@@ -64,6 +67,7 @@ class Demo:
         self._folder = folder
         self._say = say
         self._begun = time.monotonic()
+        self._said_at = self._begun
         self._facts: dict[str, list[dict[str, Any]]] = {
             name: [] for name in (WRITER, READER, EXPLORER, JOB, REPORT)
         }
@@ -72,6 +76,7 @@ class Demo:
         self._ways: dict[str, Counting] = {}  # of the reports to the metastore
         self.addresses: dict[str, dict[str, str]] = {}
         self._ready = set[str]()  # the processes that serve
+        self._classes_ended: Ended | None = None  # the process that prepares Spark's classes
 
     def begin(self) -> None:
         """Start every process; return when all of them serve.
@@ -88,8 +93,10 @@ class Demo:
             state_store_port=ports[STATESTORED],
             webserver_port=ports["statestored's pages"],
         )
-        say = partial(self._print, "spark")
-        environment = self._environment = application_environment(java_home, say=say)
+        say = partial(self._print, CLASSES)
+        environment = self._environment = application_environment(
+            java_home, say=say, run=self._run, wait=lambda: self._turn(PREPARED)
+        )
         self._start_app(WRITER, environment)
         self._until(lambda: STATESTORED in self.addresses, what=STATESTORED)
         self._start_app(READER, environment, self.statestores)
@@ -106,14 +113,17 @@ class Demo:
             statestores=self.statestores,
             state_dir=self._folder / "catalogd",
         )
+        self._start_attached(JOB, ATTACHED, uri=self.metastore_uri)
+        self._start_attached(REPORT, uri=self._ways[REPORT].uri)
+        for report in (READER, REPORT):
+            self._stack.write(report, "\n".join(FIRST))
         self._until(lambda: {CATALOGD, STATESTORED} <= self._ready, what=CATALOGD)
         self._until(lambda: self._has(READER, "ready"), what="the reader's subscriber")
         self._until(lambda: self._has(WRITER, "ready"), what="the writer's Spark")
-        self._stack.write(READER, "begin")
-        self._until(lambda: self._has(READER, "begun"), what="the reader's first sync")
 
     def run_steps(self) -> list[Seen]:
         """Run every step, one after the other; return how each went."""
+        self._until(lambda: self._has(READER, "begun"), what="the reader's sync")
         return [self._run_step(number) for number in range(len(STEPS))]
 
     def run_query(self) -> str:
@@ -143,22 +153,15 @@ class Demo:
             yield lines_of(title, facts, all_bytes=self._bytes_at_full())
         self._stack.write(EXPLORER, STAY)
 
-    def start_applications(self) -> None:
-        """Start the job and the report attached, and the same scripts in writer and reader."""
-        self._start_attached(JOB, ATTACHED, uri=self.metastore_uri)
-        self._start_attached(REPORT, uri=self._ways[REPORT].uri)
-        self._stack.write(WRITER, JOB)
-        for job in (WRITER, JOB):
-            self._stack.write(job, ROUNDS[0].step)
-        self._stack.write(REPORT, QUERY)  # the first query of a driver takes seconds
-
     def compare(self) -> Iterator[Answered]:
         """Yield each round: the jobs write, the reports answer, the plain one last."""
-        self._until(lambda: self._has(REPORT, "answered"), what="the report's Spark")
-        for number, one in enumerate(ROUNDS):
-            for job in (WRITER, JOB):
-                if number:
-                    self._stack.write(job, one.step)
+        for report in (READER, REPORT):
+            begun = partial(self._has_answered, report, len(FIRST))
+            self._until(begun, what=f"the first queries of the {report}'s Spark")
+        for one in ROUNDS:
+            self._print(JOB, f"{one.did}; the report: {one.asks}")
+            for job in (WRITER, JOB):  # Hive 2.3 logs no event of tables that change at once
+                self._stack.write(job, one.step)
                 self._await_step(job, one.step)
             done_at = time.monotonic()
             attached = self._query_until_right(one)
@@ -168,6 +171,7 @@ class Demo:
 
     def repeat(self) -> Repeated:
         """Let both reports run the last query again and again, then without a metastore."""
+        self._print(REPORT, f"its last query {REPEATED} times more, then without a metastore")
         one = ROUNDS[-1]
         queries = {READER: one.query.format(PLAIN), REPORT: one.query.format(ATTACHED)}
         self._until_held(queries[REPORT])
@@ -185,12 +189,14 @@ class Demo:
         )
 
     def end_applications(self) -> None:
-        """End job, report and writer: their work is done, and each takes half a gigabyte.
+        """End job and report, attached and plain: each of the former takes half a gigabyte."""
+        for plain in (READER, WRITER):
+            self._stack.write(plain, "")
+        self._stack.finish(REPORT, JOB)
 
-        The reader stops its Spark and goes on printing what it sees.
-        """
-        self._stack.write(READER, "")
-        self._stack.finish(REPORT, JOB, WRITER)
+    def end_writer(self) -> None:
+        """End the writer, whose work is done; the reader goes on printing what it sees."""
+        self._stack.finish(WRITER)
         self._up.close()
 
     def keep_up(self) -> NoReturn:
@@ -342,11 +348,27 @@ class Demo:
         while not done():
             if time.monotonic() > deadline:
                 raise NotReady(f"{what} did not come within {timeout_s:g} s: see {self._folder}")
-            happened = self._stack.next(TURN_S)
-            if isinstance(happened, Ended):
-                raise self._stack.failure(happened)
-            if happened is not None:
-                self._take(happened)
+            self._turn(what)
+
+    def _turn(self, what: str) -> None:
+        """Take in what happens next; say from time to time that ``what`` is awaited."""
+        happened = self._stack.next(TURN_S)
+        if isinstance(happened, Line):
+            self._take(happened)
+        elif happened is not None and happened.name == CLASSES:
+            self._classes_ended = happened
+        elif happened is not None:
+            raise self._stack.failure(happened)
+        if time.monotonic() - self._said_at > QUIET_S:
+            self._print("", f"waits for {what}")
+
+    def _run(self, command: Sequence[str], _folder: Path, environment: Mapping[str, str]) -> None:
+        """Run a command that prepares Spark's classes to its end; its failure is no error."""
+        self._classes_ended = None
+        self._stack.start(CLASSES, command, environment=environment)
+        with suppress(NotReady):
+            self._until(lambda: bool(self._classes_ended), what=PREPARED, timeout_s=MADE_S_MAX)
+        self._stack.end_one(CLASSES)
 
     def _take(self, line: Line) -> None:
         if line.name == METASTORE and line.error:
@@ -364,6 +386,9 @@ class Demo:
             if "ready" in self._facts[line.name][-1]:
                 self._print(line.name, "is ready")
 
+    def _has_answered(self, name: str, count: int) -> bool:
+        return sum("answered" in fact for fact in self._facts[name]) >= count
+
     def _has(self, name: str, key: str, value: object = None) -> bool:
         return any(key in f and value in {None, f[key]} for f in self._facts[name])
 
@@ -371,7 +396,8 @@ class Demo:
         return next(f for f in self._facts[name] if key in f and value in {None, f[key]})
 
     def _print(self, name: str, text: str) -> None:
-        self._say(f"{time.monotonic() - self._begun:6.1f} s  {name:<11}  {text}")
+        self._said_at = time.monotonic()
+        self._say(f"{self._said_at - self._begun:6.1f} s  {name:<11}  {text}")
 
     def _print_end(self, ended: Ended) -> None:
         self._print(ended.name, str(self._stack.failure(ended)))

@@ -5,12 +5,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from ...topics.errors import ConfigError, TopicastError
 from .comparison import BEGINNING, ENDING, lines_of, repeated_text, verdict, wrapped
 from .console import summary, width
 from .demo import Demo
 from .stack import Stack
+
+CHANGES: Final = "The writer changes the catalog, and the reader, a subscriber, says what it sees."
 
 
 def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool]) -> None:
@@ -59,15 +62,16 @@ def _home(folder: Path | None) -> Iterator[Path]:
 def _run(stack: Stack, home: Path, *, once: bool) -> None:
     demo = Demo(stack, home, say=lambda text: print(text, flush=True))
     demo.begin()
+    _compare(demo)
+    print(f"\n{CHANGES}\n", flush=True)
     seen = demo.run_steps()
     demo.start_explorer()
-    demo.start_applications()
     demo.run_query()
+    demo.end_writer()
     print("", *summary(seen), sep="\n", flush=True)
     print("\nThe explorer is a driver whose budget has room for some of the tables.", flush=True)
     for phase in demo.explore():
         print("", *phase, sep="\n", flush=True)
-    _compare(demo)
     if once:
         return
     print("\nTry, in another terminal:", flush=True)
@@ -83,8 +87,8 @@ def _compare(demo: Demo) -> None:
     columns = width()
     print("", wrapped(BEGINNING, width=columns), "", sep="\n", flush=True)
     rounds = list(demo.compare())
-    print(*lines_of(rounds, width=columns), sep="\n")
-    print("", wrapped(ENDING, width=columns), sep="\n", flush=True)
+    print("", *lines_of(rounds, width=columns), sep="\n")
+    print("", wrapped(ENDING, width=columns), "", sep="\n", flush=True)
     repeated = demo.repeat()
     print("", wrapped(repeated_text(repeated), width=columns), sep="\n", flush=True)
     demo.end_applications()

@@ -1,6 +1,7 @@
 """Every command of README and docs/quickstart.md works, while there is a real ``make run``.
 
-``make test`` itself is left out, and ``make run ARGS=--once``, which test_quickstart.py runs.
+Left out are ``make test`` itself, ``make run ARGS=--once``, which test_quickstart.py runs, and the
+wheel, which tests/deploy/test_follow.py builds and installs on hosts of its own.
 """
 
 import os
@@ -28,7 +29,12 @@ from topicast.tests.waiting import until
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS: Final = ("README.md", "docs/quickstart.md")
-ELSEWHERE: Final = ("make run", "make run ARGS=--once", "make test")
+WHEEL: Final = "dist/topicast-0.1.0-py3-none-any.whl"
+ELSEWHERE: Final = (
+    *("make run", "make run ARGS=--once", "make test"),
+    *("make dist", f"pip install {WHEEL}", f"pip install '{WHEEL}[catalog]'"),
+    "topicast run --statestores tcp://statestored:24000 -- spark-submit app.py",
+)
 STAYS: Final = ("statestored", "catalogd", "watch")  # until they are interrupted
 ARRIVING: Final = "## Convert text files that arrive\n"  # a chapter whose commands need each other
 LAKE: Final = "/tmp/topicast-lake"

@@ -15,9 +15,9 @@ STEPS: Final = {
     "create": (
         "DROP DATABASE IF EXISTS {0} CASCADE",
         "CREATE DATABASE {0}",
-        "CREATE TABLE {0}.orders USING parquet AS SELECT id, amount FROM shop.orders",
+        "CREATE TABLE {0}.orders USING parquet AS SELECT id, 10D AS amount FROM range(2000)",
     ),
-    "append": ("INSERT INTO {0}.orders SELECT id, 10.0 FROM range(3000, 4000)",),
+    "append": ("INSERT INTO {0}.orders SELECT id, 10.0 FROM range(2000, 3000)",),
     "overwrite": ("INSERT OVERWRITE {0}.orders SELECT id, 10.0 FROM range(500)",),
     "column": (
         "ALTER TABLE {0}.orders ADD COLUMNS (tip DOUBLE)",
@@ -26,15 +26,20 @@ STEPS: Final = {
 }
 
 
-def main(database: str, lines: Iterable[str]) -> None:
-    """Run each step that is read."""
+def main(database: str) -> None:
+    """Run each step that is read, in a session of its own."""
     spark = SparkSession.builder.appName("orders job").enableHiveSupport().getOrCreate()
-    for line in lines:
-        for statement in STEPS[line.strip()]:
-            spark.sql(statement.format(database))
-        print(json.dumps({"did": line.strip()}), flush=True)
+    write(spark, database, sys.stdin)
     spark.stop()
 
 
+def write(spark: SparkSession, database: str, steps: Iterable[str]) -> None:
+    """Run each step, and say that it is done."""
+    for step in map(str.strip, steps):
+        for statement in STEPS[step]:
+            spark.sql(statement.format(database))
+        print(json.dumps({"did": step}), flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.stdin)
+    main(sys.argv[1])

@@ -1,10 +1,10 @@
 """The reader: a Spark driver with a subscriber, which prints each change that it sees, and when.
 
     python -m topicast.cli.quickstart.apps.reader FOLDER STATESTORES
-    in:  metastore URI, "begin", what a report reads, an empty line     out: one JSON object a line
+    in:  metastore URI, what a report reads, an empty line     out: one JSON object a line
 
-Its own Spark starts in the background, behind the writer's. It answers one query at the end, then
-the report's: Topicast has no part in it, it is as plain as the writer's.
+Its own Spark starts in the background, behind the writer's. It answers the report's queries, and
+one at the end: Topicast has no part in it, it is as plain as the writer's.
 """
 
 import json
@@ -44,8 +44,8 @@ def main(folder: Path, statestores: str) -> None:
             ) as catalog:
                 _say(ready=True)
                 uri.set_result(sys.stdin.readline().strip())
-                sys.stdin.readline()
-                _follow(catalog, spark)
+                orders_report.answer(spark.result(), takewhile(str.strip, sys.stdin))
+                _follow(catalog, spark.result())
         finally:
             uri.cancel()
             _stop(spark)
@@ -63,7 +63,7 @@ def _stop(spark: "Future[SparkSession]") -> None:
         spark.result().stop()
 
 
-def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
+def _follow(catalog: Subscriber, spark: SparkSession) -> None:
     catalog.sync()  # what an earlier run left, and the writer has just removed, is gone here, too
     changes = catalog.watch("*")
     _say(begun=True)
@@ -71,9 +71,9 @@ def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
         while not (saw := step.seen(catalog)):
             next(changes)
         _say(step=number, seen_us=time.time_ns() // 1000, saw=saw)
-    rows, days = spark.result().sql(QUERY).collect()[0]
+    rows, days = spark.sql(QUERY).collect()[0]
     _say(answer=f"{rows} orders of {days} days")
-    orders_report.main(takewhile(str.strip, sys.stdin))
+    spark.stop()
     for change in catalog.watch("*"):  # from now on: the steps have been printed
         _say(object=change.object, kind=change.kind, version=change.version)
 

@@ -1,7 +1,7 @@
 """The writer: a Spark application that changes the catalog; nothing in it uses Topicast.
 
 python -m topicast.cli.quickstart.apps.writer FOLDER
-in:  metastore URI, numbers of steps, JOB, then what the job reads     out: one JSON object a line
+in:  metastore URI, what the job reads, an empty line, numbers of steps     out: one fact a line
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from ..comparison import JOB, PLAIN
+from ..comparison import PLAIN
 from ..spark_settings import spark_settings
 from ..writer_steps import CLEAN_UP, STEPS
 from . import orders_job
@@ -46,11 +46,10 @@ def _write(context: SparkContext) -> None:
     spark = SparkSession(context)
     spark.sql(CLEAN_UP)
     _say(ready=True)
-    for line in takewhile(lambda text: text.strip() != JOB, sys.stdin):
-        number = int(line)
+    orders_job.write(spark, PLAIN, takewhile(str.strip, sys.stdin))
+    for number in map(int, sys.stdin):
         spark.sql(STEPS[number].statement)
         _say(step=number, committed_us=time.time_ns() // 1000)
-    orders_job.main(PLAIN, sys.stdin)
 
 
 def _say(**fact: object) -> None:

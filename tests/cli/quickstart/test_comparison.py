@@ -1,6 +1,7 @@
 """What the job did and both reports answered, in plain words and in few columns."""
 
 import ast
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from topicast.cli.quickstart.comparison import (
     wrapped,
 )
 
+README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
 PLAIN = ("2000", "2000", "FAILED_READ_FILE.FILE_NOT_EXIST", "UNRESOLVED_COLUMN.WITH_SUGGESTION")
 TABLE = [
     "the job             the query       plain Spark        topicast run  after",
@@ -45,6 +47,13 @@ AGAIN = Repeated(
 def test_table_fits_a_usual_terminal() -> None:
     assert lines_of(RIGHT, width=80) == TABLE
     assert verdict(RIGHT, AGAIN) == ""
+
+
+def test_readme_shows_what_make_run_prints() -> None:
+    """But for the times."""
+    shown = README.partition("$ make run\n")[2].partition("```")[0].splitlines()
+    without = [re.sub(r"[\d.]+ s$", "0.25 s", line) for line in shown]
+    assert without == lines_of(RIGHT, width=80)
 
 
 def test_narrow_terminal_gets_paragraphs() -> None:
