@@ -24,6 +24,10 @@ UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SPAN: Final = re.compile(r"(\d{1,6})([smhd])")
 WHOLE: Final = ("created", "dropped")  # kinds of what came or went: every property differs
 ARROW: Final = " -> "
+FOLLOWS: Final = re.compile(
+    r"parameter (spark\.sql\.sources\.schema|transient_lastDdlTime)|columns$"
+)
+"""Properties that Spark and Hive change with each column: -o json has them, a line has no room."""
 _TIME: Final = Column(name="time", rank=0, text=lambda text: text.replace("T", " ")[5:19])
 HISTORY: Final = (
     *(_TIME, Column(name="partition"), Column(name="kind", title="change", rank=0)),
@@ -147,11 +151,13 @@ def shown(records: Iterable[Record]) -> list[Record]:
 
 
 def _what(record: Mapping[str, Any]) -> str:
-    """Return each property that differs, with both values."""
+    """Return each property that differs, with both values; those that follow from others not."""
     old, new = (_properties(record.get(name) or "") for name in ("before", "after"))
+    names = dict.fromkeys((*old, *new))
+    own = [name for name in names if not FOLLOWS.match(name)]
     return "; ".join(
         f"{name} {old.get(name) or NOTHING}{ARROW}{new.get(name) or NOTHING}"
-        for name in dict.fromkeys((*old, *new))
+        for name in own or names
     )
 
 

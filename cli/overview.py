@@ -208,7 +208,7 @@ def restart_of(kind: str, facts: Mapping[str, Any], *, alone: bool = False) -> s
 def _seen_by_hub(facts: Mapping[str, Any]) -> Iterator[str]:
     silent_s = facts.get("publisher_silent_s") or 0.0
     if not facts.get("num_topics"):
-        yield "no catalogd yet"
+        yield "catalogd has no names yet" if facts.get("unannounced") else "no catalogd yet"
     elif silent_s >= HEARD_S:
         yield f"catalogd silent for {silent_s:.0f} s"
     else:

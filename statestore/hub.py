@@ -17,7 +17,8 @@ from ..topics.bulk import Send, Sender
 from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
-from ..topics.liveness import SUSPECT_S
+from ..topics.liveness import LOST, SUSPECT_S
+from ..topics.objects.drivers import CATALOG_ADDRESS, fact_text
 from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
@@ -325,18 +326,19 @@ class Hub:
         members: tuple[SubscriberStatus, ...],
         drivers: tuple[DriverStatus, ...],
     ) -> HubStatus:
-        ingest = self.ingest
+        ingest, waiting = self.ingest, self._unannounced()
         return HubStatus(
             hub=self._hub_id,
             epoch=ingest.epoch,
             start=ingest.start,
             num_topics=ingest.num_topics,
             data_address=self._data_address,
-            catalog_address=ingest.catalog_address,
+            catalog_address=waiting.catalog_address if waiting else ingest.catalog_address,
             catalog_name=ingest.catalog_name,
             watermark=ingest.watermark,
             offers=ingest.offers,
             publisher=self._publisher.name if self._publisher else "",
+            unannounced=waiting.name if waiting else "",
             publisher_silent_s=round(self._silent_s(), 3),
             catalogd_pages=self._publisher.pages if self._publisher else "",
             topics_behind=ingest.behind,
@@ -406,6 +408,9 @@ class Hub:
             case Inspect():
                 to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
+            case Inspected() if member.role == Role.PUBLISHER:
+                member.catalog_address = fact_text(message.rows, CATALOG_ADDRESS)
+                return ()
             case Inspected():
                 return self._introspection.on_answer(member, message, now=self._now)
             case Refused():
@@ -546,9 +551,22 @@ class Hub:
         if self._policies.any:
             self._policies.renew_sizes(self.ingest.topics(), self._membership.policies())
 
+    def _unannounced(self) -> Member | None:
+        """Return a catalogd that is connected while none has announced itself."""
+        if self._publisher is not None:
+            return None
+        waiting = (one for one in self._membership if one.catalog_address and one.state != LOST)
+        return next(waiting, None)
+
     def _welcome(self, hello: Hello, policy: Policy | None) -> Welcome:
-        """Answer a Hello; epoch and number of topics are 0 until a publisher announced."""
+        """Answer a Hello; epoch and number of topics are 0 until a publisher announced.
+
+        An operator is told where catalogd is as soon as it is connected: it says what it waits for.
+        """
         ingest = self.ingest
+        address = ingest.catalog_address
+        if hello.role == Role.OPERATOR and (waiting := self._unannounced()):
+            address = waiting.catalog_address
         features = hello.features & FEATURES | self._policies.features(policy)
         return Welcome(
             protocol=min(PROTOCOL, hello.protocol_max),
@@ -558,7 +576,7 @@ class Hub:
             start=ingest.start,
             num_topics=ingest.num_topics,
             data_address=self._data_address,
-            catalog_address=ingest.catalog_address,
+            catalog_address=address,
             catalog_name=ingest.catalog_name,
             heartbeat_ms=self._heartbeat_ms,
             lost_ms=self._lost_ms,

@@ -39,6 +39,7 @@ class Member:
     welcomed_at: dict[Channel, float] = field(default_factory=dict)
     """When each of ``peers`` was last sent a Welcome."""
     have: Have | None = None  # of a publisher: the last Have that it was sent
+    catalog_address: str = ""  # of a publisher: where it takes requests, once it has said so
     takes_keys: bool = False  # whether it knows ServerKeys
     pages: str = ""  # of a publisher: where its pages are, as it said last
     is_command: bool = False  # whether it ends soon, as commands do, and is no application

@@ -29,7 +29,7 @@ TABLES: Final = ("status", "verdict", "topics", "subscribers", "drivers")
 _COMMON: Final = frozenset(
     (
         *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
-        *("catalog_address", "catalog_name", "watermark", "offers", "publisher"),
+        *("catalog_address", "catalog_name", "watermark", "offers", "publisher", "unannounced"),
         *("publisher_silent_s", "topics_behind", "warning", "verdict"),
     )
 )
@@ -125,9 +125,10 @@ class DriverStatus:
 class HubStatus:
     """A hub at one moment.
 
-    ``num_topics``: 0 until a catalogd has announced itself. ``seeding``: whether it has not yet
-    everything that catalogd had announced. ``catalogd_pages``: where its pages are, as it said;
-    empty: not known. ``handshake_failed_s``: since a client with a key that
+    ``num_topics``: 0 until a catalogd has announced itself. ``unannounced``: the name of one that
+    is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
+    whether it has not yet everything that catalogd had announced. ``catalogd_pages``: where its
+    pages are, as it said; empty: not known. ``handshake_failed_s``: since a client with a key that
     is not admitted tried to connect; None: none did.
     """
 
@@ -141,6 +142,7 @@ class HubStatus:
     watermark: int
     offers: int
     publisher: str
+    unannounced: str
     publisher_silent_s: float
     catalogd_pages: str
     topics_behind: int
@@ -218,8 +220,13 @@ def _catalogd(status: HubStatus) -> Iterator[Reason]:
         yield Reason(
             state=Serving.NOT_SERVING,
             code="no_catalogd",
-            what="no catalogd has announced itself yet",
-            mend=runs,
+            what=f"{status.unannounced} at {status.catalog_address} is connected, and has not read "
+            "the metastore's names yet"
+            if status.unannounced
+            else "no catalogd has announced itself yet",
+            mend="catalogd gives its reason: topicast status, or its page"
+            if status.unannounced
+            else runs,
             starting=True,
         )
     elif status.seeding:

@@ -47,7 +47,8 @@ _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (KeepAlive, Join, Drop, Status, Inspect, Inspected),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
     (Role.PUBLISHER, Channel.CONTROL): (
-        *(Announce, ClientList, Heartbeat, PagesAt, Status, Inspect),
+        *(Announce, ClientList, Heartbeat, PagesAt),
+        *(Status, Inspect, Inspected),
     ),
     (Role.PUBLISHER, Channel.BULK): (Chunk, Delta),
     (Role.OPERATOR, Channel.CONTROL): (Status, Inspect),

@@ -24,6 +24,7 @@ from ...topics.errors import ConfigError, WireError
 from ...topics.keys.clients import checked_keys, readable_by_older_hubs
 from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import LOST, SUSPECT, Liveness
+from ...topics.objects.drivers import ANNOUNCED_REQUEST, CATALOG_ADDRESS
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
@@ -32,6 +33,7 @@ from ...topics.wire.header import (
     CLIENT_LISTS,
     DELTA_BYTES_MAX,
     FEATURES,
+    INTRODUCTIONS,
     NEXT_KEYS,
     PAGES,
     PROTOCOL,
@@ -53,6 +55,7 @@ from ...topics.wire.messages import (
     Have,
     Heartbeat,
     Hello,
+    Inspected,
     Message,
     PagesAt,
     Refused,
@@ -407,7 +410,14 @@ class Publisher:
         self._takes_lists = bool(message.features & CLIENT_LISTS)
         self._takes_next_keys = bool(message.features & NEXT_KEYS)
         first = (*self._send_clients(now), *self._pages_of_ours(channel, message.features))
+        if channel == CONTROL_CHANNEL and message.features & INTRODUCTIONS:
+            first = (*first, SendOn(CONTROL_CHANNEL, self._introduction()))
         return (*first, *(self._compare(now) if self.state == State.CONNECTING else ()))
+
+    def _introduction(self) -> Inspected:
+        """Return where catalogd takes requests: operators ask why it announces nothing."""
+        said = ((CATALOG_ADDRESS, self._published.catalog_address),)
+        return Inspected(request=ANNOUNCED_REQUEST, columns=("name", "value"), rows=said)
 
     def _on_keys(self, current: str, following: str) -> tuple[Effect, ...]:
         try:

@@ -133,3 +133,27 @@ def test_since_is_how_long_ago_or_a_time(text: str, at: str) -> None:
 def test_since_that_is_neither_is_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(UsageError, match="as 30s, 10m, 2h or 1d"):
         since(text, now=NOW)
+
+
+def test_what_follows_from_another_difference_is_left_out() -> None:
+    """Spark writes the whole schema into a parameter; an order of columns may differ alone."""
+    schema = "parameter spark.sql.sources.schema={}; parameter transient_lastDdlTime={}"
+    names = "columns=id, {}"
+    (one, moved) = shown(
+        [
+            {
+                "object": "shop.orders",
+                "kind": "schema",
+                "before": f"{names.format('city')}; {schema.format('{1}', 7)}",
+                "after": f"{names.format('city, x')}; {schema.format('{2}', 8)}; column x=int",
+            },
+            {
+                "object": "shop.orders",
+                "kind": "schema",
+                "before": "columns=id, city",
+                "after": "columns=city, id",
+            },
+        ]
+    )
+    assert one["what"] == "column x - -> int"
+    assert moved["what"] == "columns id, city -> city, id"

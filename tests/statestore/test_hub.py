@@ -61,6 +61,7 @@ from topicast.topics.wire.messages import (
     Have,
     Heartbeat,
     Inspect,
+    Inspected,
     Join,
     Joined,
     KeepAlive,
@@ -478,6 +479,41 @@ def test_hub_without_a_publisher_does_not_serve() -> None:
         *("no_catalogd", Serving.NOT_SERVING),
         True,
     )
+
+
+def test_catalogd_that_has_announced_nothing_is_named_to_operators_and_not_to_readers() -> None:
+    """P-START-9."""
+    driver, publisher = HubDriver(), PublisherPeer()
+    driver.receive(CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL))
+    said = Inspected(
+        request=0, columns=("name", "value"), rows=(("catalog_address", "tcp://c:26000"), (7,))
+    )
+    assert driver.receive(CONTROL, said) == []
+
+    def named(peer: bytes, role: int) -> str:
+        answers = driver.receive(peer, hello(peer.decode(), role, CONTROL_CHANNEL))
+        return next(one.catalog_address for one in answers if isinstance(one, Welcome))
+
+    assert (named(b"operator", OPERATOR), named(b"reader", READER)) == ("tcp://c:26000", "")
+    assert driver.status.catalog_address == "tcp://c:26000"
+    (reason,) = verdict(driver.status).reasons
+    assert (reason.code, reason.starting) == ("no_catalogd", True)
+    assert reason.what.startswith("publisher at tcp://c:26000 is connected, and has not read")
+    driver.receive(CONTROL, publisher.announce())
+    assert driver.status.unannounced == ""
+    assert (
+        named(b"another", OPERATOR) == named(b"one more", READER) == driver.status.catalog_address
+    )
+
+
+def test_catalogd_that_has_left_before_it_announced_anything_is_not_named() -> None:
+    driver = HubDriver()
+    driver.receive(CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL))
+    driver.receive(CONTROL, Inspected(request=0, columns=(), rows=(("catalog_address", "c"),)))
+    driver.receive(CONTROL, Bye(reason="ends"))
+    assert (driver.status.unannounced, driver.status.catalog_address) == ("", "")
+    (reason,) = verdict(driver.status).reasons
+    assert reason.what == "no catalogd has announced itself yet"
 
 
 def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:

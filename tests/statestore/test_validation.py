@@ -27,7 +27,7 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     "Status": ON_CONTROL,
     "KeepAlive": {"READER CONTROL"},
     "Inspect": ON_CONTROL,
-    "Inspected": {"READER CONTROL"},
+    "Inspected": {"READER CONTROL", "PUBLISHER CONTROL"},
     "Bye": EVERYBODY,
     "Refused": EVERYBODY,
     "CatchUp": {"READER BULK"},

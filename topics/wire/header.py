@@ -25,9 +25,10 @@ CLIENT_LISTS: Final = 2  # a feature bit: a hub that has it takes ClientList fro
 NEXT_KEYS: Final = 4  # a feature bit: it takes ServerKeys, and a hub next keys in the list
 TOPIC_SETS: Final = 8  # a feature bit: a hub that has it takes subscriptions to topic sets
 PAGES: Final = 16  # a feature bit: a hub or a publisher that has it takes PagesAt
-FEATURES: Final = (
-    KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS | TOPIC_SETS | PAGES
-)  # the bits spoken here
+INTRODUCTIONS: Final = 32  # a feature bit: a hub that has it takes Inspected from catalogd
+FEATURES: Final = (  # the bits spoken here
+    KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS | TOPIC_SETS | PAGES | INTRODUCTIONS
+)
 COMMAND: Final = 1 << 15  # a feature bit of a Hello: its sender is a command, no application
 NUMBER_SHIFT: Final = 16  # from here the features of a Welcome have the number of a policy, u16,
 DIGEST_SHIFT: Final = 32  # and its digest, u32

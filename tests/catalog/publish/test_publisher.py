@@ -41,7 +41,7 @@ from topicast.catalog.publish.publisher import (
     Tick,
 )
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.wire.header import CLIENT_LISTS, NEXT_KEYS, PAGES
+from topicast.topics.wire.header import CLIENT_LISTS, INTRODUCTIONS, NEXT_KEYS, PAGES
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -57,6 +57,7 @@ from topicast.topics.wire.messages import (
     Have,
     Heartbeat,
     Hello,
+    Inspected,
     Message,
     PagesAt,
     Refused,
@@ -203,6 +204,23 @@ def test_nothing_is_announced_before_the_names_were_read_but_clients_are_sent(
     peer.published.names_known = True
     assert [type(one) for one in peer.sent(peer.tick())] == [Announce, Heartbeat]
     assert peer.publisher.state == State.ANNOUNCED
+
+
+@pytest.mark.parametrize("features", [CLIENT_LISTS, CLIENT_LISTS | INTRODUCTIONS])
+def test_hub_that_knows_introductions_is_told_where_requests_are_taken(
+    peer: HubPeer, features: int
+) -> None:
+    """P-START-9. Before the names were read, too: operators request why nothing is announced."""
+    peer.published.names_known = False
+    peer.tick()
+    sent = peer.sent(peer.receive(welcome(features=features)))
+    assert peer.sent(peer.receive(welcome(features=features), BULK_CHANNEL)) == []
+    if features & INTRODUCTIONS:
+        (said,) = sent
+        assert isinstance(said, Inspected)
+        assert (said.request, said.rows) == (0, (("catalog_address", "c"),))
+    else:
+        assert sent == [], "an older hub would refuse it"
 
 
 @pytest.mark.parametrize("sign", ["filed", "have"])

@@ -4,11 +4,13 @@ import json
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from topicast.cli.commands.status import status
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import command, topicast
+from topicast.tests.cli.processes import catalogd, command, statestored, topicast
 from topicast.tests.keys import user_keys
+from topicast.tests.waiting import until
 
 NOWHERE = "tcp://127.0.0.1:1"
 SAID_S = 2.0
@@ -17,18 +19,18 @@ SAID_S = 2.0
 def test_status_shows_both_daemons_and_what_each_has_received_of_the_mode(served: Served) -> None:
     done = topicast("status", "--output=json", f"--statestores={served.statestores}")
     found = json.loads(done.stdout)
-    catalogd, (hub,) = found["catalogd"], found["statestoreds"]
-    reasons = [one["code"] for one in (*hub["reasons"], *catalogd["reasons"])]
+    own, (hub,) = found["catalogd"], found["statestoreds"]
+    reasons = [one["code"] for one in (*hub["reasons"], *own["reasons"])]
     assert set(reasons) <= {"handshakes_failed"}, "other tests have tried wrong keys"
     assert (hub["address"], done.returncode, done.stderr) == (
         served.statestores,
         5 if reasons else 0,
         "",
     )
-    assert (catalogd["mode"], catalogd["overrides"]) == ("mixed", "")
-    assert catalogd["offers"] == hub["offers"] == "none, minimal, full"
-    assert catalogd["lag_events"] == 0
-    assert catalogd["lag_s"] < 60
+    assert (own["mode"], own["overrides"]) == ("mixed", "")
+    assert own["offers"] == hub["offers"] == "none, minimal, full"
+    assert own["lag_events"] == 0
+    assert own["lag_s"] < 60
     (connection,) = found["connections"]
     assert (connection["address"], connection["connected"]) == (served.statestores, True)
     printed = topicast("status", "--verbose", f"--statestores={served.statestores}").stdout
@@ -50,10 +52,10 @@ def test_status_of_several_hubs_shows_those_that_answer(served: Served) -> None:
 
 
 def test_catalogd_is_shown_though_no_hub_answers(served: Served) -> None:
-    catalogd = served.catalogd.ready["address"]
-    done = topicast("status", f"--catalogd={catalogd}", TOPICAST_STATESTORES=NOWHERE)
+    address = served.catalogd.ready["address"]
+    done = topicast("status", f"--catalogd={address}", TOPICAST_STATESTORES=NOWHERE)
     assert (done.returncode, done.stdout.partition("\n")[0]) == (3, "not reachable")
-    place = catalogd.removeprefix("tcp://")
+    place = address.removeprefix("tcp://")
     assert f"catalogd     {place}  " in done.stdout
     assert "lag 0 events" in done.stdout
 
@@ -63,10 +65,10 @@ def test_why_nothing_is_known_of_catalogd_is_said_with_what_to_do() -> None:
     where = (f"--statestores={NOWHERE}", "--catalogd=tcp://127.0.0.1:2")
     done = topicast("status", *where)
     assert (done.returncode, done.stdout.partition("\n")[0]) == (3, "not reachable")
-    hub, catalogd = done.stderr.splitlines()
+    hub, own = done.stderr.splitlines()
     assert hub.startswith(f"error: no statestored answers at {NOWHERE}")
-    assert catalogd.startswith("error: nothing is known of catalogd: no statestored answers")
-    assert "none answers at tcp://127.0.0.1:2; give its address with --catalogd" in catalogd
+    assert own.startswith("error: nothing is known of catalogd: no statestored answers")
+    assert "none answers at tcp://127.0.0.1:2; give its address with --catalogd" in own
     found = json.loads(topicast("status", "--output=json", *where).stdout)
     assert (found["statestoreds"], found["catalogd"]) == ([], {})
 
@@ -77,6 +79,32 @@ def test_status_without_any_daemon_comes_as_soon_as_every_command() -> None:
     words = [f"--statestores={NOWHERE}", "--catalogd=tcp://127.0.0.1:2"]
     assert status.main(words, standalone_mode=False) == 3
     assert time.monotonic() - begun < SAID_S
+
+
+def test_catalogd_whose_metastore_is_away_says_so(tmp_path: Path) -> None:
+    """Its hub says where it is, though it has announced nothing yet."""
+    user_keys("operator")
+    with (
+        statestored(tmp_path) as hub,
+        catalogd(tmp_path, hive="thrift://127.0.0.1:9", statestores=hub.ready["address"]) as own,
+    ):
+        where = f"--statestores={hub.ready['address']}"
+
+        def look() -> str:
+            done = topicast("status", where)
+            assert done.returncode in {3, 5}
+            return done.stdout
+
+        until(
+            lambda: "no metastore reached: thrift://127.0.0.1:9" in look(), timeout_s=30, what="it"
+        )
+        printed = look()
+        place = own.ready["address"].removeprefix("tcp://")
+        assert printed.startswith("not serving\n")
+        assert f"catalogd     {place}" in printed
+        assert "catalogd has no names yet" in printed
+        assert "no catalogd has announced" not in printed
+        assert topicast("refresh", "shop.orders", where).stderr.endswith("refused)\n")
 
 
 def test_watch_shows_the_status_again_until_it_is_interrupted(served: Served) -> None:
