@@ -408,11 +408,8 @@ class Hub:
             case Inspect():
                 to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
-            case Inspected() if member.role == Role.PUBLISHER:
-                member.catalog_address = fact_text(message.rows, CATALOG_ADDRESS)
-                return ()
             case Inspected():
-                return self._introspection.on_answer(member, message, now=self._now)
+                return self._on_inspected(member, message)
             case Refused():
                 return self._on_refused(member, message)
             case _:
@@ -462,6 +459,12 @@ class Hub:
             return ()
         text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
         return self._refuse(old, refuse(Refusal.START, text))
+
+    def _on_inspected(self, member: Member, message: Inspected) -> tuple[Effect, ...]:
+        if member.role != Role.PUBLISHER:
+            return self._introspection.on_answer(member, message, now=self._now)
+        member.catalog_address = fact_text(message.rows, CATALOG_ADDRESS)
+        return ()
 
     def _on_pages(self, member: Member, peer: bytes, message: PagesAt) -> tuple[Effect, ...]:
         try:

@@ -13,7 +13,10 @@ import pytest
 from topicast.tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent
-READ = ("Makefile", "setup.cfg", "pyproject.toml", "constraints.txt")
+READ = (
+    *("Makefile", "setup.cfg", "pyproject.toml", "constraints.txt"),
+    "cli/quickstart/progress.py",
+)
 PYTHON = """#!/bin/sh
 case "$*" in
   *"-m venv"*)
@@ -54,6 +57,7 @@ def test_of_two_makes_at_once_in_a_new_clone_one_sets_it_up_and_the_other_waits(
     clone.mkdir()
     log.touch()
     for name in READ:
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, clone / name)
     stub.write_text(PYTHON)
     stub.chmod(0o755)
