@@ -26,7 +26,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 compat-upgrade foreign check lint types sim mutants soak bench walks nightly fresh dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 compat-upgrade foreign check lint types sim mutants soak bench walks nightly fresh screenshots dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"

@@ -1,0 +1,205 @@
+"""How long pages of a large installation take, and how long they keep another thread waiting.
+
+catalogd    holds 100,000 tables, one of them with 10,000 partitions, and a long log of changes
+hub         has 1,000 drivers and as many subscribers
+
+Each page is made as the web server makes it, whole, as HTML and as a document. Meanwhile another
+thread wakes up each millisecond, as a daemon's loop does, and waits for the interpreter. Pages are
+measured in processor time, because on a busy machine a thread waits for a core.
+Run: make bench ARGS=tests/bench/bench_pages.py
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction
+from topicast.catalog.status import facts as catalog_facts
+from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.cli.daemons import collect_old_rarely, wake_soon
+from topicast.cli.pages.answers import Facts, Sources, answer
+from topicast.cli.pages.catalog_pages import catalog_pages
+from topicast.cli.pages.event_pages import event_pages
+from topicast.cli.pages.hub_pages import hub_pages
+from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table, registry_of
+from topicast.cli.pages.page import Page
+from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, facts
+from topicast.tests.bench.report import RUNS, quantile, say, target
+from topicast.tests.bench.stores import NOW_US, fill_store, table_of
+from topicast.tests.cluster.alone import loaded
+from topicast.tests.statestore.hub_driver import HubDriver
+from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
+from topicast.topics.verdict import Verdict
+
+TABLES: Final = 100_000
+PARTITIONS: Final = 10_000
+DRIVERS: Final = 1_000
+CHANGES: Final = 200_000
+TURN: Final = 10_000  # changes in one transaction of the bench
+PAGE_MS_MAX: Final = 200.0
+TURN_MS_MAX: Final = 2.0
+WAKES_S: Final = 0.001
+ROUNDS: Final = 20  # of each page, while another thread wakes up
+FIRST: Final = ".".join(table_of(0, TABLES))
+DATABASE: Final = FIRST.partition(".")[0]
+OF_HUB: Final = ("/", "/drivers", "/drivers?json", "/subscribers", "/topics?all=", "/metrics")
+OF_CATALOGD: Final = (
+    *("/", "/topics", "/events", "/catalog", f"/catalog?db={DATABASE}", f"/catalog?table={FIRST}"),
+    *("/catalog?match=*table099999", "/history", f"/history?object={FIRST}", "/metrics"),
+)
+
+
+def main() -> None:
+    """Measure both daemons."""
+    wake_soon()  # both as daemons do
+    collect_old_rarely()
+    measure("hub", OF_HUB, hub())
+    with TemporaryDirectory() as folder:
+        fill_store(Path(folder), tables=TABLES, partitioned=1, partitions=PARTITIONS)
+        fill_log(Path(folder))
+        measure("catalogd", OF_CATALOGD, catalogd(Path(folder) / FILE_NAME))
+
+
+def measure(name: str, paths: tuple[str, ...], sources: Sources) -> None:
+    """Say how long the slowest page takes, and how long another thread has waited."""
+    took_ms, waits = {}, list[float]()
+    for path in paths:
+        status, _, body = answer(sources, path)
+        assert status == 200, (path, body)
+        took_ms[path] = cpu_ms(sources, path)
+        with waking() as waited:
+            for _ in range(ROUNDS):
+                answer(sources, path)
+        waits += waited
+    slowest = max(took_ms, key=took_ms.__getitem__)
+    ms = took_ms[slowest]
+    say("pages", f"{name}_slowest", page=slowest, ms=ms, **target(ms, at_most=PAGE_MS_MAX))
+    p90_ms = quantile(waits, 0.9)  # beyond it, on a busy machine, is the wait for a core
+    is_met = target(p90_ms, at_most=TURN_MS_MAX)
+    say("pages", f"{name}_waits", n=len(waits), p90_ms=p90_ms, **is_met)
+
+
+def cpu_ms(sources: Sources, path: str) -> float:
+    """Return the processor time that a page takes, the best of some."""
+    times = []
+    for _ in range(RUNS):
+        began = time.thread_time()
+        answer(sources, path)
+        times.append(1000 * (time.thread_time() - began))
+    return min(times)
+
+
+@contextmanager
+def waking() -> Iterator[list[float]]:
+    """Yield the milliseconds by which a thread wakes up late, each time; filled at the end."""
+    late, stopping = list[float](), threading.Event()
+
+    def wake() -> None:
+        due_at = time.perf_counter() + WAKES_S
+        while not stopping.wait(WAKES_S):
+            late.append(1000 * (time.perf_counter() - due_at))
+            due_at = time.perf_counter() + WAKES_S
+
+    thread = threading.Thread(target=wake)
+    thread.start()
+    try:
+        yield late
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def sources_of(
+    title: str, known: Callable[[], Facts], pages: dict[str, Page], table: Table
+) -> Sources:
+    return Sources(
+        title=title,
+        facts=known,
+        verdict=Verdict,
+        meanings=table,
+        metrics=registry_of(title, table, known),
+        pages=pages,
+        is_guarded=True,
+    )
+
+
+def hub() -> Sources:
+    members = tuple(map(_subscriber, range(DRIVERS)))
+    drivers = tuple(map(_driver, range(DRIVERS)))
+    status: HubStatus = replace(HubDriver().status, subscribers=members, drivers=drivers)
+    return sources_of("statestored", lambda: facts(status), hub_pages(lambda: status), STATESTORED)
+
+
+def catalogd(store: Path) -> Sources:
+    status = loaded().catalog.status()
+    topics = tuple(replace(status.topics[0], topic=number) for number in range(NUM_TOPICS_DEFAULT))
+    status = replace(status, topics=topics)
+    pages = catalog_pages(lambda: status, store)
+    pages |= event_pages(lambda: status, store, is_guarded=True)
+    return sources_of("catalogd", lambda: catalog_facts(status), pages, CATALOGD)
+
+
+def fill_log(folder: Path) -> None:
+    """Let the store log changes of data."""
+    store = Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=2)
+    topic = table_topic(*table_of(0, TABLES), NUM_TOPICS_DEFAULT)
+    for begin in range(0, CHANGES, TURN):
+        version = store.versions[topic]
+        changes = tuple(
+            ChangeRow(
+                object=".".join(table_of(n % TABLES, TABLES)), kind=ChangeKind.DATA, before=version
+            )
+            for n in range(begin, begin + TURN)
+        )
+        one = Transaction(
+            topic=topic,
+            from_version=version,
+            to_version=version + 1,
+            entries=(),
+            source=1,
+            at_us=NOW_US + begin,
+            changes=changes,
+        )
+        store.commit((one,), last_event_id=begin, window=b"")
+    store.close()
+
+
+def _subscriber(number: int) -> SubscriberStatus:
+    return SubscriberStatus(
+        name=f"application-{number}@host-{number}.example.com:{number}",
+        registration=f"{number:032x}",
+        role="reader",
+        state="LIVE",
+        topics=NUM_TOPICS_DEFAULT,
+        lag_versions=0,
+        lag_s=0.2,
+        held_bytes=200 << 20,
+        budget_bytes=256 << 20,
+    )
+
+
+def _driver(number: int) -> DriverStatus:
+    return DriverStatus(
+        driver=f"application-{number}@host-{number}.example.com:{number}",
+        registration=f"{number:032x}",
+        application=f"application-{number}",
+        application_id=f"application_1700000000000_{number:04}",
+        user="etl",
+        host=f"host-{number}.example.com",
+        pid=number,
+        spark="4.2.0",
+        release="0.1.0",
+        state="live",
+        reason="3 of 256 topics are not followed: the budget is too small" if number % 3 else "",
+        control="on",
+        since_s=3600.0,
+    )
+
+
+if __name__ == "__main__":
+    main()
