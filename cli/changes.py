@@ -30,7 +30,7 @@ FOLLOWS: Final = re.compile(
 """Properties that Spark and Hive change with each column: -o json has them, a line has no room."""
 _TIME: Final = Column(name="time", rank=0, text=lambda text: text.replace("T", " ")[5:19])
 HISTORY: Final = (
-    *(_TIME, Column(name="partition"), Column(name="kind", title="change", rank=0)),
+    *(_TIME, Column(name="kind", title="change", rank=0)),
     *(Column(name="by"), Column(name="what", rank=1, prose=True)),
     *(Column(name="object", wide=True), Column(name="version", wide=True)),
 )
@@ -139,15 +139,13 @@ def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
 
 
 def shown(records: Iterable[Record]) -> list[Record]:
-    """Return the records with what differs in one text, and the partition apart."""
-    return [
-        {
-            **one,
-            "what": "" if one["kind"] in WHOLE else _what(one),
-            "partition": one["object"].partition("/")[2],
-        }
-        for one in records
-    ]
+    """Return the records with the partition, and what differs, in one text."""
+    return [{**one, "what": ": ".join(filter(None, _where_and_what(one)))} for one in records]
+
+
+def _where_and_what(record: Mapping[str, Any]) -> tuple[str, str]:
+    partition = record["object"].partition("/")[2]
+    return partition, "" if record["kind"] in WHOLE else _what(record)
 
 
 def _what(record: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -42,13 +42,18 @@ from ..topics.wire.messages import (
 from .exit_codes import DONE
 from .lists import Record
 from .output import complain, exit_code, note
-from .reaching import no_statestored, problem, unknown_host
+from .reaching import is_mute, no_statestored, problem, unknown_host
 
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
 DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
 AT_ONCE_S: Final = 0.4  # a hub that answers at all does within milliseconds
 LOOK_S: Final = 0.1  # between two looks at a handshake
+SETTLED: Final = (Handshake.DONE, Handshake.REFUSED, Handshake.FAILED)
+MUTE: Final = (
+    "catalogd at {address} takes connections and says nothing: its process is stopped or hangs; "
+    "look at it on that host"
+)
 WITHOUT_CATALOGD: Final = frozenset(("no_catalogd", "catalogd_silent"))  # codes of a hub's reasons
 OF_DRIVERS: Final = "drivers_problem"  # the code of a reason that the list itself shows
 COMMANDS: Final = frozenset(("operator", "command"))  # roles of members that end soon
@@ -125,7 +130,12 @@ class Operator:
         return self._hub.inspect_readers(what, registrations, timeout_s=self.timeout_s)
 
     def catalog(self, what: str) -> Inspected:
-        """Return catalogd's table ``what``; raises as ``hub``, and LinkError if none is known."""
+        """Return catalogd's table ``what``.
+
+        Raises:
+            NotReady, UsageError: as ``hub``.
+            LinkError: no catalogd is known, or is reached; says within 2 s what to do.
+        """
         with self._catalog() as catalogd:
             try:
                 return catalogd.inspect(what, timeout_s=self.timeout_s)
@@ -189,8 +199,28 @@ class Operator:
         with self._catalog() as catalogd:
             return catalogd.request(wanted, Inspected, timeout_s=self.timeout_s)
 
-    def _catalog(self) -> AbstractContextManager[Conversation]:
-        return catalogd_behind(self._link, self.welcome, self._credential, hub=self.address)
+    @contextmanager
+    def _catalog(self) -> Iterator[Conversation]:
+        behind = catalogd_behind(self._link, self.welcome, self._credential, hub=self.address)
+        with behind as catalogd:
+            self._reach_catalogd()
+            yield catalogd
+
+    def _reach_catalogd(self) -> None:
+        """Return when catalogd greets, or may yet do so; raises LinkError if it cannot."""
+        deadline = time.monotonic() + AT_ONCE_S
+        while self._link.handshake(CATALOG) not in SETTLED:
+            if time.monotonic() >= deadline:
+                break
+            self._link.poll(LOOK_S)
+        else:
+            return
+        address = self.welcome.catalog_address
+        mute = is_mute(parse_addresses(address, setting="catalogd")[0])
+        if mute:
+            raise LinkError(MUTE.format(address=address))
+        if mute is None:
+            raise LinkError(unreached(Connection.SERVICE, address, hub=str(self.address)))
 
     def _silence(self) -> str:
         """Say why catalogd, to which a connection is open, does not answer."""

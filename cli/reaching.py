@@ -9,7 +9,7 @@ Each look takes LOOK_S at most. It is taken only after a statestored has not ans
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from ipaddress import ip_address
 from typing import Final
@@ -70,6 +70,23 @@ def no_statestored(problems: Mapping[Address, str]) -> str:
     """Return the error that no statestored answers, with what is at each of the addresses."""
     each = [f"at {address}: {why or BUSY}" for address, why in problems.items()]
     return f"no statestored answers {'; and '.join(each)}"
+
+
+def nobody(addresses: Iterable[Address]) -> str:
+    """Return what is at each address, if no daemon is at any; empty if one is. Needs no key."""
+    problems = {one: unknown_host(one) or stranger(one) for one in addresses}
+    return no_statestored(problems) if all(problems.values()) else ""
+
+
+def is_mute(address: Address, *, limit_s: float = LOOK_S) -> bool | None:
+    """Return whether what takes connections at ``address`` says nothing, as a stopped process.
+
+    None: nothing takes any.
+    """
+    try:
+        return not _said(address, GREETING, limit_s=limit_s)
+    except OSError:
+        return None
 
 
 def stranger(address: Address, *, limit_s: float = LOOK_S) -> str:

@@ -79,7 +79,7 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
     "docs/operations.md": {
         "$ topicast status": "tests/cli/test_overview.py compares it",
         "$ topicast drivers": "tests/cli/test_fleet.py compares it",
-        "$ topicast topics": "a command with what it prints",
+        "$ topicast topics": "tests/integration/test_docs_commands.py runs one on this page",
         "$ topicast history": "a command with what it prints",
     },
     "docs/metastores.md": {"catalogd --hive": "needs a KDC or a password: make compat-kerberos"},

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 import click
 
-from ...topics.errors import UsageError
+from ...topics.errors import ConfigError, UsageError
 from ..exit_codes import NOT_FOUND
 from ..flags import STATESTORES_DEFAULT, option, settings
 from ..launch.jvm_drivers import jvm_environment
@@ -45,9 +46,22 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {HOW_IN_A_CLUSTER}")
     named = {"statestores": statestores, "control": control}
     given = {key: value for key, value in named.items() if value is not None}
+    named_hubs = statestores or os.environ.get(STATESTORES)
+    if named_hubs:  # else Spark's configuration may name them
+        threading.Thread(target=_look, args=(named_hubs,), daemon=True).start()
     with _prepared(given) as folder:
         code = _run(command, folder, given)
     sys.exit(code)
+
+
+def _look(statestores: str) -> None:
+    """Say, while the application starts, that no statestored is there, and what is instead."""
+    from ...topics.settings import parse_addresses
+    from ..reaching import nobody
+
+    with suppress(ConfigError):  # the driver says so
+        if problem := nobody(parse_addresses(statestores, setting="statestores")):
+            click.echo(f"topicast: {problem}; until one does, this is plain Spark", err=True)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from ...topics.settings import Address, parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
 from ...topics.wire.messages import Cell, Inspected
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
-from ..lists import Column, Record, amount, listed, short, size, span
+from ..fleet import called
+from ..lists import Column, Record, amount, listed, short, size, span, wrapped
 from ..operator import (
     OWN_ONLY,
     Operator,
@@ -242,18 +243,20 @@ def _show_why(
     records = [{"topic": one.pop("id"), **one} for one in levels]
     about = {name: reader[name] for name in ("name", "registration", "held_bytes", "budget_bytes")}
     if table is not None:
-        content, text = _of_table(table, records, about, num_topics=num_topics)
-        printed.document(content, text=text)
+        content, text = _of_table(
+            table, records, about, called=called(reader), num_topics=num_topics
+        )
+        printed.document(content, text="\n".join(wrapped(text, width=printed.width)))
         return code
     held, budget = size(reader["held_bytes"]), size(reader["budget_bytes"])
-    lines = [f"{reader['name']} holds {held} of its budget of {budget}"]
+    lines = [f"{called(reader)} holds {held} of its budget of {budget}"]
     lines += listed(WHY, alike(records), width=printed.width, wide=printed.form == "wide")
     printed.document({**about, "topics": records}, text="\n".join(lines))
     return code
 
 
 def _of_table(
-    table: str, records: Sequence[Record], about: Record, *, num_topics: int
+    table: str, records: Sequence[Record], about: Record, *, called: str, num_topics: int
 ) -> tuple[Record, str]:
     """Return why a subscriber holds ``table`` at its level, for programs and to read."""
     name = parse_table_name(table)
@@ -261,7 +264,7 @@ def _of_table(
     one = next(record for record in records if record["topic"] == number)
     held = f"holds {size(one['bytes'])}" if one["level"] != "none" else "holds nothing"
     text = (
-        f"{table_name(*name)} is in topic {number}; {about['name']} follows it at level "
+        f"{table_name(*name)} is in topic {number}; {called} follows it at level "
         f"{one['level']} and {held} of it ({size(one['full_bytes'])} in full): {one['why']}"
     )
     return {**about, "table": table_name(*name), "topics": [one]}, text

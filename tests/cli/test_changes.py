@@ -81,10 +81,10 @@ def test_history_has_what_differs_and_the_cause_from_the_log() -> None:
     assert records[0]["before"] == row["before"], "JSON is whole"
     assert shown(records)[0]["what"] == "column a int -> bigint; parameter p 1 -> -"
     assert listed(HISTORY, shown(records), width=80) == [
-        "time            partition  change   by        what",
-        "11-26 08:58:00  -          schema   event 62  column a int -> bigint; …",
-        "11-26 08:58:00  ds=1       created  event 62  -",
-        "11-26 08:58:00  -          data     events    -",
+        "time            change   by        what",
+        "11-26 08:58:00  schema   event 62  column a int -> bigint; parameter p 1 -> -",
+        "11-26 08:58:00  created  event 62  ds=1",
+        "11-26 08:58:00  data     events    -",
     ]
 
 

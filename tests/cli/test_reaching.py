@@ -1,6 +1,8 @@
 """What is at an address where no statestored answers: each case is said apart, with what to do."""
 
+import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,10 +13,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import zmq
 
+from topicast.cli.main import topicast as topicast_command
 from topicast.cli.operator import Operator, catalog_at
 from topicast.cli.reaching import problem
 from topicast.tests.cli.processes import Running, catalogd, statestored
 from topicast.tests.keys import user_keys
+from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.link import new_pair
 from topicast.topics.settings import parse_addresses
@@ -183,3 +187,53 @@ def test_look_is_closed_again() -> None:
         problem(parse_addresses(f"tcp://127.0.0.1:{port}")[0], user_keys("operator").credential)
     with socket.create_server(("127.0.0.1", port)):
         pass
+
+
+def test_catalogd_that_is_stopped_is_said_to_be(
+    both: Both, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By every command that needs it, as soon as what is said of a statestored."""
+    user_keys("operator")
+    where = f"--statestores={both.hub.ready['address']}"
+
+    def said(*words: str) -> str:
+        topicast_command.main([*words, where], standalone_mode=False)
+        return capsys.readouterr().out
+
+    until(lambda: "no metastore reached" in said("status"), timeout_s=30, what="catalogd's word")
+    both.catalogd.process.send_signal(signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        printed = said("status")
+        assert time.monotonic() - begun < SAID_S
+        assert "takes connections and says nothing: its process is stopped or hangs" in printed
+        with pytest.raises(LinkError, match="stopped or hangs; look at it on that host"):
+            said("events")
+        assert time.monotonic() - begun < 2 * SAID_S
+    finally:
+        both.catalogd.process.send_signal(signal.SIGCONT)
+
+
+def test_run_says_that_no_statestored_is_there(capfd: pytest.CaptureFixture[str]) -> None:
+    """While the application goes on."""
+    words = ["run", "--statestores=tcp://127.0.0.1:1", "--", sys.executable, "-c"]
+    with pytest.raises(SystemExit):
+        topicast_command.main([*words, "input()"], standalone_mode=False)
+    errors = ""
+
+    def look() -> bool:
+        nonlocal errors
+        errors += capfd.readouterr().err
+        return "until one does, this is plain Spark" in errors
+
+    until(look, timeout_s=10, what="the line")
+    assert "no statestored answers at tcp://127.0.0.1:1: nothing listens there" in errors
+
+
+def test_pipeline_says_so_before_it_starts_spark() -> None:
+    user_keys("driver")
+    words = ["pipeline", "export", "/tmp/none", "--statestores=tcp://127.0.0.1:1"]
+    begun = time.monotonic()
+    with pytest.raises(LinkError, match="nothing listens there; start one"):
+        topicast_command.main(words, standalone_mode=False)
+    assert time.monotonic() - begun < SAID_S

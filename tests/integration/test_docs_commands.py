@@ -4,14 +4,16 @@ Left out are ``make test`` itself, ``make run ARGS=--once``, which test_quicksta
 wheel, which tests/deploy/test_follow.py builds and installs on hosts of its own.
 """
 
+import getpass
 import os
+import pty
 import re
 import shlex
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -231,6 +233,95 @@ def test_text_files_that_arrive_are_read_from_the_twin(
         for one in (watch, convert):
             one.interrupt()
             assert one.process.wait(60) == 130, one.printed()
+
+
+@pytest.mark.nightly  # it starts a Spark driver
+@pytest.mark.timeout(400)
+def test_four_questions_are_answered_as_the_page_shows(
+    stack: Marked, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """docs/operations.md: each by one command of 24 lines at most, on 80 columns."""
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    chapter = page.partition("## Four questions\n")[2].partition("\n## ")[0]
+    asked = re.findall(
+        r"^```text\n\$ (topicast [^\n]*)\n(.*?)^```$", chapter, re.MULTILINE | re.DOTALL
+    )
+    assert len(asked) == 4
+
+    def answer(line: str) -> str:
+        return on_a_terminal(
+            [f".venv/bin/{shlex.split(line)[0]}", *shlex.split(line)[1:]], environment
+        )
+
+    with driver(tmp_path / "etl", stack, environment) as etl:
+        etl.says("altered", timeout_s=100)
+        questions = dict(asked)
+        restart = next(line for line in questions if "status" in line)
+        for line in (restart, *(line for line in questions if line != restart)):
+            until(
+                lambda line=line: shape(questions[line]) <= shape(answer(line)),  # type: ignore[misc]
+                timeout_s=30,
+                what=f"{questions[line]}\nfrom {line}: {answer(line)}",
+            )
+            lines = answer(line).splitlines()
+            assert len(lines) <= 24
+            assert max(map(len, lines)) <= 80
+            if line == restart:  # from then on the verdict is another one
+                answer("topicast drivers off --app nightly-etl")
+        answer("topicast drivers on --app nightly-etl")
+
+
+@contextmanager
+def driver(output: Path, stack: Marked, environment: dict[str, str]) -> Iterator[Marked]:
+    """Run an attached application named nightly-etl, which has added a column to shop.orders."""
+    metastore = ready(stack, "metastore")["uri"]
+    script = output.with_suffix(".py")
+    script.write_text(
+        "import sys\n"
+        "from pyspark.sql import SparkSession\n"
+        "built = SparkSession.builder.appName('nightly-etl').master('local[1]')\n"
+        f"built = built.config('hive.metastore.uris', {metastore!r}).enableHiveSupport()\n"
+        "spark = built.config('spark.ui.enabled', 'false').getOrCreate()\n"
+        "spark.sql('ALTER TABLE shop.orders ADD COLUMNS (paid BOOLEAN)')\n"
+        "print('altered', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    run = (".venv/bin/topicast", "run", "--", ".venv/bin/python", str(script))
+    words = {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # "sleep" stands for whoever types: the driver reads until it is ended.
+    held = ("bash", "-c", f"sleep 300 | {shlex.join(run)}")
+    with marked(held, output, cwd=ROOT, environment=words) as running:
+        yield running
+
+
+def on_a_terminal(command: list[str], environment: dict[str, str]) -> str:
+    """Return what a command prints on a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**environment, "COLUMNS": "80"},
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs)
+        printed = b""
+        with suppress(OSError):  # the end of a terminal
+            while some := os.read(ours, 1 << 16):
+                printed += some
+        done.wait(60)
+    finally:
+        os.close(ours)
+    return printed.decode().replace("\r\n", "\n")
+
+
+def shape(printed: str) -> set[str]:
+    """Return the lines without their numbers, names of this machine, and empty columns."""
+    for name, shown in ((getpass.getuser(), "ann"), (socket.gethostname(), "node1")):
+        printed = re.sub(rf"\b{re.escape(name)}\b", shown, printed)
+    words = [re.sub(r"\d+(\.\d+)?", "0", line).split() for line in printed.splitlines()]
+    return {" ".join(word for word in line if word not in {"-", "partition"}) for line in words}
 
 
 @contextmanager

@@ -15,9 +15,12 @@ import click
 
 from ....topics.backports import Self
 from ....topics.errors import ConfigError, TopicastError
+from ....topics.keys.folder import DRIVER, find_credential
+from ....topics.settings import parse_addresses
 from ...exit_codes import DONE, FAILED, INTERRUPTED
 from ...extras import require
 from ...flags import OUTPUT, options, statestores_option
+from ...operator import Operator
 from ...output import Output, complain
 from ...signals import Handler, handled
 
@@ -73,12 +76,15 @@ def run_pipeline(
 
     Raises:
         ConfigError: a property is not valid, or the report cannot be written. Nothing was started.
+        LinkError: no statestored answers; says within 2 s what to do.
     """
     require("pyspark")
     from ....subscriber.pipeline.session import open_session
 
     conf = _properties(frame.conf)
     report = None if frame.report is None else _writable(Path(frame.report))
+    if sessions is None:
+        _reach(frame.statestores)
     line = ProgressLine(sys.stderr)
     started = (sessions or open_session)(
         f"topicast pipeline {name}",
@@ -154,6 +160,13 @@ class ProgressLine:
         else:
             self._to.write(f"{text}\n")
         self._to.flush()
+
+
+def _reach(statestores: str) -> None:
+    """Return if a statestored answers; else Spark would start for nothing."""
+    addresses = parse_addresses(statestores, setting="statestores")
+    with Operator(addresses, credential=find_credential(DRIVER, environ=os.environ)):
+        pass
 
 
 def _properties(given: tuple[str, ...]) -> Mapping[str, str]:
