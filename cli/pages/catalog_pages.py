@@ -255,7 +255,10 @@ def _facts(table: Table, entry: Entry, *, topic: int, partitions: str) -> Grid:
         about=table.full_name,
         columns=("name", "value"),
         rows=tuple((name, value) for name, value in facts.items() if value != ""),
-        more={f"all of {table.db}": _address(db=table.db)},
+        more={
+            f"all of {table.db}": _address(db=table.db),
+            "its changes": f"/history?{urlencode({'object': table.full_name})}",
+        },
     )
 
 

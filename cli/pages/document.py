@@ -36,6 +36,7 @@ font-weight: normal; vertical-align: top }
 th { color: var(--faint) }
 .grid th { white-space: nowrap } .grid td { overflow-wrap: break-word; max-width: 36rem }
 .grid tr:hover td { background: var(--bar) }
+.prose { min-width: 16rem }
 .right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 .brief th { width: 11rem } .brief td { overflow-wrap: anywhere }
 .facts th { font-family: ui-monospace, monospace; width: 15rem; overflow-wrap: anywhere }

@@ -17,6 +17,7 @@ from .document import link
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
 BYTES: Final = "_bytes"
+PROSE_SPACES: Final = 5  # in a text that is not a name: on a phone it must not be a word a line
 FACTS: Final = ("name", "value")  # the columns of a grid that is about one thing
 Query = Mapping[str, str]
 """The query of an address, by name; of a name that is there twice, the first."""
@@ -91,10 +92,13 @@ class Grid:
         return f'<table class="brief">{"".join(lines)}</table>'
 
     def _class(self, at: int) -> str:
-        """Return the class of a column's cells: numbers stand below each other."""
+        """Return the class of a column's cells: numbers stand below each other, prose is wide."""
         values = [row[at] for row in self.rows]
         is_number = all(type(value) in (int, float) for value in values if value is not None)
-        return ' class="right"' if is_number and any(value is not None for value in values) else ""
+        if is_number and any(value is not None for value in values):
+            return ' class="right"'
+        is_prose = any(isinstance(one, str) and one.count(" ") >= PROSE_SPACES for one in values)
+        return ' class="prose"' if is_prose else ""
 
     def _cells(self, row: Sequence[Cell], kinds: Sequence[str]) -> str:
         by_column = dict(zip(self.columns, row, strict=True))

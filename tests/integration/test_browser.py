@@ -70,6 +70,7 @@ def look_at_tables(browser: Browser, url: str) -> None:
         lambda: COMMENT in browser.see(table, width=DESK, authorization=SECRET).text,
         what="the comment as text",
     )
+    assert "its changes" in browser.see(table, width=DESK, authorization=SECRET).text
     for page in (table, f"{url}/catalog?db=seen", f"{url}/history?object=seen.*", f"{url}/topics"):
         look(browser, page)
 

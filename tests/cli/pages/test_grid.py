@@ -25,6 +25,13 @@ def test_numbers_stand_below_each_other_with_their_units() -> None:
     assert '<td class="right">–</td>' in html
 
 
+def test_prose_has_room_and_names_have_none_to_spare() -> None:
+    reason = "3 of 16 topics are not followed"
+    html = grid([(reason, 1), ("", 2)]).html("/things", {})
+    assert f'<td class="prose">{reason}</td>' in html
+    assert "prose" not in grid([("a name with spaces", 1)]).html("/things", {})
+
+
 def test_page_shows_some_rows_and_leads_to_those_before_and_behind() -> None:
     of_many = grid([(f"n{number}", number) for number in range(MANY)])
     first = of_many.html("/things", {"all": ""})
