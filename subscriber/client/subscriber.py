@@ -19,6 +19,7 @@ from ...topics.errors import AuthRefused, LinkError, NoSuchObject, NotReady, Usa
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
+from ...topics.notebook import shown
 from ...topics.objects.filters import LENGTH_MAX
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import (
@@ -51,6 +52,7 @@ from .contents import Contents
 from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_view
 from .write_reports import WriteIntent, report_write
 
+OPEN: Final = "open"
 FLUSH_S: Final = 2.0  # for catalogd to acknowledge the writes of a subscriber that is closed
 CLAIMS_BYTES_MAX: Final = 768 << 10  # of claims in one message, which ends below 1 MiB
 TIMES_MAX: Final = 1000  # reads of a table that are counted at once
@@ -362,12 +364,30 @@ class Subscriber:
         self.close()
 
     def __repr__(self) -> str:
-        state = "open" if self._reader.engine is not None else "not open"
-        if self._closed or (self._reader.engine is not None and not self._reader.engine.running):
-            state = "closed"
         hubs = ",".join(self._settings.statestores)
         budget = self._settings.budget_bytes
-        return f"<Subscriber {self._settings.name!r} of {hubs}: {state}, budget {budget} bytes>"
+        name = self._settings.name
+        return f"<Subscriber {name!r} of {hubs}: {self._state}, budget {budget} bytes>"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            "subscriber": self._settings.name,
+            "statestores": ", ".join(self._settings.statestores),
+            "budget_bytes": self._settings.budget_bytes,
+        }
+        verdict = self._state
+        if verdict == OPEN:
+            stats = self.stats()
+            verdict = stats.verdict
+            facts |= {one: getattr(stats, one) for one in ("held_bytes", "hits", "misses", "pulls")}
+        return shown(verdict, facts.items())
+
+    @property
+    def _state(self) -> str:
+        engine = self._reader.engine
+        if self._closed or (engine is not None and not engine.running):
+            return "closed"
+        return "not open" if engine is None else OPEN
 
     def open(self) -> Self:
         """Connect, and return once the namespace and the initial topics are live.

@@ -1,7 +1,8 @@
 """The status of a subscriber and its topics: levels, and counters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from ...topics.notebook import shown
 from ...topics.topic import table_topic
 
 
@@ -99,3 +100,16 @@ class Stats:
     hub: str
     connected: bool
     ready: bool
+
+    @property
+    def verdict(self) -> str:
+        """Whether reads are answered, and are current, in words: the worst problem, if any."""
+        problems = (self.connection_problem, self.metastore_problem)
+        if not self.ready:
+            return f"not ready: {next(filter(None, problems), 'it is being loaded')}"
+        if problem := next(filter(None, problems), ""):
+            return f"ready, and not current: {problem}"
+        return f"ready, and current within {self.staleness_s:.1f} s"
+
+    def _repr_html_(self) -> str:
+        return shown(self.verdict, [(one.name, getattr(self, one.name)) for one in fields(self)])

@@ -1,7 +1,8 @@
 """The status of an attached driver, for people and notebooks."""
 
 from dataclasses import dataclass, fields
-from html import escape
+
+from ...topics.notebook import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,5 @@ class Status:
     last_error: str
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(one.name.replace('_', ' '))}</th>"
-            f"<td style='text-align:left'>{escape(_text(getattr(self, one.name)))}</td></tr>"
-            for one in fields(self)
-        )
-        return f"<table><caption>topicast</caption>{rows}</table>"
-
-
-def _text(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+        facts = [(one.name, getattr(self, one.name)) for one in fields(self)[2:]]
+        return shown(f"{self.state}: {self.reason}" if self.reason else self.state, facts)

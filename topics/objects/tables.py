@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
 from ..errors import WireError
+from ..notebook import shown
 from .names import partition_keys, partition_name, table_name
 from .spark_schema import RESPECTED, columns_of_spark, is_same_schema
 from .templates import RAW, SlotValues, Template, Templates, slot_text, template_of
@@ -109,6 +110,16 @@ class Table:
     storage: Storage = Storage()
     version: int
     _thrift: bytes = field(default=b"", compare=False, repr=False)
+
+    def _repr_html_(self) -> str:
+        parts = ", ".join(one.name for one in self.partition_columns)
+        facts = (
+            *(("type", self.type), ("owner", self.owner), ("location", self.location)),
+            *(("partitioned_by", parts), ("view", self.view_text), ("version", self.version)),
+        )
+        columns = (*self.columns, *self.partition_columns)
+        rows = [(one.name, one.type, one.comment) for one in columns]
+        return shown(self.full_name, facts, head=("column", "type", "comment"), rows=rows)
 
     @property
     def full_name(self) -> str:

@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -111,6 +112,27 @@ def test_what_an_application_holds_says_what_it_is(running: Served) -> None:
         assert repr(catalog.write_intent("shop.orders")) == "<WriteIntent 1 of shop.orders>"
     assert repr(catalog) == state % "closed"
     assert repr(watch).startswith("<Watch of 'shop.*': closed")
+
+
+def test_notebook_shows_first_whether_a_subscriber_serves(running: Served) -> None:
+    catalog = Subscriber(running.address, budget="1MB", timeout_s=TIMEOUT_S, name="a <b> c")
+    assert catalog._repr_html_().startswith("<div><p><b>not open</b></p>")
+    with catalog:
+        catalog.sync()
+        page = catalog._repr_html_()
+        assert page.startswith("<div><p><b>ready, and current within ")
+        assert ">a &lt;b&gt; c</td>" in page
+        assert ">1,048,576</td>" in page
+        assert catalog.stats()._repr_html_().startswith("<div><p><b>ready, and current within ")
+    assert catalog._repr_html_().startswith("<div><p><b>closed</b></p>")
+
+
+def test_stats_name_what_is_wrong_first(catalog: Subscriber) -> None:
+    found = replace(catalog.stats(), metastore_problem="", connection_problem="")
+    lost = replace(found, ready=False, connection_problem="port 24000 is shut")
+    assert lost.verdict == "not ready: port 24000 is shut"
+    away = replace(found, metastore_problem="it is away")
+    assert away.verdict == "ready, and not current: it is away"
 
 
 def test_closed_subscriber_refuses_calls_and_closes_twice(catalog: Subscriber) -> None:

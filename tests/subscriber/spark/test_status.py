@@ -5,9 +5,17 @@ from topicast.subscriber.spark.status import Status
 
 
 def test_status_is_a_table_in_a_notebook() -> None:
-    status = replace(Handle().status(), last_error="<script>", staleness_s=0.12345)
+    status = replace(
+        Handle().status(),
+        last_error="<script>",
+        staleness_s=0.12345,
+        state="plain",
+        reason="no <key>",
+    )
     shown = status._repr_html_()
-    assert shown.count("<tr>") == len(fields(Status))
+    assert "<b>plain: no &lt;key&gt;</b>" in shown, "what matters first"
+    filled = [one.name for one in fields(Status)[2:] if getattr(status, one.name) not in ("", None)]
+    assert shown.count("<tr>") == len(filled)
     assert "stale reads avoided" in shown
     assert "0.123" in shown
     assert "&lt;script&gt;" in shown

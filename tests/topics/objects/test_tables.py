@@ -72,6 +72,15 @@ def test_a_table_is_read():
     assert found.thrift() == data
 
 
+def test_a_table_is_shown_in_a_notebook_with_its_name_first_and_every_column():
+    found = tables.read_table(table(tableName="<b>"), 3)
+    page = found._repr_html_()
+    assert "<b>sales.&lt;b&gt;</b>" in page
+    for one in (*found.columns, *found.partition_columns):
+        assert f">{one.name}</td>" in page
+    assert ">ds, hour</td>" in page
+
+
 def test_a_view_that_was_not_expanded_shows_its_text():
     assert tables.read_table(table(viewOriginalText="select 1"), 1).view_text == "select 1"
 
