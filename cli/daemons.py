@@ -135,13 +135,21 @@ def serve(daemon: "Daemon", sources: "Sources", address: str, *, access: "Access
     from .pages.server import Pages
 
     wake_soon()
-    stop = dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda *_: daemon.stop())
+    ended_by: list[int] = []  # a handler must not log: it may interrupt a line that is written
+
+    def end(number: int, *_: object) -> None:
+        ended_by.append(number)
+        daemon.stop()
+
+    stop = dict.fromkeys((signal.SIGTERM, signal.SIGINT), end)
     with closing(daemon), Pages(sources, access) as pages, handled(stop):
         (own,) = parse_addresses(address)
         daemon.show_pages_at(pages_for_peers(pages.address, own))
         announcement = Announcement(f"address={address} web={pages.url}")
         announcement.listening()
         daemon.run(announcement.report)
+    if ended_by:
+        log.info("ends: signal=%s", signal.Signals(ended_by[0]).name)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def test_page_has_the_process_and_its_limit_before_the_parts_that_are_known() ->
     assert 1_000_000 < resident <= most  # type: ignore[operator]  # a test process takes more
     assert topics == ("all <topics>", 1_500_000, None)
     html = grid.html("/memory", {})
-    assert "<td>all &lt;topics&gt;</td>" in html
+    assert ">all &lt;topics&gt;</td>" in html
     assert '<td class="right">1.5 MB</td>' in html
 
 
