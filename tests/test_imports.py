@@ -55,25 +55,9 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 # All rooms and modules of a folder, but for its __init__: each may import those before it.
 ONE_WAY = {
     "topics": (
-<<<<<<< HEAD
         *("errors", "backports", "slices", "histogram", "settings", "requests", "liveness"),
-        *("memory_limit", "objects", "topic"),
+        *("notebook", "memory_limit", "objects", "topic"),
         *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link", "verdict"),
-=======
-        *("errors", "backports", "slices", "settings", "requests", "liveness", "notebook"),
-        *(
-            "objects",
-            "topic",
-            "policy",
-            "wire",
-            "keys",
-            "bulk",
-            "follower",
-            "replica_set",
-            "link",
-            "verdict",
-        ),
->>>>>>> df1956fc (Show subscribers, tables and statistics in notebooks, the verdict first)
     ),
     "statestore": (
         *("membership", "drivers", "stub_deltas", "validation", "policies", "ingest"),
