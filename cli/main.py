@@ -42,6 +42,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Who follows a statestored, and how far behind.",
         ),
         "keys": ("commands.keys:keys", "Make keys, list, admit and revoke clients."),
+        "debug": ("commands.debug:debug", "All that the daemons say, in one file to send."),
     },
     "See the catalog": {
         "tables": ("commands.show:tables", "Names of tables and views."),

@@ -1,0 +1,137 @@
+"""The command that puts into one file what somebody needs who was not there."""
+
+import json
+import os
+import platform
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ...topics.errors import LinkError, TopicastError, UsageError
+from ...topics.keys.folder import KEY
+from ...topics.settings import parse_addresses
+from ..exit_codes import DONE, NOT_REACHABLE
+from ..flags import command, statestores_option
+from ..operator import Operator, each_of
+from ..output import note
+
+TABLES: Final = {
+    "statestored": ("status", "verdict", "topics", "subscribers", "drivers"),
+    "catalogd": ("status", "verdict", "hubs", "topics", "recent@0:1000:"),
+}
+LOG_BYTES_MAX: Final = 8 << 20  # of each log, its end: a day of a daemon that logs each change
+CHECK_S: Final = 10.0
+HIDDEN: Final = "(set, not shown)"
+SECRET: Final = ("KEY", "PASSWORD", "SECRET", "TOKEN")  # in the names of variables
+NOT_SECRET: Final = ("KEY_FILE",)  # likewise: it is a path
+
+
+@command()
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The archive, a .zip that does not exist yet.",
+)
+@click.option(
+    "logs",
+    "--log",
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help=f"A log to put in, its last {LOG_BYTES_MAX >> 20} MB; may be given several times.",
+)
+@statestores_option("all are asked")
+def debug(*, out: Path, logs: tuple[Path, ...], statestores: str) -> int:
+    """Write what the daemons and this host say of themselves into one archive, to send or to keep.
+
+    It has every table of each statestored and of catalogd as JSON, the doctor's answers, versions,
+    settings, and the logs that you name. Keys and passwords are not in it; names of tables, users
+    and hosts are. Who does not answer is named in it; the exit code is 3 if no daemon does.
+    """
+    hubs = parse_addresses(statestores, setting="statestores")
+    if out.exists():
+        raise UsageError(f"{out} exists already: name another file")
+    parts: dict[str, Any] = {}  # of the archive, by name
+    problems: list[str] = []
+    note("asking the statestoreds and catalogd")
+    answers = each_of(hubs, lambda visit: _of_daemons(visit, parts, problems))
+    away = [one for one in answers if isinstance(one, LinkError)]
+    problems += map(str, away)
+    note("asking the doctor")
+    parts |= {"doctor": _doctor(statestores), "host": _host(os.environ), "not-answered": problems}
+    _write(out, parts, logs)
+    for problem in problems:
+        note(f"not in it: {problem}")
+    click.echo(f"{out}: {out.stat().st_size} bytes")
+    return NOT_REACHABLE if len(away) == len(answers) else DONE
+
+
+def _write(out: Path, parts: Mapping[str, Any], logs: Sequence[Path]) -> None:
+    try:
+        with out.open("xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            out.chmod(0o600)
+            for name, what in parts.items():
+                text = json.dumps(what, indent=1, default=str, ensure_ascii=False)
+                archive.writestr(f"{name}.json", text)
+            for number, log in enumerate(logs):
+                archive.writestr(f"logs/{number}-{log.name}", _end_of(log))
+    except OSError as exc:
+        raise TopicastError(f"{exc.filename or out}: {exc.strerror}") from exc
+
+
+def _of_daemons(visit: Operator, parts: dict[str, Any], problems: list[str]) -> None:
+    """Add the tables of a hub, and of the catalogd that it names; note what is refused."""
+    daemons = (("statestored", str(visit.address)), ("catalogd", visit.welcome.catalog_address))
+    for kind, address in daemons:
+        place = address.partition("://")[2].replace(":", "-")
+        ask = visit.hub if kind == "statestored" else visit.catalog
+        for what in TABLES[kind] if place else ():
+            try:
+                found = ask(what).records()
+            except TopicastError as error:
+                problems.append(f"{kind} {address}, {what}: {error}")
+            else:
+                parts[f"{kind}-{place}/{what.partition('@')[0]}"] = found
+
+
+def _doctor(statestores: str) -> list[dict[str, Any]]:
+    from ..doctor.checks import examine
+    from ..doctor.roles import Given, checks_of
+
+    given = Given(statestores=statestores, command=(), timeout_s=CHECK_S)
+    found = examine(checks_of("hub", given), limit_s=CHECK_S)
+    return [{"check": one.check, **asdict(one.answer)} for one in found]
+
+
+def _host(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return where this runs, with which versions and settings; no secret is among them."""
+    ours = {name: value for name, value in environ.items() if name.startswith("TOPICAST_")}
+    return {
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "system": platform.platform(),
+        "python": sys.version,
+        "processors": os.cpu_count(),
+        "packages": dict(sorted((one.name, one.version) for one in distributions())),
+        "settings": {name: _shown(name, value) for name, value in sorted(ours.items())},
+    }
+
+
+def _shown(name: str, value: str) -> str:
+    is_secret = name == KEY or any(one in name for one in SECRET)
+    return HIDDEN if is_secret and not name.endswith(NOT_SECRET) else value
+
+
+def _end_of(log: Path) -> bytes:
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - LOG_BYTES_MAX, 0))
+        return file.read(LOG_BYTES_MAX)

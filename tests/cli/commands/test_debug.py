@@ -1,0 +1,60 @@
+"""``topicast debug``: one archive with what the daemons and the host say, and no secret."""
+
+import json
+import zipfile
+from pathlib import Path
+
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import topicast
+from topicast.tests.keys import user_keys
+from topicast.topics.keys.credential import credential_text
+
+NOWHERE = "tcp://127.0.0.1:1"
+
+
+def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -> None:
+    out, log = tmp_path / "for-you.zip", tmp_path / "catalogd.log"
+    log.write_text("what it said\n")
+    own = user_keys("operator").credential
+    both = f"{served.statestores},{NOWHERE}"
+    given = ("debug", f"--out={out}", f"--log={log}", f"--statestores={both}")
+    done = topicast(*given, TOPICAST_KEY=credential_text(own))
+    assert done.returncode == 0, done.stderr
+    assert str(out) in done.stdout
+    assert NOWHERE in done.stderr, "it is said who has not answered"
+    assert out.stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(out) as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    names = {
+        name.partition("-")[0] + "/" + name.rpartition("/")[2] for name in found if "/" in name
+    }
+    assert names >= {
+        *(f"statestored/{one}.json" for one in ("status", "verdict", "topics", "drivers")),
+        *(f"catalogd/{one}.json" for one in ("status", "verdict", "hubs", "recent")),
+    }
+    assert found["logs/0-catalogd.log"] == "what it said\n"
+    host = json.loads(found["host.json"])
+    assert host["settings"]["TOPICAST_KEY"] == "(set, not shown)"
+    assert host["packages"]["topicast"] == "0.1.0"
+    assert {one["check"] for one in json.loads(found["doctor.json"])} >= {"packages"}
+    (problem,) = json.loads(found["not-answered.json"])
+    assert NOWHERE in problem
+    assert own.pair.secret not in "".join(found.values())
+    again = topicast(*given)
+    assert again.returncode == 2
+    assert f"{out} exists already: name another file" in again.stderr
+
+
+def test_archive_of_daemons_that_are_away_says_so(tmp_path: Path) -> None:
+    out = tmp_path / "away.zip"
+    done = topicast("debug", f"--out={out}", f"--statestores={NOWHERE}")
+    assert done.returncode == 3
+    with zipfile.ZipFile(out) as archive:
+        assert NOWHERE in archive.read("not-answered.json").decode()
+        assert json.loads(archive.read("host.json"))["host"]
+
+
+def test_archive_that_cannot_be_written_is_said_to_be(tmp_path: Path) -> None:
+    done = topicast("debug", f"--out={tmp_path / 'none' / 'a.zip'}", f"--statestores={NOWHERE}")
+    assert done.returncode == 1
+    assert "No such file or directory" in done.stderr
