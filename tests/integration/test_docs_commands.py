@@ -12,7 +12,7 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ from urllib.request import urlopen
 import pytest
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
+from topicast.cli.exit_codes import DEGRADED
 from topicast.cli.quickstart.class_archive import application_environment
 from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.demo import PORTS
@@ -130,6 +131,28 @@ def at_hand(command: str, stack: Marked) -> str:
     return command
 
 
+def done_at_last(
+    words: Sequence[str], environment: dict[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command in ROOT; again while it says that a daemon is degraded.
+
+    It is for a minute after a client with another key has tried its usual port, as other tests may.
+    """
+    found: list[subprocess.CompletedProcess[str]] = []
+
+    def is_over() -> bool:
+        found.append(
+            subprocess.run(
+                words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+        )
+        return found[-1].returncode != DEGRADED
+
+    with suppress(AssertionError):  # what it says in the end is shown by the caller
+        until(is_over, timeout_s=90)
+    return found[-1]
+
+
 @pytest.mark.timeout(600)
 def test_demonstration_shows_what_it_has_to(stack: Marked) -> None:
     check_demonstration(stack.printed())
@@ -148,9 +171,7 @@ def test_every_command_works(
         for number, command in enumerate(commands(document)):
             run = ["bash", "-c", at_hand(command, stack)]
             if not any(word in STAYS for word in re.findall(r"\w+", command.partition(" --")[0])):
-                done = subprocess.run(
-                    run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-                )
+                done = done_at_last(run, environment)
                 assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
                 continue
             output = tmp_path / str(number)
@@ -185,14 +206,7 @@ def test_what_to_try_next_works_when_pasted(
     for command in lines:
         if " watch " in command or ("spark-sql" in command) != with_sql:
             continue  # a watch stays until Ctrl-C, and is run as the quickstart's own
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=ROOT,
-            env=shell,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = done_at_last(["bash", "-c", command], shell)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     if with_sql:
         stack.says("saw shop.orders: schema", timeout_s=60)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -501,11 +502,14 @@ def test_after_a_loss_of_changes_everything_is_renewed(
         session.tables = {"shop.sales"}
         found.spark.broken = True  # it is busy, so that both changes wait
         before = found.refresher.counts.full
-        for column in range(200):
-            widen(running, "orders", f"o{column}")
-            widen(running, "items", f"i{column}")
-            if found.refresher.counts.full > before:
-                break
+        columns = count()
+
+        def is_lost() -> bool:
+            for name in ("orders", "items"):
+                widen(running, name, f"c{next(columns)}")
+            return found.refresher.counts.full > before
+
+        until(is_lost, timeout_s=WAIT_S, interval_s=0.0, what="two changes that wait at once")
         found.spark.broken = False
         until(lambda: ("s", "shop.sales") in found.spark.renewed, timeout_s=WAIT_S)
 
