@@ -75,6 +75,7 @@ def harmed(entry: Entry) -> Iterable[Entry]:
     return [entry]
 
 
+@pytest.mark.nightly  # half a minute; units compare
 def test_what_a_hub_and_its_subscribers_hold_otherwise_is_found_by_property_and_mended(
     hive: EmbeddedMetastore, daemons: Daemons, tmp_path: Path, key_file: Path
 ) -> None:

@@ -14,6 +14,8 @@ from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 
+pytestmark = pytest.mark.nightly  # 10,000 partitions are made first
+
 PARTITIONS = 10_000
 DAM_BYTES = 200_000  # of each connection; what is beyond comes slowly
 NAME = "cold.t"

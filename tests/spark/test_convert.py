@@ -106,6 +106,7 @@ def parts(folder: Path) -> set[str]:
     return {f"{one.parent.name}/{one.name}" for one in folder.glob("convert-*/part=*")}
 
 
+@pytest.mark.nightly  # a minute and a half; units have the decisions
 def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_conflict(
     pair: Drivers,
 ) -> None:

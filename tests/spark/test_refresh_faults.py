@@ -16,6 +16,8 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, SLOW_ROWS, WAIT_S, Pair
 from topicast.tests.waiting import until
 
+pytestmark = pytest.mark.nightly  # four minutes; the simulator and units have each fault
+
 INSERTED: Final = [[1, "a"], [2, "a"]]
 OVERWRITTEN: Final = [[2, "a"]]
 SILENT_S: Final = float(os.environ.get("SILENT_S", "3"))  # of which 2 make a hub suspect, 8 lost
@@ -57,7 +59,6 @@ def scene(
             one.do("handle.detach()")
 
 
-@pytest.mark.nightly  # 90 s; test_metastores has other names
 def test_driver_reports_whatever_names_its_metastore(scene: Scene) -> None:
     """One by ``.config("hive.metastore.uris", ...)`` of the builder, one by hive-site.xml."""
     tables = ("builder", "site")
@@ -90,7 +91,6 @@ stream.processAllAvailable()
 """
 
 
-@pytest.mark.nightly  # 100 s of a processor; tests/sim has leases
 def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(scene: Scene) -> None:
     """One dies in the middle of two overwrites, one between the end of it and its report.
 
@@ -208,7 +208,6 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(sc
     scene.sees("vain", {"t": [*INSERTED, [2, "a"], [3, "a"]]})
 
 
-@pytest.mark.nightly  # test_worker has a driver without events, integration a metastore without
 def test_driver_says_that_no_change_of_the_metastore_reaches_it(
     scene: Scene, hive: EmbeddedMetastore, tmp_path: Path
 ) -> None:
@@ -257,7 +256,6 @@ def test_clocks_that_jump_decide_nothing(scene: Scene) -> None:
 HOLD: Final = "libc.read(os.open({fifo!r}, os.O_RDONLY), byte, 1)"  # and holds Python's lock
 
 
-@pytest.mark.nightly  # test_reports has what is lost
 def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
     scene: Scene, tmp_path: Path
 ) -> None:
