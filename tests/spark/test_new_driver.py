@@ -35,7 +35,8 @@ begin = time.monotonic()
 print(spark.sql({QUERY!r}).collect())
 print(time.monotonic() - begin, file=sys.stderr)
 """
-BEFORE_ANYBODY = {"set_ugi": 1, "get_database": 1}  # Spark's own, at the first use of its catalog
+GREETING = "set_ugi"  # of each connection
+BEFORE_ANYBODY = 2  # calls, by which Spark makes its catalog and begins its first plan
 TRIES = 2  # on a machine where the endpoint is not up by then
 
 
@@ -72,11 +73,12 @@ def test_query_of_a_new_driver_asks_the_metastore_for_nothing_that_is_followed(
             )
             assert "count(1)=1" in done.stdout
             found = counting.take()
+            del found[GREETING]
             print(under[-3:], pause_s, dict(found), done.stderr.splitlines()[-1])
             return found
 
         attached = of_run(daemons.hub_address)
         assert sum(calls([], 0).values()) >= 10
-        at_once = calls(attached, 0)
-        assert sum(at_once.values()) <= 4, at_once
-        assert BEFORE_ANYBODY in [dict(calls(attached, 10)) for _ in range(TRIES)]
+        for pause_s in (0, 10):
+            fewest = min(sum(calls(attached, pause_s).values()) for _ in range(TRIES))
+            assert fewest <= BEFORE_ANYBODY
