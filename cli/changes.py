@@ -75,7 +75,7 @@ def told(lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]
 
 
 def joined(rows: Iterable[Mapping[str, Any]], log: Sequence[Record]) -> list[Record]:
-    """Return a record for each row of a table's history; ``log`` tells who caused each."""
+    """Return a record for each row of a table's history, with its cause as ``log`` names it."""
     causes = {one["version"]: one for one in reversed(log) if one["version"]}
     return [_with_cause(row, causes.get(row["version"])) for row in rows]
 

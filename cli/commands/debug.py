@@ -1,4 +1,4 @@
-"""The command that puts into one file what somebody needs who was not there."""
+"""The command that writes what daemons and this host say into one archive, for whoever helps."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def _doctor(statestores: str) -> list[dict[str, Any]]:
     from ..doctor.roles import Given, checks_of
 
     given = Given(statestores=statestores, command=(), timeout_s=CHECK_S)
-    found = examine(checks_of("hub", given), limit_s=CHECK_S)
+    found = examine(checks_of("driver", given), limit_s=CHECK_S)
     return [{"check": one.check, **asdict(one.answer)} for one in found]
 
 

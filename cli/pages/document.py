@@ -1,4 +1,4 @@
-"""A document: what every page looks like: who answers, the verdict, its body. It has no script."""
+"""A document: the HTML around each page: the daemon that answers, its verdict, the page's body."""
 
 from base64 import b64encode
 from collections.abc import Mapping

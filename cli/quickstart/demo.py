@@ -54,7 +54,7 @@ RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is r
 AWAY_S: Final = 60.0  # for the plain report to end: Spark tries to reach the metastore for 5 s
 METASTORE_IS: Final = "TOPICAST_METASTORE"  # for a driver that reaches it by a forwarder
 TURN_S: Final = 1.0
-QUIET_S: Final = 3.5  # after it a line says what is awaited: who waits wants to know that it lives
+QUIET_S: Final = 3.5  # without a line; then one says what the demonstration waits for
 
 Say = Callable[[str], None]
 
@@ -195,7 +195,7 @@ class Demo:
         self._stack.finish(REPORT, JOB)
 
     def end_writer(self) -> None:
-        """End the writer, whose work is done; the reader goes on printing what it sees."""
+        """End the writer, whose work is done. The reader prints further changes until Ctrl-C."""
         self._stack.finish(WRITER)
         self._up.close()
 

@@ -30,7 +30,7 @@ CHANGES = 200
 
 
 class Hub(NamedTuple):
-    """A statestored, and a catalogd whose content a test commits."""
+    """A statestored, and a catalogd: the test itself commits what that publishes."""
 
     address: str
     catalog: Catalog

@@ -364,7 +364,6 @@ public final class TopicastPlanning {
             used(object, name);
             String why = whyNot(from, object);
             if (why == null) {
-                boolean asks = true;
                 key = keyOf(name, args);
                 if (key == null) {
                     why = "filter";
@@ -373,7 +372,6 @@ public final class TopicastPlanning {
                     Held held = into == null ? null : (Held) into.held.get(key);
                     if (into == null || into.never) {
                         into = null;
-                        asks = false;
                         why = "never";
                     } else if (held == null) {
                         why = "first read";
@@ -389,7 +387,7 @@ public final class TopicastPlanning {
                         return held.value;
                     }
                 }
-                if (asks && mayAsk(object)) {
+                if (into != null && mayAsk(object)) {  // what cannot be kept cannot be compared
                     Object found = askEndpoint(from, method, object, key, name, calls, args, into);
                     if (found != null) return found;
                 }

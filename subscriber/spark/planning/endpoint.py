@@ -26,23 +26,25 @@ class Endpoint:
         self._subscriber = subscriber
         self._router = router
         self._server: Server | None = None
+        self.problem = ""  # why nobody listens
 
     def start(self) -> None:
-        """Listen, and let the router ask from now on.
-
-        Raises:
-            OSError: this machine has no port for it.
-        """
+        """Listen, and let the router ask from now on; else note why that is not possible."""
         token = secrets.token_hex(TOKEN_BYTES)
         at_once = self._subscriber.contents(may_wait=False)
-        server = Server(Service(at_once, self._subscriber.contents(), token=token))
-        server.start()
-        self._server = server
+        service = Service(at_once, self._subscriber.contents(), token=token)
+        try:
+            server = Server(service)
+            server.start()
+        except OSError as error:  # this process has no more files, or this machine no port
+            self.problem = f"this process cannot listen: {error}"
+            return
+        self._server, self.problem = server, ""
         self._router.endpoint(Address(server.port, token))
 
     def look(self) -> None:
-        """Listen again if the server has ended: a fault of ours, which its log has."""
-        if self._server is not None and not self._server.alive:
+        """Listen again if nobody does: it was not possible, or the server has ended."""
+        if self._server is None or not self._server.alive:
             self.start()
 
     def end(self) -> None:

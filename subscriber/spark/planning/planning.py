@@ -205,7 +205,8 @@ def _endpoint_state(found: Mapping[str, str], run: "_Run | None") -> str:
         return "off"
     if found.get("readers", "0") != "0":
         return "on"
-    return f"waiting: {found.get('reader_failure') or 'it is starting'}"
+    why = run.endpoint.problem or found.get("reader_failure") or "it is starting"
+    return f"waiting: {why}"
 
 
 class _Run:
@@ -316,8 +317,7 @@ class _Run:
         router.begin(bytes_max=self._settings.bytes_max, confirms=self._settings.confirms)
         if self._settings.endpoint:
             self.endpoint = Endpoint(self.subscriber, router)
-            with self._guard("listen for first reads"):
-                self.endpoint.start()
+            self.endpoint.start()
 
     def _follow(self, router: Router, watch: Watch) -> None:
         look_at = time.monotonic()
@@ -337,8 +337,7 @@ class _Run:
                 router.live(0.0)
             self._report(router)
             if self.endpoint is not None:
-                with self._guard("listen for first reads"):
-                    self.endpoint.look()
+                self.endpoint.look()
             self.look()
 
     def _current_at(self, router: Router) -> float:

@@ -36,7 +36,9 @@ def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -
     host = json.loads(found["host.json"])
     assert host["settings"]["TOPICAST_KEY"] == "(set, not shown)"
     assert host["packages"]["topicast"] == "0.1.0"
-    assert {one["check"] for one in json.loads(found["doctor.json"])} >= {"packages"}
+    checks = {one["check"]: one["verdict"] for one in json.loads(found["doctor.json"])}
+    assert checks.keys() >= {"packages", "names", "ports", "hub", "clocks", "catalogd"}
+    assert (checks["packages"], checks["names"]) == ("ok", "ok")
     (problem,) = json.loads(found["not-answered.json"])
     assert NOWHERE in problem
     assert own.pair.secret not in "".join(found.values())
