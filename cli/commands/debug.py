@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from ...topics.errors import LinkError, TopicastError, UsageError
+from ...topics.errors import ConfigError, LinkError, TopicastError, UsageError
 from ...topics.keys.folder import KEY
 from ...topics.settings import parse_addresses
 from ..exit_codes import DONE, NOT_REACHABLE
@@ -62,7 +62,10 @@ def debug(*, out: Path, logs: tuple[Path, ...], statestores: str) -> int:
     parts: dict[str, Any] = {}  # of the archive, by name
     problems: list[str] = []
     note("asking the statestoreds and catalogd")
-    answers = each_of(hubs, lambda visit: _of_daemons(visit, parts, problems))
+    try:
+        answers = each_of(hubs, lambda visit: _of_daemons(visit, parts, problems))
+    except ConfigError as error:  # there is no key to ask with: the rest may say why
+        answers = [LinkError(str(error))]
     away = [one for one in answers if isinstance(one, LinkError)]
     problems += map(str, away)
     note("asking the doctor")

@@ -47,13 +47,20 @@ def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -
     assert f"{out} exists already: name another file" in again.stderr
 
 
-def test_archive_of_daemons_that_are_away_says_so(tmp_path: Path) -> None:
-    out = tmp_path / "away.zip"
-    done = topicast("debug", f"--out={out}", f"--statestores={NOWHERE}")
+def test_archive_without_a_key_has_what_this_host_says(tmp_path: Path) -> None:
+    out = tmp_path / "alone.zip"
+    own = {"XDG_STATE_HOME": str(tmp_path)}
+    done = topicast("debug", f"--out={out}", f"--statestores={NOWHERE}", **own)
     assert done.returncode == 3
+    assert "operator.key" in done.stderr
     with zipfile.ZipFile(out) as archive:
-        assert NOWHERE in archive.read("not-answered.json").decode()
+        assert "operator.key" in archive.read("not-answered.json").decode()
         assert json.loads(archive.read("host.json"))["host"]
+        checks = json.loads(archive.read("doctor.json"))
+        assert {one["check"] for one in checks if one["verdict"] == "wrong"} == {
+            "key file",
+            "ports",
+        }
 
 
 def test_archive_that_cannot_be_written_is_said_to_be(tmp_path: Path) -> None:
