@@ -5,6 +5,7 @@ import pytest
 
 from topicast.cli.operator import Operator, at_each
 from topicast.tests.cli.conftest import Served
+from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, NotReady, UsageError
 from topicast.topics.settings import parse_addresses
@@ -18,7 +19,8 @@ def silent() -> Iterator[str]:
 
 
 def visit(statestores: str, timeout_s: float = 60.0) -> Operator:
-    return Operator(parse_addresses(statestores), timeout_s=timeout_s)
+    credential = user_keys("operator").credential
+    return Operator(parse_addresses(statestores), timeout_s=timeout_s, credential=credential)
 
 
 def test_hub_answers_with_its_tables(served: Served) -> None:
