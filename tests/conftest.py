@@ -59,8 +59,8 @@ NOT_UNITS = tuple(
         *("catalog/metastore", "test_walks.py", "foreign/test_run.py"),
         *("cli/quickstart/test_comparison.py", "cli/quickstart/test_class_archive.py"),
         *("cli/quickstart/test_stack.py", "cli/commands/test_local.py", "cli/commands/test_run.py"),
-        *("cli/commands/pipeline/test_frame.py", "subscriber/pipeline/test_session.py"),
-        "subscriber/pipeline/test_file_facts.py",
+        *("cli/commands/pipeline/test_frame.py", "pipeline/test_session.py"),
+        "pipeline/test_file_facts.py",
         *("cli/test_extras.py", "cli/test_daemons.py", "cli/commands/test_keys.py"),
         *("cli/doctor/test_doctor.py", "cli/commands/test_show.py"),
     )

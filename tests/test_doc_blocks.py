@@ -53,7 +53,7 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
     "CREATE TABLE raw.events (id BIGINT, city STRING, amount DOUBLE, ds STRING)": "a chapter of "
     "docs/quickstart.md runs the same: tests/integration/test_docs_commands.py",
     "topicast pipeline convert --from raw.events --to lake.events --once": "likewise",
-    "from topicast.subscriber.pipeline.convert import convert": "tests/spark/test_convert.py",
+    "from topicast.pipeline.convert import convert": "tests/spark/test_convert.py",
 }
 LISTED: Final = {  # page -> first words of what is neither code nor a command of ours, and why
     "docs/alarms.md": {"scrape_configs:": "settings of Prometheus; test_alarms.py has its rules"},

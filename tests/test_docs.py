@@ -21,7 +21,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-FOLDERS = ("topics", "statestore", "catalog", "subscriber", "cli")
+FOLDERS = ("topics", "statestore", "catalog", "subscriber", "pipeline", "cli")
 RULE = re.compile(r"^- \*\*(P-[A-Z]+-\d+)\*\* (.*(?:\n  .*)*)", re.MULTILINE)
 ID = re.compile(r"\bP-[A-Z]+-\d+\b")
 RULES = RULE.findall(PROTOCOL)
@@ -137,7 +137,9 @@ def test_codes_of_refusals_are_those_that_are_written_down_and_each_is_used() ->
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 MAP_BEGIN, MAP_END = "<!-- map: begin -->\n", "<!-- map: end -->\n"
-FILE_NAMED = re.compile(r"`((?:topics|statestore|catalog|subscriber|cli|tests)/[\w/]*(?:\.py|/))`")
+FILE_NAMED = re.compile(
+    r"`((?:topics|statestore|catalog|subscriber|pipeline|cli|tests)/[\w/]*(?:\.py|/))`"
+)
 
 
 def _first_line(path: Path) -> str:

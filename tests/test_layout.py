@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("topics", "statestore", "catalog", "subscriber", "cli")
+FOLDERS = ("topics", "statestore", "catalog", "subscriber", "pipeline", "cli")
 UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_imports.py",
     "tests/test_layout.py",

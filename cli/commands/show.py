@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from ...subscriber.datasource.scanning import sweeps
+from ...pipeline.datasource.scanning import sweeps
 from ...topics.errors import UsageError
 from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column as TableColumn

@@ -43,7 +43,7 @@ PREPARE: Final = """
 from functools import partial
 from topicast.catalog.metastore.hive_site import MetastoreFlags
 from topicast.catalog.metastore.hms import connection
-from topicast.subscriber.pipeline.audit import audit
+from topicast.pipeline.audit import audit
 
 def audited(side):
     metastore = partial(connection, MetastoreFlags(hive_metastore_uris={uri!r}))

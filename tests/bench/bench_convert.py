@@ -28,7 +28,7 @@ SETTINGS = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 PREPARE = """
 import os, time
 from pathlib import Path
-from topicast.subscriber.pipeline.convert import convert
+from topicast.pipeline.convert import convert
 
 def s(work):
     begin = time.perf_counter()

@@ -64,7 +64,7 @@ def source(name, columns):
 def ours(name, columns):
     return s(lambda: source(name, columns).write.format("noop").mode("overwrite").save())
 
-from topicast.subscriber.datasource import moment as moment_of
+from topicast.pipeline.datasource import moment as moment_of
 moment = moment_of({hub!r})
 catalog = spark._jsparkSession.sessionState().catalog()
 to_table = spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier

@@ -42,7 +42,7 @@ PUT_S_MAX = 60
 QUERY = "SELECT count(*) FROM raw.events"
 WATCH = """
 import threading
-from topicast.subscriber.pipeline.files import files
+from topicast.pipeline.files import files
 hub, ended, errors = {address!r}, threading.Event(), []
 def watch():
     try:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 
+from topicast.pipeline.comparison.hubs import HubReader
+from topicast.pipeline.datasource.moments import read_moment
+from topicast.pipeline.datasource.planning import moment
 from topicast.subscriber.client.conversation import greet
-from topicast.subscriber.datasource.moments import read_moment
-from topicast.subscriber.datasource.planning import moment
-from topicast.subscriber.pipeline.comparison.hubs import HubReader
 from topicast.tests.keys import user_keys
 from topicast.tests.statestore.hub_driver import PublisherPeer, hello
 from topicast.tests.waiting import until

@@ -10,10 +10,10 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.pipeline.audit import mended
+from topicast.pipeline.audit import audit
+from topicast.pipeline.comparison.report import AuditReport
+from topicast.pipeline.progress import Progress
 from topicast.subscriber import Subscriber
-from topicast.subscriber.pipeline.audit import audit
-from topicast.subscriber.pipeline.comparison.report import AuditReport
-from topicast.subscriber.pipeline.progress import Progress
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.damaged import damage
 from topicast.tests.integration.tables import database

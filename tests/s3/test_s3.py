@@ -31,9 +31,9 @@ SIGNED: Final = {  # moto wants a signature, and does not check it
 PROVIDER: Final = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
 PRELUDE: Final = """
 import os
-from topicast.subscriber.pipeline.convert import convert
-from topicast.subscriber.pipeline.export import export
-from topicast.subscriber.pipeline.files import files
+from topicast.pipeline.convert import convert
+from topicast.pipeline.export import export
+from topicast.pipeline.files import files
 
 os.environ["TOPICAST_STATESTORES"] = {address!r}
 """

@@ -52,7 +52,7 @@ from functools import partial
 from topicast.catalog.metastore.hive_site import MetastoreFlags
 from topicast.catalog.metastore.hms import connection
 from topicast.cli.commands.pipeline.audit import mended
-from topicast.subscriber.pipeline.audit import audit
+from topicast.pipeline.audit import audit
 def audited(mend=False, uris={hive.uri!r}, pattern="{DB}.*", metastore=None, **how):
     how["repair"] = partial(mended, statestores={address!r}) if mend else None
     how["metastore"] = metastore or partial(connection, MetastoreFlags(hive_metastore_uris=uris))

@@ -28,7 +28,7 @@ STEPS = EVERY_STEP if EVERY_CELL else ("written", "changed")
 
 PRELUDE = """
 import os, signal, threading
-from topicast.subscriber.pipeline.convert import convert
+from topicast.pipeline.convert import convert
 
 class Killed(BaseException):
     pass

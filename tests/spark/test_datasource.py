@@ -17,7 +17,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "pipelines.md"
 BLOCK = re.compile(r"^```(python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Examples that run a pipeline, or read what one wrote: test_export.py and its neighbours
 # run the pipelines themselves. CELLS=all runs these examples, too.
-PIPELINES = ("topicast.subscriber.pipeline", "/lake/catalog/v1", "catalog_files GROUP")
+PIPELINES = ("topicast.pipeline", "/lake/catalog/v1", "catalog_files GROUP")
 
 needs_sources = pytest.mark.skipif(SPARK < (4, 0), reason="Spark has no data sources in Python")
 
@@ -34,7 +34,7 @@ def view(name, *columns, schema=None, **options):
     return sorted(tuple(row) for row in (found.select(*columns) if columns else found).collect())
 
 def moment():
-    from topicast.subscriber.datasource import moment
+    from topicast.pipeline.datasource import moment
     return moment({address!r})
 
 def problem(read):

@@ -30,9 +30,7 @@ def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
     def rows(sql: str) -> Any:
         return drivers.reader.rows(sql.replace("EXPORT", f"parquet.`{path}/v1"))
 
-    drivers.reader.do(
-        "from topicast.subscriber.pipeline.export import export as export_with\nshown = []"
-    )
+    drivers.reader.do("from topicast.pipeline.export import export as export_with\nshown = []")
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(

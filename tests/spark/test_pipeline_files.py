@@ -26,12 +26,12 @@ def sweeper(drivers: Drivers) -> Iterator[Application]:
     drivers.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
     drivers.writer.do(
         f"""
-from topicast.subscriber.pipeline.files import files
+from topicast.pipeline.files import files
 def sweep(pattern={DB!r}, **more):
     found = files(spark, pattern, statestores={address!r}, **more).as_dict()
     found.pop("seconds")
     return found
-from topicast.subscriber.pipeline.sweep.known import known_at
+from topicast.pipeline.sweep.known import known_at
 def known_facts(address, table):
     "How many partitions an interrupted run has got to, and what is known of all."
     with known_at(address) as known:
@@ -154,7 +154,7 @@ def test_what_is_known_of_many_partitions_that_are_gone_is_read_and_discarded_in
     sweeper.sql(f"ALTER TABLE {DB}.shrunk DROP {gone}")
     sweeper.do(
         """
-from topicast.subscriber.pipeline.sweep.known import Known
+from topicast.pipeline.sweep.known import Known
 send, sizes = Known.send, []
 def counted(self, table, revision, facts, *, removed, **more):
     sizes.append(len(removed))
@@ -246,7 +246,7 @@ def test_run_after_one_that_was_killed_lists_what_was_left_and_ends_as_one_that_
         assert sweeper.do("sweep(pattern='swept.large')")["listed"] == 60
     with applications(tmp_path, hive.uri, killed={}) as started:
         started["killed"].send(
-            "from topicast.subscriber.pipeline.files import files\n"
+            "from topicast.pipeline.files import files\n"
             f"files(spark, '{DB}.large', statestores={address!r}, full={full},"
             f" max_requests_per_second=10)"
         )
@@ -353,7 +353,7 @@ def test_folders_of_a_local_disk_are_as_hadoop_has_them(
     (tmp_path / "file").touch()
     sweeper.do(
         """
-from topicast.subscriber.pipeline.sweep.listing import Lister
+from topicast.pipeline.sweep.listing import Lister
 def shown(found):
     return [
         sorted([at.path, at.modified_ms] for at in one.entries if at.is_folder) for one in found
@@ -444,7 +444,7 @@ def test_folder_that_does_not_exist_has_no_files_and_one_that_cannot_be_listed_s
     assert found["files"] > 0
     here = sweeper.folder(f"{DB}.stock")
     listed = sweeper.do(
-        "from topicast.subscriber.pipeline.sweep.listing import Lister\n"
+        "from topicast.pipeline.sweep.listing import Lister\n"
         f"[(one.problem, len(one.entries)) for one in Lister(spark).files("
         f"['nosuch://host/x', {str(gone)!r}, {str(here.parent)!r}])]"
     )

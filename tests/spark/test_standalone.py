@@ -13,13 +13,13 @@ import psutil
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.pipeline.datasource import renewal
+from topicast.pipeline.datasource.options import Options, read_options
+from topicast.pipeline.datasource.planning import Work, planning
+from topicast.pipeline.datasource.reading import TaskReader
+from topicast.pipeline.datasource.renewal import application_of
+from topicast.pipeline.datasource.views import VIEWS
 from topicast.subscriber import Subscriber
-from topicast.subscriber.datasource import renewal
-from topicast.subscriber.datasource.options import Options, read_options
-from topicast.subscriber.datasource.planning import Work, planning
-from topicast.subscriber.datasource.reading import TaskReader
-from topicast.subscriber.datasource.renewal import application_of
-from topicast.subscriber.datasource.views import VIEWS
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.keys import user_keys
 from topicast.tests.spark.applications import SPARK, Application, applications
@@ -44,9 +44,9 @@ COLUMNS = {
 }
 PRELUDE = """
 import os
-from topicast.subscriber.pipeline.convert import convert
-from topicast.subscriber.pipeline.export import export
-from topicast.subscriber.pipeline.files import files
+from topicast.pipeline.convert import convert
+from topicast.pipeline.export import export
+from topicast.pipeline.files import files
 
 os.environ["TOPICAST_STATESTORES"] = {address!r}
 

@@ -68,8 +68,8 @@ def audit(
     """
     from ....catalog.metastore.hive_site import MetastoreFlags, metastore_client
     from ....catalog.metastore.hms import connection
-    from ....subscriber.pipeline.audit import audit as compare
-    from ....subscriber.pipeline.audit import checked_sides
+    from ....pipeline.audit import audit as compare
+    from ....pipeline.audit import checked_sides
 
     frame = Frame(**given)
     names = checked_sides(side.strip().lower() for side in sides.split(","))
@@ -110,7 +110,7 @@ def named(flags: "MetastoreFlags", spark: Any, statestores: str) -> "MetastoreFl
     """
     if flags.hive_metastore_uris is not None or flags.hive_site is not None:
         return flags
-    from ....subscriber.pipeline.session import metastore_uris
+    from ....pipeline.session import metastore_uris
 
     uris = metastore_uris(spark)
     if not uris:

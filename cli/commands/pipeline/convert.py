@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ....subscriber.pipeline.twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
+from ....pipeline.twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
 from ...flags import command
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
@@ -63,7 +63,7 @@ def convert(
     A partition is converted again when its files change. Only one convert into a twin runs at a
     time, and what a killed one has left is made good by the next.
     """
-    from ....subscriber.pipeline.convert import convert as run
+    from ....pipeline.convert import convert as run
 
     frame = Frame(**given)
     return run_pipeline(

@@ -20,7 +20,7 @@ def export(path: str, *, tables: str, changes_only: bool, **given: Any) -> int:
 
     PATH is a folder of any file system that Spark knows. What stands there: docs/pipelines.md.
     """
-    from ....subscriber.pipeline.export import export as write
+    from ....pipeline.export import export as write
 
     frame = Frame(**given)
     return run_pipeline(

@@ -54,8 +54,8 @@ def list_files(
     that is added is found within a second where folders have times (local disks, HDFS), and the
     tables are swept again and again.
     """
-    from ....subscriber.pipeline.files import files
-    from ....subscriber.pipeline.sweep.sweeper import ignore_change
+    from ....pipeline.files import files
+    from ....pipeline.sweep.sweeper import ignore_change
 
     frame = Frame(**given)
     output = Output(frame.output)

@@ -27,7 +27,7 @@ from ...signals import Handler, handled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ....subscriber.pipeline.progress import OnProgress, Progress, Report
+    from ....pipeline.progress import OnProgress, Progress, Report
 
 LINE_S: Final = 10.0  # between two lines of progress where there is no terminal
 REWRITE_S: Final = 0.2  # between two of a terminal
@@ -79,7 +79,7 @@ def run_pipeline(
         LinkError: no statestored answers; says within 2 s what to do.
     """
     require("pyspark")
-    from ....subscriber.pipeline.session import open_session
+    from ....pipeline.session import open_session
 
     conf = _properties(frame.conf)
     report = None if frame.report is None else _writable(Path(frame.report))

@@ -19,5 +19,5 @@ PLACES: Final = {
 def pipeline() -> None:
     """Run a job on Spark about the catalog: on this machine, or on any cluster that Spark knows.
 
-    Each is also a function of a session: topicast.subscriber.pipeline, for notebooks and Airflow.
+    Each is also a function of a session: topicast.pipeline, for notebooks and Airflow.
     """

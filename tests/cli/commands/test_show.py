@@ -12,9 +12,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
+from topicast.pipeline.sweep.known import known_at
+from topicast.pipeline.sweep.plan import Point
 from topicast.subscriber.engine.reachability import UNREACHED_S
-from topicast.subscriber.pipeline.sweep.known import known_at
-from topicast.subscriber.pipeline.sweep.plan import Point
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, document, shown, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table

@@ -21,7 +21,7 @@ from topicast.cli.commands.pipeline.frame import (
 )
 from topicast.cli.flags import command
 from topicast.cli.output import run
-from topicast.subscriber.pipeline.progress import Progress
+from topicast.pipeline.progress import Progress
 from topicast.topics.errors import ConfigError, LinkError
 
 

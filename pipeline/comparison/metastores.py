@@ -1,0 +1,162 @@
+"""Metastores: compares the metastore with catalogd's store, object by object, in tasks of Spark.
+
+    sync ──▶ a moment of the store ──▶ both sides, table by table ──▶ what differs
+      ▲                                                                  │ compared again
+      └──────────────────────────────────────────────────────────────────┘
+
+The catalog moves while it is compared. So a difference counts only if it is found again, with the
+same state of the metastore, after catalogd has caught up with everything that was committed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ...subscriber.client.subscriber import Subscriber
+from ...topics.errors import LinkError, NoSuchObject, ObjectGone, SourceRefused
+from ...topics.objects.names import TableId, table_name
+from ...topics.policy import Policy
+from ..datasource.options import Options
+from ..datasource.planning import Piece, ReadPlanner, Work
+from ..progress import OnProgress, Progress
+from .paths import DATABASE
+from .selection import Selection
+from .tables import MakeMetastore, Metastore, Target, compare_tables
+from .verdict import METASTORE, SideResult, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SYNC_S: Final = 60.0
+TABLES_OF_TASK: Final = 100
+ROUNDS_MAX: Final = 5  # then a table that has changed in each is left as it is
+
+
+class MetastoreSide:
+    """Compares metastore and catalogd's store: a round over all, then over unequal objects."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Subscriber,
+        here: Metastore,
+        *,
+        make_metastore: MakeMetastore,
+        planner: ReadPlanner,
+        options: Options,
+        left_out: Collection[str],
+        policy: Policy | None,
+    ) -> None:
+        """``here``: the metastore from this process; ``make_metastore`` makes it in others."""
+        self.name = METASTORE
+        self._spark = spark
+        self._catalog = catalog
+        self._here = here
+        self._make_metastore = make_metastore
+        self._planner = planner
+        self._options = options
+        self._left_out = frozenset(left_out)
+        self._policy = policy
+
+    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
+        """Compare what is ``wanted``; what differs is sure.
+
+        Raises:
+            LinkError: catalogd does not answer, or a task ended early.
+            SourceError: the metastore does not answer here, or does not list its tables.
+        """
+        databases = len(self._databases(wanted))
+        on_progress(Progress(step="compare databases", done=0, left=databases))
+        found = self._round(wanted)
+        found.databases = databases
+        open_, found.verdicts = {one.name: one for one in found.verdicts}, []
+        for number in range(2, ROUNDS_MAX + 1):
+            if not open_:
+                break
+            step = f"compare again, round {number}"
+            on_progress(Progress(step=step, done=found.tables, left=len(open_)))
+            some = replace(wanted, only=frozenset(open_))
+            again = {one.name: one for one in self._round(some).verdicts}
+            same = {name for name, one in again.items() if one.digest == open_[name].digest}
+            found.verdicts += [again[name] for name in sorted(same)]
+            open_ = {name: one for name, one in again.items() if name not in same}
+        why = "it changed in each round: compare it again"
+        found.unread |= dict.fromkeys(sorted(open_), why)
+        return found
+
+    def _round(self, wanted: Selection) -> SideResult:
+        """Compare what is ``wanted`` once, as of now."""
+        self._catalog.sync(timeout_s=SYNC_S)
+        found = SideResult(side=self.name)
+        work, targets = self._targets(wanted)
+        if work is None:  # catalogd has no table of the pattern
+            for one in targets:
+                verdict = Verdict(table_name(*one.table))
+                verdict.note_existence(verdict.name, there=True)
+                found.add(verdict)
+        else:
+            self._compare_tables(work, targets, into=found)
+        found.verdicts += filter(None, map(self._database, self._databases(wanted)))
+        return found
+
+    def _compare_tables(self, work: Work, targets: Sequence[Target], *, into: SideResult) -> None:
+        count = -(-len(targets) // TABLES_OF_TASK)
+        tasks = [targets[number::count] for number in range(count)]  # large ones are often together
+        if not tasks:
+            return
+        compare = partial(compare_tables, work=work, make_metastore=self._make_metastore)
+        rows = self._spark.sparkContext.parallelize(tasks, len(tasks)).map(compare).collect()
+        for found in rows:
+            if isinstance(found, str):
+                raise LinkError(f"the comparison has ended: {found}")
+            into.tables += found.tables
+            into.partitions += found.partitions
+            into.not_loaded += found.not_loaded
+            into.verdicts += found.verdicts
+
+    def _targets(self, wanted: Selection) -> tuple[Work | None, list[Target]]:
+        """Return the tables of either side, as of now, and what a task needs to read them."""
+        moment = self._planner.moment()
+        works = self._planner.works(replace(self._options, as_of=moment), ())
+        found: dict[TableId, Target] = {}
+        for piece in (one for work in works for one in work.pieces if isinstance(one, Piece)):
+            for table, incarnation in piece.tables.items():
+                at = piece.keys
+                found[table] = Target(table, at.topic, at.version, incarnation)
+        for db in (db for db in self._listed() if wanted.has((db, ""))):
+            for name, _ in self._here.table_names(db):
+                found.setdefault((db, name), Target((db, name)))
+        targets = [one for table, one in sorted(found.items()) if wanted.has(table)]
+        return (works[0] if works else None), targets
+
+    def _listed(self) -> list[str]:
+        """Return the databases of the metastore that are compared."""
+        names = (db for db in self._here.databases() if db not in self._left_out)
+        return [db for db in names if self._policy is None or self._policy.sees(db)]
+
+    def _databases(self, wanted: Selection) -> list[str]:
+        """Return the wanted databases of either side."""
+        names = {*self._listed(), *self._catalog.databases()}
+        return sorted(db for db in names if wanted.has((db, "")))
+
+    def _database(self, db: str) -> Verdict | None:
+        """Compare the database ``db``; None: it is equal."""
+        verdict = Verdict(db)
+        thrift = stored = None
+        try:
+            with suppress(ObjectGone):
+                thrift = self._here.database(db)
+        except SourceRefused as error:
+            verdict.unreadable = str(error)
+            return verdict
+        with suppress(NoSuchObject):
+            stored = self._catalog.database(db).thrift()
+        if thrift is not None and stored is not None:
+            verdict.compare(db, thrift, stored, shape=DATABASE)
+        elif (thrift is None) != (stored is None):
+            verdict.note_existence(db, there=thrift is not None)
+        return verdict if verdict.differences else None

@@ -1,0 +1,188 @@
+"""Subscribers: compares a driver's memory with catalogd's store as of the same version.
+
+    join a topic at full ──▶ its version ──▶ each table: read from the subscriber and from the store
+      ▲                                                   │ what differs is compared again
+      └──────── the next topic; this one is dropped ◀─────┘
+
+The subscriber is one of this process, as every attached driver has one, and answers by the public
+methods. One topic is held at a time, so that any catalog fits a budget.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from ...subscriber.client.subscriber import Subscriber
+from ...topics.errors import (
+    HistoryGone,
+    NoSuchObject,
+    NotReady,
+    OverBudget,
+    SourceError,
+    UsageError,
+    WireError,
+)
+from ...topics.objects.names import group_of, is_database, table_name, table_of
+from ...topics.objects.values import (
+    LOADING,
+    decode_database_value,
+    decode_names,
+    decode_table_value,
+)
+from ...topics.topic import FULL, LEVELS, MINIMAL, NAMESPACE, Entry, value_of
+from ..datasource.planning import ReadPlanner
+from ..datasource.scanning import KeyRange
+from ..progress import OnProgress, Progress
+from .entries import compare_partitions, table_or_database
+from .paths import DATABASE, TABLE
+from .selection import Selection
+from .verdict import SUBSCRIBER, SideResult, Verdict
+
+PATIENCE_S: Final = 20.0  # for a subscriber that is behind catalogd
+PAUSE_S: Final = 0.05
+ROUNDS_MAX: Final = 5  # then a topic that has changed in each is left as it is
+
+
+class SubscriberSide:
+    """Compares a subscriber of this process with catalogd's store, which ``planner`` reads."""
+
+    def __init__(self, catalog: Subscriber, *, planner: ReadPlanner) -> None:
+        self.name = SUBSCRIBER
+        self._catalog = catalog
+        self._planner = planner
+
+    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
+        """Compare what is ``wanted``.
+
+        Raises:
+            LinkError: catalogd does not answer, or no hub.
+        """
+        found = SideResult(side=self.name)
+        moment = self._planner.moment()
+        topics = wanted.topics(moment)
+        for done, topic in enumerate(topics):
+            on_progress(
+                Progress(step=f"topics of the {self.name}", done=done, left=len(topics) - done)
+            )
+            try:
+                self._join(topic, at_least=moment.by_topic()[topic])
+            except NotReady as error:
+                self._planner.moment()  # raises NotReady if it is catalogd that does not answer
+                found.unread[f"topic {topic} and those behind it"] = str(error)
+                break
+            except OverBudget as error:
+                found.unread[f"topic {topic}"] = f"its memory is too small: {error}"
+                continue
+            self._settle(topic, moment.epoch, wanted, into=found)
+            if topic != NAMESPACE:
+                self._catalog.drop(topic)
+        return found
+
+    def _join(self, topic: int, *, at_least: int) -> None:
+        """Follow ``topic`` at full, or at minimal, where it is pulled, if full is not offered.
+
+        Raises:
+            OverBudget: it does not fit.
+            NotReady: it does not come, or stays below version ``at_least``.
+        """
+        try:
+            if topic != NAMESPACE:
+                self._catalog.join(topic, LEVELS[FULL])
+        except OverBudget:
+            raise
+        except UsageError:
+            self._catalog.join(topic, LEVELS[MINIMAL])
+        deadline = time.monotonic() + PATIENCE_S
+        while (version := self._version(topic)) < at_least:
+            if time.monotonic() > deadline:
+                raise NotReady(f"it is at version {version}, and catalogd at {at_least}")
+            time.sleep(PAUSE_S)
+
+    def _settle(self, topic: int, epoch: int, wanted: Selection, *, into: SideResult) -> None:
+        """Compare ``topic`` until it is equal, or twice the same differs at one version."""
+        before: dict[str, bytes] | None = None
+        for _ in range(ROUNDS_MAX):
+            version = self._version(topic)
+            keys = KeyRange(topic, version)
+            stored = self._planner.entries(keys, epoch=epoch)
+            try:
+                found = self._verdicts(topic, stored, wanted)
+            except HistoryGone:  # the topic changes faster than it is read
+                continue
+            wrong = {one.name: one.digest for one in found if one.differences}
+            if not wrong or (wrong == before and version == self._version(topic)):
+                into.tables += len(found) if topic != NAMESPACE else 0
+                into.verdicts += [one for one in found if one.differences or one.unreadable]
+                return
+            before = wrong
+        into.unread[f"topic {topic}"] = "it changed in each round: compare it again"
+
+    def _version(self, topic: int) -> int:
+        return self._catalog.topics(topic)[0].version
+
+    def _verdicts(self, topic: int, stored: Iterator[Entry], wanted: Selection) -> list[Verdict]:
+        if topic == NAMESPACE:
+            return self._databases(stored, wanted)
+        found = []
+        for group, entries in groupby(stored, lambda entry: group_of(entry.key)):
+            table = table_of(group)
+            if wanted.has(table):
+                verdict = Verdict(table_name(*table), self.name)
+                self._compare_table(verdict, group, entries)
+                found.append(verdict)
+        return found
+
+    def _compare_table(self, verdict: Verdict, group: bytes, stored: Iterator[Entry]) -> None:
+        own = next(stored)
+        try:
+            value = decode_table_value(value_of(own))
+            if own.key != group or value.partitions == LOADING:
+                verdict.not_loaded = True
+                return
+            table = self._catalog.table(verdict.name)
+            verdict.compare(verdict.name, table.thrift(), value.thrift, shape=TABLE)
+            names = self._catalog.partition_names(verdict.name) if table.partition_columns else ()
+            read = partial(self._partitions, verdict.name)
+            compare_partitions(verdict, value, stored, names=names, read=read)
+        except NoSuchObject:
+            verdict.note_existence(verdict.name, there=False)
+        except (SourceError, WireError) as error:
+            verdict.unreadable = str(error)
+
+    def _partitions(self, table: str, names: Sequence[str]) -> dict[str, bytes]:
+        found = self._catalog.partitions(table, names=names)
+        return {one.name: one.thrift() for one in found}
+
+    def _databases(self, stored: Iterator[Entry], wanted: Selection) -> list[Verdict]:
+        """Compare the databases, and the names of their tables."""
+        structs: dict[str, bytes] = {}
+        tables: dict[str, set[str]] = {}
+        for entry in stored:
+            of = table_or_database(NAMESPACE, group_of(entry.key))
+            if of is not None and is_database(entry.key):
+                structs[of[0]] = decode_database_value(value_of(entry))
+            elif of is not None:
+                names = (one.name for one in decode_names(value_of(entry)))
+                tables.setdefault(of[0], set()).update(names)
+        found = []
+        for db in sorted({*structs, *self._catalog.databases()}):
+            if wanted.has((db, "")):
+                found.append(self._database(db, structs, tables=tables.get(db, set())))
+        return found
+
+    def _database(self, db: str, structs: Mapping[str, bytes], *, tables: set[str]) -> Verdict:
+        verdict = Verdict(db, self.name)
+        try:
+            there, listed = self._catalog.database(db).thrift(), set(self._catalog.tables(db))
+        except NoSuchObject:
+            verdict.note_existence(db, there=False)
+            return verdict
+        if db not in structs:
+            verdict.note_existence(db, there=True)
+            return verdict
+        verdict.compare(db, there, structs[db], shape=DATABASE)
+        for name in sorted(listed ^ tables):
+            verdict.note_existence(table_name(db, name), there=name in listed)
+        return verdict

@@ -1,0 +1,130 @@
+"""Tables: compares those of the metastore with those of catalogd's store, in a task of Spark.
+
+    catalogd's blocks, in order ──▶ 1000 names ──▶ the same partitions of the metastore ──▶ Verdict
+
+Held is one such part, and the names of the partitions of one table.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, starmap
+from typing import Protocol
+
+from ...subscriber.client.conversation import Conversation
+from ...topics.errors import ObjectGone, SourceRefused, TopicastError, WireError
+from ...topics.objects.names import TableId, key_before, table_key, table_name
+from ...topics.objects.tables import read_table
+from ...topics.objects.values import decode_table_value
+from ...topics.topic import value_of
+from ..datasource.planning import BEHIND_BLOCKS, Work
+from ..datasource.reading import catalogd_of, is_whole
+from ..datasource.scanning import KeyRange, scan
+from .entries import compare_partitions
+from .paths import TABLE
+from .verdict import METASTORE, SideResult, Verdict
+
+
+class Metastore(Protocol):
+    """What is read of a metastore, by one thread; errors are those of ``SourceError``."""
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the names of all databases."""
+
+    def database(self, name: str) -> bytes:
+        """Return the ``Database`` struct; raises ObjectGone if there is none."""
+
+    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
+        """Return (name, type) of every table and view; nothing for a database that is gone."""
+
+    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the ``Table`` structs of those of ``names`` that exist."""
+
+    def partition_names(self, db: str, table: str) -> tuple[str, ...]:
+        """Return the names of all partitions; raises ObjectGone if there is no such table."""
+
+    def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the ``Partition`` structs of those of ``names`` that exist."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+MakeMetastore = Callable[[], Metastore]
+"""Makes a metastore in any process: Spark hands it to its executors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that is compared; ``incarnation`` None: catalogd has none of the name."""
+
+    table: TableId
+    topic: int = 0
+    version: int = 0
+    incarnation: int | None = None
+
+
+def compare_tables(
+    targets: Iterable[Target], work: Work, make_metastore: MakeMetastore
+) -> SideResult | str:
+    """Compare ``targets``; return why that ended early if an error is not about one table.
+
+    ``work``: how catalogd is reached, and of which epoch the versions of ``targets`` are.
+    """
+    found = SideResult(side=METASTORE)
+    by_database: dict[str, list[Target]] = {}
+    for one in targets:
+        by_database.setdefault(one.table[0], []).append(one)
+    try:
+        with catalogd_of(work) as catalogd, closing(make_metastore()) as metastore:
+            sides = _Sides(catalogd, metastore, epoch=work.epoch)
+            for verdict in chain.from_iterable(starmap(sides.verdicts, by_database.items())):
+                found.add(verdict)
+    except TopicastError as error:
+        return str(error)
+    return found
+
+
+class _Sides:
+    """The two sides, as one task reads them."""
+
+    def __init__(self, catalogd: Conversation, metastore: Metastore, *, epoch: int) -> None:
+        self._catalogd = catalogd
+        self._metastore = metastore
+        self._epoch = epoch
+
+    def verdicts(self, db: str, targets: Sequence[Target]) -> Iterator[Verdict]:
+        """Yield what the two sides have of ``targets``, which are of the database ``db``."""
+        structs = self._metastore.tables(db, [one.table[1] for one in targets])
+        for target in targets:
+            thrift = structs.get(target.table[1])
+            verdict = Verdict(table_name(*target.table))
+            if thrift is not None and target.incarnation is not None:
+                self._compare(verdict, target, thrift)
+            elif thrift is not None or target.incarnation is not None:
+                verdict.note_existence(verdict.name, there=thrift is not None)
+            yield verdict
+
+    def _compare(self, verdict: Verdict, target: Target, thrift: bytes) -> None:
+        """Note what differs of a table that both sides have; ``thrift`` is the metastore's."""
+        group = table_key(*target.table)
+        until = group + BEHIND_BLOCKS + b"\0"
+        keys = KeyRange(target.topic, target.version, key_before(group), until)
+        entries = scan(self._catalogd, keys, epoch=self._epoch)
+        own = next(entries, None)
+        try:
+            if own is None or not is_whole(own, group, target.incarnation or 0):
+                verdict.not_loaded = True
+                return
+            value = decode_table_value(value_of(own))
+            verdict.compare(verdict.name, thrift, value.thrift, shape=TABLE)
+            names: Iterable[str] = ()
+            if read_table(thrift, own.version).partition_columns:
+                names = self._metastore.partition_names(*target.table)
+            read = partial(self._metastore.partitions, *target.table)
+            compare_partitions(verdict, value, entries, names=names, read=read)
+        except ObjectGone:
+            verdict.note_existence(verdict.name, there=False)  # dropped meanwhile
+        except (SourceRefused, WireError) as error:
+            verdict.unreadable = str(error)

@@ -1,0 +1,261 @@
+"""Scanning: the entries of a topic as of a version, or of one table as it is now, from catalogd.
+
+    Scan, page after page ──▶ entries by key          Pull, part after part ──▶ entries of a table
+
+A request that is not answered in time, or refused for a passing reason, is repeated for a minute.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
+
+from ...subscriber.client.conversation import Conversation
+from ...topics.bulk import CREDIT_MAX
+from ...topics.errors import LinkError, WireError
+from ...topics.objects.names import TableId
+from ...topics.topic import Entry, value_of
+from ...topics.wire.messages import (
+    IN_PIECES,
+    SELECT_BLOCKS,
+    Cell,
+    Inspected,
+    Pull,
+    Pulled,
+    Scan,
+    Scanned,
+)
+
+ANSWER_S: Final = 5.0  # then a request is sent again
+PATIENCE_S: Final = 60.0  # then the task fails, and Spark tries it again
+PAUSE_S: Final = 0.2  # before a request that was refused is sent again
+PULL_BYTES: Final = 16 << 20  # of one answer: with its last block, far below the credit
+
+T = TypeVar("T")
+
+
+class Inspects(Protocol):
+    """What answers with tables of facts: a conversation, or what makes new ones."""
+
+    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
+        """As ``Conversation.inspect``."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys of one topic between ``after`` and ``until``, both excluded; empty: no bound."""
+
+    topic: int
+    version: int
+    after: bytes = b""
+    until: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The transactions of one topic in ``(after, until]``."""
+
+    topic: int
+    after: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """The lines of catalogd's log of changes with numbers in ``(after, until]``."""
+
+    after: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOf:
+    """What sweeps have found of the files of these tables."""
+
+    tables: tuple[TableId, ...]
+
+
+def patiently(call: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
+    """Return what ``call`` returns; repeat it for ``patience_s`` if it fails for a passing reason.
+
+    Raises:
+        LinkError: the last one of ``call``.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return call()
+        except LinkError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_S * (1 + random.random()))
+
+
+def scan(catalogd: Conversation, keys: KeyRange, *, epoch: int) -> Iterator[Entry]:
+    """Yield the values in ``keys``, sorted by key.
+
+    Raises:
+        HistoryGone: the version cannot be read any more.
+        LinkError: catalogd does not answer.
+    """
+    wanted = Scan(
+        request=0,
+        epoch=epoch,
+        topic=keys.topic,
+        version=keys.version,
+        after=keys.after,
+        until=keys.until,
+    )
+    pieces: list[Entry] = []
+    while True:
+        page = patiently(lambda: catalogd.request(wanted, Scanned, timeout_s=ANSWER_S))  # noqa: B023 - called at once
+        for entry in page.entries:
+            pieces.append(entry)
+            if sum(len(value_of(piece)) for piece in pieces) >= entry.size:
+                yield _joined(pieces)
+                pieces.clear()
+        if not page.after and not page.offset:
+            return
+        wanted = replace(wanted, after=page.after, offset=page.offset)
+
+
+def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[dict[str, Cell]]:
+    """Yield what became of the tables of a topic in ``span``, in order, as catalogd's columns.
+
+    Raises:
+        HistoryGone: what is kept begins later than ``span``, or is of another epoch.
+        LinkError: catalogd does not answer.
+    """
+    after, skip = span.after, 0
+    while True:
+        what = f"changes@{span.topic}:{epoch}:{after}:{span.until}:{skip}"
+        answer = patiently(lambda: catalogd.inspect(what, timeout_s=ANSWER_S))  # noqa: B023
+        if not answer.rows:
+            return
+        yield from answer.records()
+        version = answer.columns.index("version")
+        last = int(answer.rows[-1][version] or 0)
+        same = sum(row[version] == last for row in answer.rows)
+        skip = skip + same if last == after + 1 else same
+        after = last - 1
+
+
+def bounded(catalogd: Conversation, span: VersionRange, *, epoch: int, entries_max: int) -> int:
+    """Return the version within ``span`` up to which ``entries_max`` entries were replaced.
+
+    A transaction counts as a whole, and the first one always.
+
+    Raises:
+        HistoryGone: what is kept begins later than ``span``, or is of another epoch.
+        LinkError: catalogd does not answer.
+    """
+    what = f"entries@{span.topic}:{epoch}:{span.after}:{entries_max}"
+    answer = catalogd.inspect(what, timeout_s=ANSWER_S)
+    return min(int(answer.rows[0][0] or 0), span.until)
+
+
+def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
+    """Yield the lines of catalogd's log of changes in ``span``, in order, as its columns.
+
+    Raises:
+        LinkError: catalogd does not answer.
+    """
+    after = span.after
+    while after < span.until:
+        answer = patiently(lambda: catalogd.inspect(f"log@{after}", timeout_s=ANSWER_S))  # noqa: B023
+        for line in answer.records():
+            after = int(line["number"] or 0)
+            if after > span.until:
+                return
+            yield line
+        if not answer.rows:
+            return
+
+
+def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> Iterator[Inspected]:
+    """Yield what sweeps have found of the files of ``table``, by partition, page after page.
+
+    ``behind``: the partition behind which it begins; None: with the first.
+    Nothing if no sweep has found a file of it, or it is gone. A table without partitions has a row
+    with an empty one.
+
+    Raises:
+        LinkError: catalogd does not answer.
+    """
+    after = "" if behind is None else f"@{behind}"
+    while True:
+        page = patiently(lambda: catalogd.inspect(f"files@{table}{after}", timeout_s=ANSWER_S))  # noqa: B023
+        if not page.rows:
+            return
+        yield page
+        after = f"@{page.rows[-1][page.columns.index('partition')]}"
+
+
+def sweeps(inspect: Callable[[str], Inspected]) -> Iterator[dict[str, Any]]:
+    """Yield how far each table is swept, and what was found of its files, as catalogd's columns.
+
+    ``inspect`` requests a table of catalogd.
+    """
+    after: Cell = ""
+    while True:
+        page = inspect(f"sweeps@{after}")
+        yield from page.records()
+        if not page.rows:
+            return
+        after = page.rows[-1][0]
+
+
+def pull(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:
+    """Return the entries of ``table`` by key and their version, as they are now; None: no table.
+
+    Raises:
+        LinkError: catalogd does not answer, or the table changes all the time.
+        UsageError: catalogd cannot read the table; says why.
+    """
+    return patiently(lambda: _pulled(catalogd, table))
+
+
+def _pulled(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:
+    wanted = Pull(
+        request=0,
+        db=table[0],
+        table=table[1],
+        selector=SELECT_BLOCKS | IN_PIECES,
+        credit=CREDIT_MAX,
+        bytes_max=PULL_BYTES,
+    )
+    found: list[Entry] = []
+    while True:
+        parts = _parts(catalogd, wanted)
+        last = parts[-1]
+        if not last.found:
+            return None
+        if last.moved:
+            raise LinkError(f"{'.'.join(table)} has changed while it was read")
+        found += [entry for part in parts for entry in part.entries]
+        if not last.cursor:
+            by_key = groupby(sorted(found, key=itemgetter(0)), key=itemgetter(0))
+            return last.topic_version, [_joined(list(pieces)) for _, pieces in by_key]
+        version, epoch = last.topic_version, last.epoch
+        wanted = replace(wanted, after=last.cursor, version=version, epoch=epoch)
+
+
+def _parts(catalogd: Conversation, wanted: Pull) -> list[Pulled]:
+    """Return the parts of one answer."""
+    parts = [catalogd.request(wanted, Pulled, timeout_s=ANSWER_S)]
+    while not parts[-1].last:
+        parts.append(catalogd.receive(Pulled, timeout_s=ANSWER_S))
+        if parts[-1].sequence != len(parts) - 1:
+            raise LinkError("a part of an answer was lost")
+    return parts
+
+
+def _joined(pieces: list[Entry]) -> Entry:
+    """Return the entry whose value comes in ``pieces``."""
+    value = b"".join(map(value_of, pieces))
+    if len(value) != pieces[0].size or len({piece.key for piece in pieces}) != 1:
+        raise WireError(f"the pieces of {pieces[0].key[:64]!r} do not make up its value")
+    return pieces[0]._replace(value=value)

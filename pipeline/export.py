@@ -1,0 +1,163 @@
+"""Export: the catalog as Parquet, as of one moment, and the changes since the last run.
+
+    PATH/v1/databases/exported_at=2026-11-22T20-00-…Z/part-…      a folder for each view and run
+    PATH/v1/tables, columns, partitions, changes/…
+    PATH/v1/runs/part-…                                           a row for each run, written last
+
+A run counts once its row is there: readers join ``runs``, and one that was interrupted leaves
+files that no row names. The columns are those of the views (docs/pipelines.md); a change of theirs
+that readers must know of is another ``v``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
+
+from ..topics.errors import ConfigError, HistoryGone, SourceError, UsageError
+from .datasource import moment
+from .datasource.options import hubs_of
+from .datasource.views import CATALOG, CHANGES
+from .progress import OnProgress, Progress, Report, ignore
+from .twin.jvm import Files, Jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LAYOUT: Final = "v1"
+RUNS: Final = "runs"
+CHECK: Final = ".writable"  # which Spark does not read
+RUN_SCHEMA: Final = "exported_at string, moment string, since string, rows map<string,bigint>"
+OLDEST_SPARK: Final = (4, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExportReport(Report):
+    """What a run has written: ``rows`` by view, as of ``moment``; changes since ``since``.
+
+    ``since``: empty if there are none; ``history_gone``: why they are not known any more.
+    """
+
+    path: str
+    exported_at: str
+    moment: str
+    since: str = ""
+    dry_run: bool = False
+    rows: dict[str, int] = field(default_factory=dict)
+    history_gone: str = ""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why changes are left out, where they are."""
+        why = self.history_gone
+        return (f"changes since the last run are left out: {why}",) if why else ()
+
+    def summary(self) -> str:
+        """Return what was written in one line."""
+        counts = ", ".join(f"{rows:,} {view}" for view, rows in self.rows.items()) or "nothing"
+        return f"{'would write' if self.dry_run else 'wrote'} {counts} below {self.path}"
+
+
+def export(
+    spark: SparkSession,
+    path: str,
+    *,
+    statestores: str | None = None,
+    tables: str = "*",
+    changes_only: bool = False,
+    dry_run: bool = False,
+    on_progress: OnProgress = ignore,
+) -> ExportReport:
+    """Write the catalog below ``path``, and its changes since the last run that did.
+
+    Args:
+        spark: A session of Spark 4.0 or newer, whose Python has this package.
+        path: A folder of any file system that Spark knows.
+        statestores: Addresses of hubs; None: TOPICAST_STATESTORES, else this machine's.
+        tables: A pattern of ``db.table``: only rows about these.
+        changes_only: Leave out the catalog itself, once a run has written it.
+        dry_run: Count the rows, write nothing.
+        on_progress: Is called before each view, and behind the last one.
+
+    Raises:
+        UsageError: Spark is too old.
+        ConfigError: ``path`` cannot be written.
+        TopicastError: as ``topicast.pipeline.datasource.moment``.
+    """
+    hubs = hubs_of(statestores, os.environ)
+    if tuple(map(int, spark.version.split(".")[:2])) < OLDEST_SPARK:
+        raise UsageError(f"Spark {spark.version} has no data sources in Python: use 4.0 or newer")
+    folder = f"{path.rstrip('/')}/{LAYOUT}"
+    files = Files(Jvm(spark))
+    if not dry_run:
+        _check_writable(files, path, folder)
+    last = _last_run(spark, files, folder)
+    report = ExportReport(
+        path=path,
+        exported_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%fZ"),
+        moment=moment(hubs),
+        since=last,
+        dry_run=dry_run,
+    )
+
+    def source(view: str, **options: str) -> DataFrame:
+        found = spark.read.format("topicast").options(view=view, tables=tables, statestores=hubs)
+        return found.options(asOf=report.moment, notLoaded="pull", **options).load()
+
+    views = (*(() if changes_only and last else CATALOG), *((CHANGES.name,) if last else ()))
+    for number, view in enumerate(views):
+        on_progress(Progress(step=f"writing {view}", done=number, left=len(views) - number))
+        options = {"startingVersion": last} if view == CHANGES.name else {}
+        try:
+            rows = source(view, **options)
+            report.rows[view] = (
+                rows.count() if dry_run else _write(rows, f"{folder}/{view}", report)
+            )
+        except Exception as error:
+            if view != CHANGES.name or HistoryGone.__name__ not in str(error):
+                raise
+            report.since, report.history_gone = "", _reason(error)
+    on_progress(Progress(step="counted" if dry_run else "written", done=len(views), left=0))
+    if not dry_run:
+        run = (report.exported_at, report.moment, report.since, report.rows)
+        row = spark.createDataFrame([run], RUN_SCHEMA).coalesce(1)
+        row.write.mode("append").parquet(f"{folder}/{RUNS}")
+    return report
+
+
+def _write(rows: DataFrame, folder: str, report: ExportReport) -> int:
+    """Write ``rows`` as those of this run; return how many they are."""
+    target = f"{folder}/exported_at={report.exported_at}"
+    rows.write.mode("error").parquet(target)
+    return rows.sparkSession.read.parquet(target).count()  # of the footers
+
+
+def _check_writable(files: Files, path: str, folder: str) -> None:
+    """Write a file into ``folder``, and delete it.
+
+    Raises:
+        ConfigError: that cannot be; says why.
+    """
+    try:
+        files.touch(f"{folder}/{CHECK}")
+        files.delete(f"{folder}/{CHECK}")
+    except SourceError as error:
+        raise ConfigError("path", path, f"a folder that can be written ({error})") from error
+
+
+def _last_run(spark: SparkSession, files: Files, folder: str) -> str:
+    """Return the moment of the last run; empty: there was none."""
+    if not files.exists(f"{folder}/{RUNS}"):  # Spark would log a stack trace
+        return ""
+    runs = spark.read.schema(RUN_SCHEMA).parquet(f"{folder}/{RUNS}")
+    found = runs.orderBy("exported_at", ascending=False).select("moment").first()
+    return found[0] if found is not None else ""
+
+
+def _reason(error: Exception) -> str:
+    """Return the line of ``error`` that says why changes are not known any more."""
+    name = HistoryGone.__name__
+    lines = (line.partition(f"{name}: ")[2] for line in str(error).splitlines() if name in line)
+    return next(filter(None, lines), name)

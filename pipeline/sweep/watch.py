@@ -1,0 +1,217 @@
+"""FileWatch: sweeps a partition when its folder has got or lost an entry, and all tables at times.
+
+    times of folders ──changed──▶ its partition ─┐
+    changes of the catalog ──▶ which folders     ├──▶ Sweeper
+    sweep of all tables, paced ──▶ the next batch┘
+
+One thread does one after the other, so no two sweep one table at the same time. Held are the paths
+and times of the folders of all tables that match.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Final
+
+from ...subscriber.client.subscriber import Subscriber
+from ...subscriber.engine.watch import Watch
+from ...topics.errors import NoSuchObject, SourceError, StaleMetadata, TopicastError
+from ...topics.objects.tables import Table
+from ..progress import OnProgress, Progress
+from .listing import Lister
+from .plan import Plan
+from .report import FilesReport
+from .sweeper import Sweeper, has_files
+from .times import FolderTimes
+
+STEP: Final = "watch files"
+CHECK_S: Final = 0.2  # between two looks at the times of folders
+CHECK_SHARE: Final = 2  # so many times as long as a look takes is the pause before the next
+BATCH_MAX: Final = 500  # partitions that are read from the catalog together
+RETRY_S: Final = 5.0  # after something did not answer
+ABOVE: Final = None  # stands for the folders above partitions
+
+
+class FileWatch:
+    """Watches the files of tables until ``stop``. For one thread."""
+
+    def __init__(
+        self,
+        catalog: Subscriber,
+        pattern: str,
+        *,
+        names: Callable[[], Sequence[str]],
+        lister: Lister,
+        plan: Callable[[], Plan],
+        checker: Sweeper,
+        report: FilesReport,
+        sweep_every_s: float,
+        stop: threading.Event,
+        on_progress: OnProgress,
+    ) -> None:
+        """Watch tables.
+
+        Args:
+            catalog: Where tables and partitions are read.
+            pattern: Of the full names of tables, whose changes are followed.
+            names: Returns those that match now.
+            lister: Reads the times of folders, as fast as it goes.
+            plan: Returns that of a sweep of all tables.
+            checker: Sweeps partitions whose folder has changed.
+            report: What both sweepers write into.
+            sweep_every_s: Between the end of a sweep of all tables and the next one.
+            stop: Ends it.
+            on_progress: Is called after each look and each batch.
+        """
+        self._catalog = catalog
+        self._pattern = pattern
+        self._names = names
+        self._lister = lister
+        self._plan = plan
+        self._checker = checker
+        self._report = report
+        self._sweep_every_s = sweep_every_s
+        self._stop = stop
+        self._on_progress = on_progress
+        self._folders: dict[str, dict[str, str | None]] = {}
+        """Of each table the partition of each folder, by path; ABOVE: it holds partitions."""
+        self._unread: set[str] = set()  # tables whose folders are to be read (again)
+        self._times = FolderTimes()
+        self._progress = Progress(step=STEP, done=0, left=0)
+        self._problem = ""  # why it waits
+
+    def show(self, progress: Progress) -> None:
+        """Show how the sweep of all tables gets on, and what is watched."""
+        report = self._report
+        detail = (
+            f"{report.folders_watched} folders watched, {report.changed_count} changed, "
+            f"{report.requests} LIST requests"
+        )
+        if report.no_partition_count:
+            detail = f"{detail}, {report.no_partition_count} folders are not partitions"
+        if self._problem:
+            detail = f"{detail}, waits: {self._problem}"
+        self._progress = replace(progress, step=STEP, detail=detail)
+        self._on_progress(self._progress)
+
+    def run(self, sweeper: Sweeper, sweeping: Lister) -> None:
+        """Watch; ``sweeper`` sweeps all tables by ``sweeping``, which may be held back.
+
+        Raises:
+            TopicastError: for a reason that does not pass.
+        """
+        with closing(self._catalog.watch(self._pattern)) as changes:
+            self._unread = set(self._names())
+            self._read_folders()
+            times = self._lister.times(self._paths())
+            self._times.begin(times, at_s=time.monotonic(), now_ms=time.time_ns() // 1_000_000)
+            while not self._stop.is_set():
+                self._go_on(changes, self._sweeps(sweeper), sweeping)
+
+    def _go_on(self, changes: Watch, sweeps: Iterator[bool], sweeping: Lister) -> None:
+        """Look at the times of folders and sweep, in turns, until ``stop`` or a passing failure."""
+        check_at = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                if began >= check_at:
+                    self._check(changes)
+                    took_s = time.monotonic() - began
+                    check_at = time.monotonic() + max(CHECK_S, CHECK_SHARE * took_s)
+                elif sweeping.wait_s or not next(sweeps):
+                    self._stop.wait(check_at - began)
+        except TopicastError as error:
+            if not error.retriable:
+                raise
+            self._problem = str(error)
+            self.show(self._progress)
+            self._stop.wait(RETRY_S)
+
+    def _sweeps(self, sweeper: Sweeper) -> Iterator[bool]:
+        """Sweep all tables, again and again, a batch for each True; yield False while it rests."""
+        while True:
+            self._report.begin_sweep()
+            for _ in sweeper.steps(self._names(), self._plan()):
+                yield True
+            self._report.sweeps += 1
+            end = time.monotonic() + self._sweep_every_s
+            while time.monotonic() < end:
+                yield False
+
+    def _check(self, changes: Watch) -> None:
+        """Sweep the partitions whose folders have changed."""
+        try:
+            self._unread.update(one.object for one in changes.all_within(0) if "." in one.object)
+        except StaleMetadata:
+            self._unread.update(self._folders, self._names())
+        if self._unread:
+            self._read_folders()
+        at_s = time.monotonic()
+        times = self._lister.times(self._paths())
+        self._report.folders_watched = len(times)
+        due = self._times.due(times, at_s=at_s)
+        self._problem = ""
+        for name, folders in tuple(self._folders.items()):
+            if not folders.keys().isdisjoint(due):
+                self._sweep(name, due)
+        self.show(self._progress)
+
+    def _sweep(self, name: str, due: Iterable[str]) -> None:
+        """Sweep the partitions of a table that are in the folders ``due``."""
+        folders = self._folders[name]
+        paths = [path for path in due if path in folders]
+        found = {folders[path] for path in paths}
+        began = time.monotonic()
+        try:
+            partitions = sorted(one for one in found if one is not None)
+            if partitions:
+                self._checker.some(name, partitions)
+            if ABOVE in found:
+                self._checker.strays(name)
+        except NoSuchObject:
+            return  # the catalog's change of it is still to come
+        except SourceError as error:
+            self._report.note_unreadable(name, str(error))
+        self._times.listed(paths, at_s=began)
+
+    def _read_folders(self) -> None:
+        """Read from the catalog which folders the tables have that have changed there."""
+        while self._unread:
+            name = next(iter(self._unread))
+            try:
+                table = self._catalog.table(name)
+                found = self._folders_of(name, table) if has_files(table) else {}
+            except (NoSuchObject, SourceError):
+                found = {}  # the sweep of all tables says what is wrong with it
+            self._folders.pop(name, None)
+            if found:
+                self._folders[name] = found
+            self._unread.discard(name)
+        self._times.keep(self._paths())
+
+    def _folders_of(self, name: str, table: Table) -> dict[str, str | None]:
+        if not table.partition_keys:
+            return {table.data_location: ""}
+        found: dict[str, str | None] = {}
+        if table.data_location:
+            found[table.data_location] = ABOVE
+        partitions = self._catalog.partition_names(name)
+        for at in range(0, len(partitions), BATCH_MAX):
+            for one in self._catalog.partitions(name, names=partitions[at : at + BATCH_MAX]):
+                if one.location:
+                    found[one.location] = one.name
+                    found |= dict.fromkeys(_between(table.data_location, one.location), ABOVE)
+        return found
+
+    def _paths(self) -> Iterable[str]:
+        return dict.fromkeys(path for folders in self._folders.values() for path in folders)
+
+
+def _between(table: str, partition: str) -> Iterator[str]:
+    """Yield the folders between the location of a table and that of a partition in it."""
+    above = partition.rpartition("/")[0]
+    while table and above.startswith(f"{table}/"):
+        yield above
+        above = above.rpartition("/")[0]

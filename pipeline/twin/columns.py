@@ -1,0 +1,67 @@
+"""Columns: the changes of a twin's columns when those of its source change.
+
+Every type is Spark's, as "bigint" or "struct<a:int>". Columns are compared without case, as Hive
+does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...topics.errors import TopicastError
+from ...topics.objects.tables import Column
+
+_WIDTHS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
+"""Types, each of which holds every value of those before it, also in files written before."""
+
+
+class Conflict(TopicastError):
+    """The columns of a source do not fit into those of its twin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What the twin's columns become, and what that changes."""
+
+    columns: tuple[Column, ...]
+    added: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether the twin's columns are to be changed."""
+        return bool(self.added or self.widened)
+
+
+def drift(source: Sequence[Column], twin: Sequence[Column]) -> Drift:
+    """Return what the columns of ``twin`` become, so that all of ``source`` fits into them.
+
+    New columns come last. Columns that the source no longer has stay, and are null from then on.
+
+    Raises:
+        Conflict: a type of ``source`` fits neither into that of the twin, nor into a wider one.
+    """
+    mine = {column.name.lower(): column for column in source}
+    columns, widened = [], []
+    for column in twin:
+        theirs = mine.get(column.name.lower())
+        type_ = column.type if theirs is None else _wider(theirs, column)
+        if type_ != column.type:
+            widened.append(column.name)
+        columns.append(Column(column.name, type_, column.comment))
+    known = {column.name.lower() for column in twin}
+    added = [column for column in source if column.name.lower() not in known]
+    return Drift((*columns, *added), tuple(column.name for column in added), tuple(widened))
+
+
+def _wider(source: Column, twin: Column) -> str:
+    """Return the type that holds both columns' values."""
+    if source.type == twin.type:
+        return twin.type
+    for types in _WIDTHS:
+        if source.type in types and twin.type in types:
+            return max(source.type, twin.type, key=types.index)
+    raise Conflict(
+        f"column {twin.name} is {source.type} in the source and {twin.type} in the twin: "
+        "change one of them"
+    )

@@ -1,0 +1,105 @@
+"""The lease of a table: proof, just before a change, that no other job converts into it.
+
+    taken ──▶ renewed by a thread of its own ──▶ ended
+                 └─ somebody else had it meanwhile ──▶ every check raises LeaseHeld
+
+Each request has a connection of its own, so catalogd may restart or move between two of them.
+"""
+
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Final
+
+from ...subscriber.client.conversation import catalogd_behind, greet
+from ...topics.errors import LinkError, TopicastError
+from ...topics.keys.credential import Credential
+from ...topics.link import Link
+from ...topics.objects.names import TableId
+from ...topics.settings import Address
+from ...topics.wire.messages import Lease, Leased
+
+LEASE_S: Final = 15  # so long a table is blocked after its holder was killed
+RENEWALS: Final = 3  # in each lease
+ANSWER_S: Final = 5.0
+
+
+class TableLease:
+    """The lease of one table. Any thread may check it."""
+
+    def __init__(
+        self, table: TableId, *, owner: str, hubs: Sequence[Address], credential: Credential
+    ) -> None:
+        """``owner``: what others read when they are refused."""
+        self._table = table
+        self._owner = owner
+        self._hubs = hubs
+        self._credential = credential
+        self._holder = secrets.token_bytes(16)
+        self._ended = threading.Event()
+
+    def take(self) -> None:
+        """Take the lease.
+
+        Raises:
+            LeaseHeld: somebody else has it; says who.
+            LinkError: no hub or no catalogd answers.
+        """
+        self._request(LEASE_S, renew=False)
+
+    def check(self) -> None:
+        """Renew the lease: once this returns, nobody else has had it since it was taken.
+
+        Raises:
+            LeaseHeld: somebody else has it, or had it meanwhile.
+            LinkError: no hub or no catalogd answers, so it is not known.
+        """
+        self._request(LEASE_S, renew=True)
+
+    def end(self) -> None:
+        """Let others take it; where catalogd does not answer, it ends by itself."""
+        self._ended.set()
+        try:
+            self._request(0, renew=False)
+        except LinkError:
+            return
+
+    def renew_until_ended(self) -> None:
+        """Renew it again and again; to be run by a thread."""
+        while not self._ended.wait(LEASE_S / RENEWALS):
+            try:
+                self.check()
+            except LinkError:
+                continue  # again in a moment: it lasts longer than that
+            except TopicastError:
+                return  # the next check before a change says why
+
+    def _request(self, lease_s: int, *, renew: bool) -> None:
+        db, table = self._table
+        lease = Lease(
+            request=0,
+            db=db,
+            table=table,
+            holder=self._holder,
+            owner=self._owner,
+            lease_s=lease_s,
+            renew=renew,
+        )
+        with closing(Link(self._credential.pair)) as link:
+            hub, _, welcome = greet(link, self._hubs, self._credential, timeout_s=ANSWER_S)
+            with catalogd_behind(link, welcome, self._credential, hub=hub) as catalogd:
+                catalogd.request(lease, Leased, timeout_s=ANSWER_S)
+
+
+@contextmanager
+def held(lease: TableLease) -> Iterator[TableLease]:
+    """Take ``lease`` and renew it until the end; raises as ``TableLease.take``."""
+    lease.take()
+    thread = threading.Thread(target=lease.renew_until_ended, name="topicast-lease", daemon=True)
+    thread.start()
+    try:
+        yield lease
+    finally:
+        lease.end()
+        thread.join()

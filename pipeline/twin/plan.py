@@ -1,0 +1,190 @@
+"""Plan: which partitions of a twin are to be converted, and into which folders.
+
+A partition of the source has a *version*: a digest of the names, sizes and times of its files. The
+twin's partition has the version that it was made of among its parameters, so the two are compared
+and nothing else has to be remembered. Its location ends with a digest of name and version, below a
+folder of the run: what an interrupted run has left there is never written again.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+from ...topics.errors import UsageError
+from ...topics.objects.tables import Partition
+
+BATCH: Final = 500  # partitions that one Spark job writes: what a failure repeats
+TARGET_FILE_MB: Final = 128
+FORMATS: Final = ("parquet", "orc")  # of a twin
+VERSION: Final = "topicast.convert.version"  # parameters of the twin's partitions
+AT: Final = "topicast.convert.at"  # seconds since 1970: when the metastore was changed
+SOURCE: Final = "topicast.convert.from"  # a parameter of the twin itself
+PART: Final = "part"  # the column by which one job writes many partitions
+FOLDER: Final = "convert-"  # the beginning of a run's folders
+NOTES: Final = "_topicast/convert"  # below the twin's location; hidden from readers of paths
+REJECTED: Final = "_rejected"  # below a run's folder; likewise
+KEEP_S: Final = 3600.0  # so long queries that were planned before may read what was replaced
+
+T = TypeVar("T")
+
+
+class File(NamedTuple):
+    """A file of a partition; ``changed_ms`` since 1970."""
+
+    path: str
+    size: int
+    changed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One partition to be converted; ``old`` is the twin's location that it replaces, or empty.
+
+    ``version``: of its files. ``seen``: of the partition, as catalogd counts.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    location: str  # of the source
+    version: str
+    files: tuple[File, ...]
+    old: str = ""
+    seen: int = 0
+
+    @property
+    def part(self) -> str:
+        """The last component of its location: a function of name and version."""
+        return _digest(self.name, self.version)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(one.size for one in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the metastore is to say of a partition; ``new``: it does not have it yet."""
+
+    values: tuple[str, ...]
+    location: str
+    parameters: Mapping[str, str]
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a batch is about to make and to replace, written down before; for those who clean up.
+
+    ``made``, ``replaced``: locations; ``names``: of their partitions; ``at``: seconds since 1970.
+    """
+
+    at: float
+    folder: str
+    names: tuple[str, ...]
+    made: tuple[str, ...]
+    replaced: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        fields = ("at", "folder", "names", "made", "replaced")
+        return json.dumps({name: getattr(self, name) for name in fields})
+
+
+def read_note(text: str) -> Note | None:
+    """Return the note in ``text``; None if there is none, as after a kill while it was written."""
+    try:
+        found = json.loads(text)
+        return Note(
+            at=float(found["at"]),
+            folder=str(found["folder"]),
+            names=tuple(found["names"]),
+            made=tuple(found["made"]),
+            replaced=tuple(found["replaced"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def version_of(location: str, files: Iterable[File]) -> str:
+    """Return the version of a partition with these files; it does not depend on their order."""
+    facts = (f"{one.path}\t{one.size}\t{one.changed_ms}" for one in sorted(files))
+    return _digest(location, *facts)
+
+
+def compare(partition: Partition, files: tuple[File, ...], twin: Partition | None) -> Job | None:
+    """Return what is to be done for a partition of the source; None: its twin is as new.
+
+    Raises:
+        UsageError: the twin's partition was not made by convert.
+    """
+    location = partition.location
+    version = version_of(location, files)
+    if twin is not None and twin.parameters.get(VERSION) == version:
+        return None
+    if twin is not None and VERSION not in twin.parameters:
+        raise UsageError("the twin has this partition from elsewhere: drop it there, or leave it")
+    old = twin.location if twin is not None else ""
+    of = partition.name, partition.values, location, version
+    return Job(*of, files, old, partition.version)
+
+
+def change_of(job: Job, folder: str, *, now: float) -> Change:
+    """Return the change by which ``job``, which was written below ``folder``, is to be read."""
+    parameters = {VERSION: job.version, AT: f"{now:.3f}"}
+    return Change(job.values, location_of(job, folder), parameters, not job.old)
+
+
+def location_of(job: Job, folder: str) -> str:
+    """Return where the job of a batch that writes below ``folder`` has its files."""
+    return f"{folder}/{PART}={job.part}"
+
+
+def note_of(jobs: Sequence[Job], folder: str, *, now: float) -> Note:
+    """Return the note about a batch that writes below ``folder``."""
+    return Note(
+        at=now,
+        folder=folder,
+        names=tuple(job.name for job in jobs),
+        made=tuple(location_of(job, folder) for job in jobs),
+        replaced=tuple(job.old for job in jobs if job.old),
+    )
+
+
+def is_due(note: Note, twins: Mapping[str, Partition], *, before: float) -> bool:
+    """Return whether what ``note`` names and nobody needs may be deleted.
+
+    That is if the batch, and the last change of each of its partitions, are from ``before``.
+    """
+    changed = (_at(twins[name]) for name in note.names if name in twins)
+    return all(at <= before for at in (note.at, *changed))
+
+
+def unneeded(note: Note, twins: Mapping[str, Partition]) -> tuple[str, ...]:
+    """Return the locations in ``note`` in which no partition of the twin lies."""
+    needed = {_tail(twins[name].location) for name in note.names if name in twins}
+    return tuple(one for one in (*note.made, *note.replaced) if _tail(one) not in needed)
+
+
+def in_batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield ``items``, ``size`` at a time."""
+    for begin in range(0, len(items), size):
+        yield items[begin : begin + size]
+
+
+def _at(twin: Partition) -> float:
+    try:
+        return float(twin.parameters.get(AT, "0"))
+    except ValueError:
+        return 0.0
+
+
+def _tail(location: str) -> tuple[str, ...]:
+    """Return a run's folder and a part: unique, however what is before them is written."""
+    return tuple(location.rstrip("/").rsplit("/", 2)[-2:])
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
