@@ -22,9 +22,9 @@ NAMES: Final = (
     *("application", "application_id", "user", "host", "spark", "release", "state", "reason"),
     *("mend", "since", "since_s", "control", "full_topics", "minimal_topics", "budget_bytes"),
     *("held_bytes", "staleness_s", "metastore_problem", "connection_problem", "refreshes"),
-    *("stale_reads_avoided", "would_refresh", "writes", "planning", "memory_reads"),
-    *("metastore_calls_saved", "writes_refused", "pid", "hubs", "sessions", "writes_reported"),
-    *("errors", "last_error", "name", "driver", "registration", "statestored"),
+    *("stale_reads_avoided", "would_refresh", "writes", "planning", "endpoint", "memory_reads"),
+    *("endpoint_reads", "metastore_calls_saved", "writes_refused", "pid", "hubs", "sessions"),
+    *("writes_reported", "errors", "last_error", "name", "driver", "registration", "statestored"),
 )
 """What the record of each driver has in JSON, in this order; more may follow."""
 SHOWN: Final = (
@@ -37,7 +37,8 @@ SHOWN: Final = (
     *(Column(name=f"{one}_topics", title=one, wide=True) for one in ("full", "minimal")),
     *(Column(name=f"{one}_bytes", title=one, wide=True, text=size) for one in ("held", "budget")),
     *(Column(name=one, wide=True) for one in ("refreshes", "stale_reads_avoided", "planning")),
-    *(Column(name=one, wide=True) for one in ("would_refresh", "statestored", "writes")),
+    *(Column(name=one, wide=True) for one in ("endpoint", "would_refresh", "statestored")),
+    Column(name="writes", wide=True),
     Column(name="problem", title="reason", rank=2, prose=True),
 )
 

@@ -26,6 +26,8 @@ ETL = {
     "hubs": 1,
     "refreshes": 3,
     "stale_reads_avoided": 2,
+    "endpoint": "waiting: it is starting",
+    "endpoint_reads": 5,
     "writes": "not reported: its metastore is embedded",
 }
 
@@ -75,7 +77,9 @@ def test_drivers_are_listed_with_their_facts_and_others_are_not(
     head, line = (text.split() for text in printed(served).splitlines())
     assert head == ["application", "state", "stale", "host", "user", "id"]
     assert (line[:2], line[-3:]) == (["etl-7", "live"], ["node1", "ann", row["registration"][:8]])
-    assert f"  {ETL['writes']}" in printed(served, "--output=wide"), "why writes are not reported"
+    wide = printed(served, "--output=wide")
+    assert f"  {ETL['writes']}" in wide, "why writes are not reported"
+    assert f"  {ETL['endpoint']}" in wide, "why first reads are the metastore's"
     assert list(listed(served, f"--app={row['registration'][:8]}")) == ["app-1@node1:7"]
     assert printed(served, "--problems") == "no driver has a problem\n"
     assert printed(served, "--app=web") == "no driver matches web\n"
