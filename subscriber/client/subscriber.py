@@ -176,7 +176,9 @@ class Reader:
         number = max(snapshot.as_of, snapshot.version, reached if epoch == snapshot.epoch else 0)
         return VersionedTable(snapshot, Version(number, snapshot.epoch))
 
-    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
+    def validate(
+        self, epoch: int, claims: tuple[Claimed, ...], *, timeout_s: float | None = None
+    ) -> Mapping[int, Version]:
         """Return the positions of the stale ``claims``, and the versions of their tables now.
 
         That takes one round trip, or one for each message that they fill.
@@ -186,7 +188,7 @@ class Reader:
         while begin < len(claims):
             next_ones = claims[begin : begin + LIST_MAX]
             some = tuple(fitting(next_ones, _claim_bytes, bytes_max=CLAIMS_BYTES_MAX))
-            found = self.call(partial(self.core.validate, epoch, some))
+            found = self.call(partial(self.core.validate, epoch, some), timeout_s=timeout_s)
             stale.update((begin + at, version) for at, version in found.items())
             begin += len(some)
         return stale
@@ -570,6 +572,27 @@ class Subscriber:
             for at, version in stale.items()
             if at < len(claims)
         }
+
+    def outdated(self, names: Iterable[str], timeout_s: float | None = None) -> frozenset[str]:
+        """Return those of the tables ``names`` that catalogd may have in a newer version.
+
+        A change of partitions counts. So do tables whose topic is not followed, and tables that
+        catalogd has not loaded: nothing is known of them. One round trip, however many.
+
+        Raises:
+            UsageError: a name is not a table's.
+            LinkError: catalogd did not answer in time.
+        """
+        given = arguments.several(names, "names", such_as="['shop.orders']")
+        asked = {name: arguments.table(name) for name in given}
+        if not asked:
+            return frozenset()
+        view = self._reader.view()
+        reached = ((table, view.reached(*table)) for table in asked.values())
+        known = ((table, Version(version, epoch)) for table, (epoch, version) in reached)
+        limit_s = self._limit_s(timeout_s)
+        stale = self._reader.validate(*claims_of(known, whole=True), timeout_s=limit_s)
+        return frozenset(name for at, name in enumerate(asked) if at in stale)
 
     def read_view(self, *names: str, timeout_s: float | None = None) -> ReadView:
         """Return the tables ``names`` with their partitions, as they were at one moment.

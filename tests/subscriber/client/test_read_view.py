@@ -9,9 +9,9 @@ import pytest
 from topicast.subscriber import Subscriber, Version
 from topicast.subscriber.client.read_view import TABLES_MAX, claims_of, names_of
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import NoSuchObject, NotReady, StaleMetadata, UsageError
+from topicast.topics.errors import LinkError, NoSuchObject, NotReady, StaleMetadata, UsageError
 from topicast.topics.topic import epoch_of
-from topicast.topics.wire.messages import Pull, Validate
+from topicast.topics.wire.messages import Chunk, Delta, Pull, Validate
 
 ORDERS, ITEMS, SALES = ("shop", "orders"), ("shop", "items"), ("shop", "sales")
 
@@ -127,6 +127,33 @@ def test_many_tables_are_validated_at_once(shopping: Shopping) -> None:
     assert stale == {"shop.orders": now, "shop.stock": 0, "shop.none": 0}
     with pytest.raises(UsageError):
         shopping.call(lambda catalog: catalog.validate([("orders", 1)]))
+
+
+@pytest.mark.parametrize("level", ["full", "minimal"])
+def test_tables_are_outdated_while_a_change_of_them_has_not_arrived(level: str) -> None:
+    shopping = at_level(level)
+    names = ["shop.items", "Shop.Orders", "shop.sales"]
+    assert shopping.call(lambda catalog: catalog.outdated(names)) == frozenset()
+    shopping.hold("hub-0", "reader-0", Delta, Chunk)
+    shopping.shop.change("shop.sales", {"ds=000": {"n": "x"}})
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    found = shopping.call(lambda catalog: catalog.outdated([*names, "shop.none"]))
+    assert found == {"Shop.Orders", "shop.sales", "shop.none"}
+    shopping.release()
+    assert shopping.call(lambda catalog: catalog.outdated(names)) == frozenset()
+    assert len(shopping.messages(Validate)) == 3, "one round trip, however many"
+
+
+def test_nothing_is_known_of_tables_whose_topic_is_not_followed_or_without_catalogd() -> None:
+    shopping = at_level("none")
+    assert shopping.call(lambda catalog: catalog.outdated(["shop.items"])) == {"shop.items"}
+    assert shopping.call(lambda catalog: catalog.outdated([])) == frozenset()
+    with pytest.raises(UsageError):
+        shopping.call(lambda catalog: catalog.outdated(["items"]))
+    shopping.lose("reader-0", "catalogd", Validate)
+    with pytest.raises(LinkError):
+        shopping.call(lambda catalog: catalog.outdated(["shop.items"], timeout_s=0.3))
 
 
 def test_version_is_a_number_and_keeps_its_epoch_in_another_process() -> None:
