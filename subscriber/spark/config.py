@@ -26,7 +26,7 @@ SETTINGS: Final = {  # of Spark -> of the environment
 }
 PLANNING: Final = ("on", "off")  # plans from memory; the first one is the default
 ENDPOINT: Final = ("on", "off")  # likewise, first reads from the subscriber
-VALIDATE: Final = ("none", "hms")  # what confirms a table that is answered from memory
+VALIDATE: Final = ("none", "catalogd", "hms")  # what confirms a table that is answered from memory
 MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
 NAMES_BYTES: Final = 1 << 20  # of the budget, for names and topics first: 30,000 tables
 PLANNING_SHARE: Final = 0.5  # of the rest, for objects in the JVM
@@ -46,7 +46,8 @@ class SparkSettings:
     the user has cached is made anew, too. ``metastore``: the one that reports name, empty:
     hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
     ``planning``: plans are made from memory, unless the hub or catalogd was silent for
-    ``max_staleness_s``; ``validate``: hms: each table is compared with the metastore's.
+    ``max_staleness_s``; ``validate``: what confirms a table of a plan: hms, by a comparison with
+    the metastore's; catalogd, that it has no newer version; or none.
     ``endpoint``: what is read for the first time comes from the subscriber if it can.
     """
 

@@ -22,6 +22,7 @@ from .compiled import CompiledClasses
 _CLASSES: Final[WeakKeyDictionary[Any, dict[str, Any]]] = WeakKeyDictionary()
 _VERSIONS: Final[WeakKeyDictionary[Any, str]] = WeakKeyDictionary()  # by JVM
 _KEPT: Final[WeakKeyDictionary[Any, MutableMapping[str, Any]]] = WeakKeyDictionary()  # by JVM
+_IMPORT: Final = "import "
 _lock: Final = Lock()  # threads of a driver make its classes
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,16 @@ log = logging.getLogger(__name__)
 def java_source(package: str, name: str) -> str:
     """Return the source of the class ``name``, which is a file of ``package``."""
     return files(package).joinpath(f"{name}.java").read_text(encoding="utf-8")
+
+
+def java_unit(*sources: str) -> str:
+    """Return one source of several classes, which are compiled together.
+
+    The imports of each are those of all.
+    """
+    lines = [line for source in sources for line in source.splitlines()]
+    imports = sorted({line for line in lines if line.startswith(_IMPORT)})
+    return "\n".join([*imports, *(line for line in lines if not line.startswith(_IMPORT)), ""])
 
 
 def keep_in(jvm: Any, kept: MutableMapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from topicast.tests.spark.test_planning import (
     LATE_S,
     WAIT_S,
     Planned,
+    attach,
     attached_driver,
     check_own_writes,
     create,
@@ -108,6 +109,42 @@ def test_what_was_never_read_is_planned_while_the_metastore_is_away(planned: Pla
     finally:
         planned.counting.is_open = True
     planned.driver.rows("SHOW DATABASES")
+
+
+def test_table_that_catalogd_has_in_a_newer_version_is_read_from_the_metastore(
+    planned: Planned,
+) -> None:
+    """The hub is silent, so the driver has not received what catalogd has published."""
+    attach(planned, endpoint="on", validate="catalogd")
+    query = JOIN.format(db="first", day="2026-4")
+    try:
+        planned.holds(query, "SELECT * FROM second.hive")
+        columns = "spark.table('second.hive').columns"
+        before = planned.driver.do(columns)
+        planned.daemons.freeze("statestored")
+        try:
+            assert planned.calls(query) == {}
+            planned.alter("second.hive", column="newer")
+            until(lambda: planned.driver.do(columns) == [*before, "newer"], what="a column")
+            assert planned.reasons(columns) == {"not confirmed"}
+            assert planned.calls(query) == {}, "others are current"
+        finally:
+            planned.daemons.thaw("statestored")
+        planned.is_live()
+        planned.holds("SELECT * FROM second.hive")
+        assert planned.driver.do(columns) == [*before, "newer"]
+        planned.daemons.freeze("catalogd")
+        try:
+            assert planned.reasons(columns) == {"not confirmed"}
+            planned.counting.close()
+            assert planned.driver.do(columns) == [*before, "newer"], "from memory: nobody answers"
+        finally:
+            planned.counting.is_open = True
+            planned.daemons.thaw("catalogd")
+        planned.driver.rows("SHOW DATABASES")
+        planned.is_live()
+    finally:
+        attach(planned, endpoint="on")
 
 
 HOLD: Final = """

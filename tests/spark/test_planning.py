@@ -122,12 +122,18 @@ def planned(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -
         yield found
 
 
-def attach(planned: Planned, *, staleness: str = STALENESS, endpoint: str = "off") -> None:
+def attach(
+    planned: Planned,
+    *,
+    staleness: str = STALENESS,
+    endpoint: str = "off",
+    validate: str = "none",
+) -> None:
     """Attach the driver, again if it was, and wait until plans are made from memory."""
     driver = planned.driver
     driver.do("if 'handle' in globals(): handle.detach()")
     settings = f"planning='on', max_staleness={staleness!r}, metastore={planned.log.uri!r}"
-    settings += f", endpoint={endpoint!r}"
+    settings += f", endpoint={endpoint!r}, validate={validate!r}"
     driver.do(f"handle = attach(spark, {planned.daemons.hub_address!r}, {settings})")
     driver.rows("SHOW DATABASES")
     planned.is_live()

@@ -87,7 +87,7 @@ registry = Catalyst.probe(spark).registry
 careless = Router(java_object(spark._jvm, "TopicastCareless", source, registry))
 
 def hold(db, count):
-    careless.begin(bytes_max=1 << 26, confirms=False)
+    careless.begin(bytes_max=1 << 26)
     careless.follow([db])
     careless.live(3600)
     read_all(db, count)

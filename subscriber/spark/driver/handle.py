@@ -285,7 +285,7 @@ class Handle:
             settings=PlanningSettings(
                 bytes_max=bytes_of_share(bytes_of_budget(settings.budget), PLANNING_SHARE),
                 max_staleness_s=settings.max_staleness_s,
-                confirms=settings.validate == "hms",
+                validate=settings.validate,
                 endpoint=settings.endpoint,
             ),
             report=self._report_statement,
@@ -373,7 +373,8 @@ def attach(
         planning: on: plans are made from memory as far as it is current; off: by the metastore.
         max_staleness: How long the hub or catalogd may be silent, as "10s", until the metastore
             is asked again.
-        validate: hms: each table of a plan is compared with the metastore's; else none.
+        validate: hms: each table of a plan is compared with the metastore's; catalogd: each read
+            of one is confirmed by catalogd, which costs a round trip; else none.
         endpoint: on: what is read for the first time comes from the subscriber if it can; off: from
             the metastore.
 

@@ -35,6 +35,7 @@ import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.hive.HiveExternalCatalog;
 import org.apache.spark.sql.internal.SharedState;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.util.SizeEstimator;
 
 // The router: who answers a read of the catalog. The class that stands in the catalog's place,
@@ -58,10 +59,14 @@ public final class TopicastPlanning {
     private static final long REFUSED_NS = 5000000000L;  // until a table is looked at again
     private static final int SERVED_MAX = 256;  // objects that a thread was served last
     private static final String NOT_FOLLOWED = "not followed";
+    private static final String UNCONFIRMED = "not confirmed";
     private static final long KNOWN_MS = 300;  // that a table's first read waits for the subscriber
+    private static final long AGAIN_MS = 5000;  // likewise, and for a reader, if nobody else answers
+    private static final long CONFIRM_MS = 400;  // for a round trip, which Python waits less long for
+    private static final String TRANSPORT = "TTransportException";
     private static final String[] MISSED = new String[] {
         "off", "not live", "dirty", "command", "first read", "never", "filter", "too large",
-        NOT_FOLLOWED, "error"};
+        NOT_FOLLOWED, UNCONFIRMED, "error"};
 
     private final Object registry;  // TopicastSessions
     private final Method sessions;
@@ -89,7 +94,9 @@ public final class TopicastPlanning {
     private volatile String plain = "";  // why a catalog is left as it is
     private final ThreadLocal served = new ThreadLocal();  // of this thread: object -> reads of it
     private volatile boolean on;  // whether ours is to stand in the catalogs' place
-    private volatile boolean confirms;  // each table is compared with the metastore's
+    private volatile boolean compares;  // each table with the metastore's
+    private volatile boolean confirms;  // that catalogd has nothing newer, at each read of a table
+    private final TopicastQuestions unconfirmed = new TopicastQuestions();
     private volatile long liveUntil = System.nanoTime();
     private volatile long bytesMax;
     private volatile Map followed = Collections.emptyMap();  // databases, each as its own value
@@ -111,9 +118,12 @@ public final class TopicastPlanning {
     // ---- what Python calls
 
     // Stand in the catalogs' place, and keep so many bytes; nothing is served before live().
-    public void begin(long bytesMax, boolean confirms) {
+    // ``validate``: by what a table is confirmed before it is answered: none, catalogd, or hms.
+    public void begin(long bytesMax, String validate) {
         this.bytesMax = bytesMax;
-        this.confirms = confirms;
+        this.compares = validate.equals("hms");
+        this.confirms = validate.equals("catalogd");
+        unconfirmed.open(confirms);
         this.liveUntil = System.nanoTime();
         changedAll(0L);
         on = true;
@@ -135,6 +145,7 @@ public final class TopicastPlanning {
             uri = "";
         }
         clear();
+        unconfirmed.open(false);
         synchronized (this) {
             notifyAll();
         }
@@ -262,6 +273,18 @@ public final class TopicastPlanning {
         }
     }
 
+    // Wait until a table is about to be answered, of which catalogd may have a newer version, or for
+    // so many milliseconds. A line for each read: its number, and the table.
+    public String unconfirmed(long ms) throws InterruptedException {
+        return unconfirmed.take(ms);
+    }
+
+    // Let reads be answered, or not: a line for each, 1 or 0, and its number. What had changed until
+    // then was told by changed() before.
+    public void confirmed(String answers) {
+        unconfirmed.answer(answers);
+    }
+
     // Wait until there is something to settle, or uses to report, or for so many milliseconds.
     // The number of the newest write that is not settled, or 0.
     public long await(long ms) throws InterruptedException {
@@ -362,7 +385,9 @@ public final class TopicastPlanning {
         try {
             object = objectOf(name, args);
             used(object, name);
-            String why = whyNot(from, object);
+            String why = whyNot(from, object, KNOWN_MS);
+            if (why == null && confirms && object.indexOf('.') > 0
+                    && !unconfirmed.isSo(object, CONFIRM_MS)) why = UNCONFIRMED;
             if (why == null) {
                 key = keyOf(name, args);
                 if (key == null) {
@@ -375,7 +400,7 @@ public final class TopicastPlanning {
                         why = "never";
                     } else if (held == null) {
                         why = "first read";
-                    } else if (confirms && name.equals("getTable")) {
+                    } else if (compares && name.equals("getTable")) {
                         why = confirm(from, object, into, method, args, held);
                         into = why == null ? into : keptOf(object);
                     }
@@ -398,12 +423,13 @@ public final class TopicastPlanning {
             into = null;
         }
         Object found = null;
-        boolean done = false;
         try {
             found = from.load(from.original, method, args);
-            done = true;
-        } finally {
-            if (!done && into != null) leave(object, into);
+        } catch (Throwable failed) {
+            if (into != null) leave(object, into);
+            Object second = isAway(failed) ? askAgain(from, method, object, name, args) : null;
+            if (second != null) return second;
+            Platform.throwException(failed);
         }
         try {
             if (object != null) {
@@ -420,7 +446,7 @@ public final class TopicastPlanning {
     // Whether the endpoint may be asked for an object: not for lists of names, nor where each table
     // is compared with the metastore's.
     private boolean mayAsk(String object) {
-        return !uri.isEmpty() && !confirms && object.indexOf('/') < 0;
+        return !uri.isEmpty() && !compares && object.indexOf('/') < 0;
     }
 
     // What the endpoint answers, kept as what the original answers is; null: it does not.
@@ -434,6 +460,50 @@ public final class TopicastPlanning {
         serve(object, name, into, found);
         loaded(object, key, name, into, found);
         return found;
+    }
+
+    // The metastore cannot be reached: what memory has, confirmed or not, or what the endpoint
+    // answers, which has longer now; null: neither does.
+    private Object askAgain(TopicastCatalog from, int method, String object, String name,
+            Object[] args) {
+        long until = System.nanoTime() + AGAIN_MS * 1000000L;
+        try {
+            if (object == null || compares || whyNot(from, object, AGAIN_MS) != null) return null;
+            String key = keyOf(name, args);
+            Kept into = key == null ? null : keptOf(object);
+            if (into == null || into.never) return null;
+            Held held = (Held) into.held.get(key);
+            if (held != null) {
+                serve(object, name, into, held.value);
+                answered.increment();
+                return held.value;
+            }
+            TopicastReaders readers = mayAsk(object) ? from.readers : null;
+            Object found = readers == null ? null
+                : readers.askAgain(from, method, args, (until - System.nanoTime()) / 1000000L);
+            if (found == null) {
+                leave(object, into);
+                return null;
+            }
+            endpoint.increment();
+            serve(object, name, into, found);
+            loaded(object, key, name, into, found);
+            return found;
+        } catch (Throwable failed) {
+            failed(failed);
+            return null;
+        }
+    }
+
+    // Whether a read has failed because no metastore was reached. That something is missing is an
+    // answer of one. Classes are known by their names: those of the client may have another loader.
+    private static boolean isAway(Throwable failed) {
+        for (Throwable one = failed; one != null; one = one.getCause()) {
+            if (one.getClass().getName().endsWith(TRANSPORT)) return true;
+            if (String.valueOf(one.getMessage()).indexOf(TRANSPORT) >= 0) return true;
+            if (one.getCause() == one) return false;
+        }
+        return false;
     }
 
     // Before a write that may carry what was read before: refuse it if that is not so any more.
@@ -495,7 +565,8 @@ public final class TopicastPlanning {
 
     // ---- which reads may be answered from memory
 
-    private String whyNot(TopicastCatalog from, String object) {
+    // Null: it may. ``wait``: milliseconds for the subscriber to say that it follows a table.
+    private String whyNot(TopicastCatalog from, String object, long wait) {
         if (!on) return "off";
         if (!isLive()) return "not live";
         if (isDirty(object)) return "dirty";
@@ -503,8 +574,9 @@ public final class TopicastPlanning {
         boolean isKnown = object.indexOf('.') < 0 || tables.containsKey(object);
         boolean isWanted = !isKnown && want(object);
         if (isInCommand(from)) return "command";
-        if (!isKnown && !(isWanted && mayAsk(object) && becomesKnown(object))) return NOT_FOLLOWED;
-        return null;
+        if (isKnown) return null;
+        boolean waits = (isWanted || wait > KNOWN_MS) && mayAsk(object);
+        return waits && becomesKnown(object, wait) ? null : NOT_FOLLOWED;
     }
 
     // Have it found out whether changes of a table are received; false: it was wanted before.
@@ -521,8 +593,8 @@ public final class TopicastPlanning {
     }
 
     // Wait, but not for long, until it is known of a wanted table; whether its changes are received.
-    private boolean becomesKnown(String table) {
-        long until = System.nanoTime() + KNOWN_MS * 1000000L;
+    private boolean becomesKnown(String table, long wait) {
+        long until = System.nanoTime() + wait * 1000000L;
         synchronized (wanted) {
             while (on && wanted.containsKey(table)) {
                 long left = (until - System.nanoTime()) / 1000000L;

@@ -63,15 +63,23 @@ final class TopicastReaders {
 
     // What the endpoint answers; null if it does not, for whatever reason.
     Object ask(TopicastCatalog from, int method, String name, Object[] args) {
-        Pool pool = name.startsWith("listPartition") ? patient : quick;
-        Reader reader = closed ? null : pool.take();
+        return ask(name.startsWith("listPartition") ? patient : quick, WAIT_MS, from, method, args);
+    }
+
+    // Likewise, but patiently: it may take seconds, and ``wait`` milliseconds until one is free.
+    Object askAgain(TopicastCatalog from, int method, Object[] args, long wait) {
+        return ask(patient, wait, from, method, args);
+    }
+
+    private Object ask(Pool pool, long wait, TopicastCatalog from, int method, Object[] args) {
+        Reader reader = closed ? null : pool.take(wait);
         if (reader == null) return null;
         Object found = null;
         boolean usable = true;
         try {
             found = reader.read(from, method, args);
         } catch (Throwable failed) {
-            usable = isRefusal(failed);
+            usable = isRefusal(failed) && reader.keepsClient();
             if (!usable) failed(failed);
         }
         pool.give(reader, usable);
@@ -129,12 +137,15 @@ final class TopicastReaders {
 
     private final class Reader {
         private final org.apache.spark.sql.hive.HiveExternalCatalog catalog;
-        private final Object hive;
+        private final Object holder;  // of Spark's client of Hive
+        private final Object hive;  // that client, which has presented the token
 
         // In a thread that has no client of Hive: one that had might lose it.
         Reader(String timeout) throws Exception {
             catalog = new org.apache.spark.sql.hive.HiveExternalCatalog(conf, hadoop);
             Object client = catalog.client();
+            holder = client.getClass().getMethod("clientLoader", new Class[0])
+                .invoke(client, new Object[0]);
             Object settings = client.getClass().getMethod("conf", new Class[0])
                 .invoke(client, new Object[0]);
             // Here, because Spark has made whole seconds of what it was given.
@@ -146,6 +157,18 @@ final class TopicastReaders {
             hive = of.invoke(client, new Object[0]);
             hive.getClass().getMethod("setMetaConf", new Class[] {String.class, String.class})
                 .invoke(hive, new Object[] {"topicast.token", token});
+        }
+
+        // Spark forgets its client after an answer that the method is unknown, and would make one
+        // without the token: put it back. False: that failed.
+        boolean keepsClient() {
+            try {
+                holder.getClass().getMethod("cachedHive_$eq", new Class[] {Object.class})
+                    .invoke(holder, new Object[] {hive});
+                return true;
+            } catch (Exception failed) {
+                return false;
+            }
         }
 
         // As the original reads; afterwards the thread's state of Hive is what it was before.
@@ -196,17 +219,31 @@ final class TopicastReaders {
             return alive;
         }
 
-        Reader take() {
-            Reader found = (Reader) free.pollFirst();
-            if (found != null) return found;
-            grow();
-            if (alive() == 0) return null;
+        // A reader; null: none is free within ``wait`` milliseconds.
+        Reader take(long wait) {
+            long until = System.nanoTime() + wait * 1000000L;
             try {
-                return (Reader) free.pollFirst(WAIT_MS, java.util.concurrent.TimeUnit.MILLISECONDS);
+                for (;;) {
+                    Reader found = (Reader) free.pollFirst();
+                    if (found != null) return found;
+                    grow();
+                    long left = until - System.nanoTime();
+                    if (left <= 0 || !isHopeful(left)) return null;
+                    found = (Reader) free.pollFirst(Math.min(left, WAIT_MS * 1000000L),
+                        java.util.concurrent.TimeUnit.NANOSECONDS);
+                    if (found != null) return found;
+                }
             } catch (InterruptedException ended) {
                 Thread.currentThread().interrupt();
                 return null;
             }
+        }
+
+        // Whether one may be free within so many nanoseconds.
+        private synchronized boolean isHopeful(long left) {
+            if (alive > 0) return true;
+            if (closed || left <= WAIT_MS * 1000000L) return false;  // a quick read waits for no new one
+            return making || notBefore - System.nanoTime() < left;
         }
 
         void give(Reader reader, boolean usable) {

@@ -4,23 +4,24 @@
                      ▲                        │
                      └── changes were lost ───┘      each change drops what is kept of its object
 
-Four threads, none of the application's. One takes changes and renews the lease, after it has
-looked whether every topic is current and then taken the changes up to that look; without it the
-lease ends, and the originals answer. One waits in the JVM for writes of this driver, and settles
-them by a sync. One waits there for tables that are read, and finds out whether they are held:
-catalogd publishes each change of a table only if it holds the table. One waits there for
-statements of this driver that have changed a table, and reports them, so that other drivers ask the
-metastore before its event of them is read.
+Four threads, none of the application's, and a fifth one with ``validate=catalogd``. One takes
+changes and renews the lease, after it has looked whether every topic is current and then taken the
+changes up to that look; without it the lease ends, and the originals answer. One waits in the JVM
+for writes of this driver, and settles them by a sync. One waits there for tables that are read, and
+finds out whether they are held: catalogd publishes each change of a table only if it holds the
+table. One waits there for statements of this driver that have changed a table, and reports them, so
+that other drivers ask the metastore before its event of them is read. The fifth one waits there for
+reads of tables, and asks catalogd whether it has a newer version.
 """
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ....topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
+from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError, UsageError
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
@@ -37,6 +38,8 @@ LATE_S: Final = 2.0  # in which the refresh renews every relation, after changes
 SYNC_S: Final = 10.0
 RETRY_S: Final = 1.0  # after a sync that failed
 WAIT_S: Final = 10.0  # in the JVM, for a write
+CONFIRM_S: Final = 0.3  # for catalogd's answer; then the metastore is asked
+BY_CATALOGD: Final = "catalogd"  # a value of ``validate``
 ORIGINAL: Final = "original: "  # before the reason, in the router's status
 STOP_S: Final = 2.0
 
@@ -46,13 +49,13 @@ class PlanningSettings:
     """How plans are made from memory.
 
     ``bytes_max``: of objects in the JVM. ``max_staleness_s``: how long the hub or catalogd may be
-    silent. ``confirms``: compare each table with the metastore's. ``endpoint``: ask this driver's
-    subscriber for what is not held, before the metastore.
+    silent. ``validate``: what confirms each table: hms, catalogd, or none. ``endpoint``: ask this
+    driver's subscriber for what is not held, before the metastore.
     """
 
     bytes_max: int
     max_staleness_s: float
-    confirms: bool = False
+    validate: str = "none"
     endpoint: bool = True
 
 
@@ -232,6 +235,8 @@ class _Run:
         self._guard = guard
         self._stopping = threading.Event()
         self._lock = threading.Lock()  # the router begins, or ends
+        self._draining = threading.Lock()  # changes were taken, and the router is told of them
+        self._silent_until = time.monotonic()  # catalogd has not answered, and is not asked
         self._router: Router | None = None  # None: it has not begun
         self._watch: Watch | None = None
         self._errors = 0  # of the router, at the last look
@@ -296,11 +301,14 @@ class _Run:
                 self._watch = watch = self.subscriber.watch("*")
                 self._router = router
                 self._begin(router)
-            for name, target in (
+            others = [
                 ("settle", self._run_settle),
                 ("known", self._run_known),
                 ("altered", self._run_altered),
-            ):
+            ]
+            if self._settings.validate == BY_CATALOGD:
+                others.append(("confirm", self._run_confirm))
+            for name, target in others:
                 thread = threading.Thread(
                     target=target, args=(router,), name=f"topicast-{name}", daemon=True
                 )
@@ -314,7 +322,7 @@ class _Run:
                     router.live(0.0)
 
     def _begin(self, router: Router) -> None:
-        router.begin(bytes_max=self._settings.bytes_max, confirms=self._settings.confirms)
+        router.begin(bytes_max=self._settings.bytes_max, validate=self._settings.validate)
         if self._settings.endpoint:
             self.endpoint = Endpoint(self.subscriber, router)
             self.endpoint.start()
@@ -324,13 +332,14 @@ class _Run:
         while not self._stopping.is_set() and not watch.closed:
             left_s = look_at - time.monotonic()
             if left_s > 0:
-                self._drain(router, watch, wait_s=left_s)
+                watch.rest(left_s, unless=bool)
+                self._drain(router, watch)
                 watch.rest(REST_S, unless=self._is_read)
                 continue
             look_at = time.monotonic() + LOOK_S
             try:
                 current_at = self._current_at(router)
-                self._drain(router, watch, wait_s=0.0)  # what had changed by then
+                self._drain(router, watch)  # what had changed by then
                 self._renew(router, current_at)
             except TopicastError as error:
                 self.why = str(error)
@@ -369,10 +378,14 @@ class _Run:
             router.follow(self._followed)
         router.live(max(current_at + self._settings.max_staleness_s - time.monotonic(), 0.0))
 
-    def _drain(self, router: Router, watch: Watch, *, wait_s: float) -> None:
-        """Take what has changed, and have it dropped."""
+    def _drain(self, router: Router, watch: Watch) -> None:
+        """Take what has changed, and have it dropped before this returns."""
+        with self._draining:
+            self._tell(router, watch)
+
+    def _tell(self, router: Router, watch: Watch) -> None:
         try:
-            changes = watch.all_within(wait_s)
+            changes = watch.all_within(0.0)
         except StaleMetadata:
             self._followed = ()
             router.changed_all(late_s=LATE_S)
@@ -416,6 +429,29 @@ class _Run:
             return self.subscriber.follows(name)
         except TopicastError:
             return False
+
+    def _run_confirm(self, router: Router) -> None:
+        """Find out of tables that are read whether catalogd has a newer version."""
+        while not self._stopping.is_set():
+            with self._guard("confirm what is read", unless=self._stopping.is_set):
+                reads = router.unconfirmed(WAIT_S)
+                if reads:
+                    stale = self._outdated({name for _, name in reads})
+                    router.confirmed({number: name not in stale for number, name in reads})
+
+    def _outdated(self, names: set[str]) -> Collection[str]:
+        """Return which tables the router may not have as catalogd has them now."""
+        if time.monotonic() < self._silent_until or self._watch is None or self._router is None:
+            return names
+        try:
+            stale = self.subscriber.outdated(names, timeout_s=CONFIRM_S)
+        except LinkError:
+            self._silent_until = time.monotonic() + RETRY_S
+            return names
+        except TopicastError:  # Spark has names that no table can have
+            return names
+        self._drain(self._router, self._watch)  # what the subscriber had by then
+        return stale
 
     def _run_altered(self, router: Router) -> None:
         """Report which tables this driver's statements change."""

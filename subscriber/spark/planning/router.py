@@ -11,13 +11,13 @@ from typing import Any, Final
 from ...endpoint.server import HOST
 from ...protocol.effects import CREATED, DROPPED, Change, ChangeKind
 from ...store.change_feed import REPORTED
-from ..java import java_singleton, java_source
+from ..java import java_singleton, java_source, java_unit
 from .catalog_source import CATALOG, catalog_source
 
 IN_HIVE: Final = "hive"  # the value of spark.sql.catalogImplementation
 
 _NAME: Final = "TopicastPlanning"
-_READERS: Final = "TopicastReaders"  # in the same source: it has no imports
+_PARTS: Final = ("TopicastQuestions", "TopicastReaders")
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
 
@@ -89,12 +89,13 @@ class Router:
         """
         return Router(java_singleton(jvm, _NAME, router_source(jvm), registry))
 
-    def begin(self, *, bytes_max: int, confirms: bool) -> None:
+    def begin(self, *, bytes_max: int, validate: str = "none") -> None:
         """Stand in the catalogs' place, and keep ``bytes_max`` of objects; none is live yet.
 
-        ``confirms``: compare each table with the metastore's before it is answered from memory.
+        ``validate``: what confirms each read of a table before it is answered. hms: the metastore,
+        to which the table is compared; catalogd: whoever takes ``unconfirmed``; none: nobody.
         """
-        self._java.begin(bytes_max, confirms)
+        self._java.begin(bytes_max, validate)
 
     def end(self) -> None:
         """Put the original catalogs back, and keep nothing."""
@@ -145,15 +146,26 @@ class Router:
 
         Waits for the first one; ``known`` takes the number of each.
         """
-        lines = (
-            line.partition(" ")
-            for line in str(self._java.wanted(int(timeout_s * 1000))).split("\n")
-        )
-        return [(int(number), name) for number, _, name in lines if number]
+        return _numbered(self._java.wanted(int(timeout_s * 1000)))
 
     def known(self, number: int, table: str, *, is_followed: bool) -> None:
         """Keep, or do not keep, what is read of a wanted table from now on."""
         self._java.known(number, table, is_followed)
+
+    def unconfirmed(self, timeout_s: float) -> list[tuple[int, str]]:
+        """Return reads that wait for ``confirmed``: a number and a table each.
+
+        Waits for the first one.
+        """
+        return _numbered(self._java.unconfirmed(int(timeout_s * 1000)))
+
+    def confirmed(self, answers: Mapping[int, bool]) -> None:
+        """Let the metastore answer the reads of which the answer is false, and memory the others.
+
+        ``changed`` has told all that had changed by then.
+        """
+        lines = (f"{is_so:d} {number}" for number, is_so in answers.items())
+        self._java.confirmed("\n".join(lines))
 
     def uses(self) -> list[tuple[str, int, int]]:
         """Return which tables were read since the last call: times, and times of partitions."""
@@ -189,4 +201,10 @@ def router_source(jvm: Any) -> str:
     logging = str(text(loader.loadClass(_LOGGING).getMethods()))
     methods = str(text(loader.loadClass(CATALOG).getMethods()))
     catalog = catalog_source(methods, excluded=_METHOD.findall(logging))
-    return java_source(__package__, _NAME) + java_source(__package__, _READERS) + catalog
+    return java_unit(*(java_source(__package__, one) for one in (_NAME, *_PARTS)), catalog)
+
+
+def _numbered(lines: object) -> list[tuple[int, str]]:
+    """Return the numbers and names of lines that the router has written."""
+    pairs = (line.partition(" ") for line in str(lines).split("\n"))
+    return [(int(number), name) for number, _, name in pairs if number]
