@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -31,6 +31,8 @@ from topicast.topics.errors import ObjectGone, SourceRefused
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
+WRITTEN: Final[dict[tuple[type, bytes], str]] = {}  # structs as JSON, by their bytes
+WRITTEN_MAX: Final = 4096  # 10 MB; a shop has 106
 S = TypeVar("S")  # a Thrift struct
 
 
@@ -44,7 +46,13 @@ def from_thrift(kind: type[S], struct: bytes) -> S:
 
 
 def thrift_json(struct: object) -> str:
-    return serialize(struct, TJSONProtocolFactory()).decode()
+    """Return the struct as JSON, which is written once: most tests make the same shop."""
+    key = type(struct), thrift_bytes(struct)
+    if key not in WRITTEN:
+        if len(WRITTEN) == WRITTEN_MAX:
+            WRITTEN.clear()
+        WRITTEN[key] = serialize(struct, TJSONProtocolFactory()).decode()
+    return WRITTEN[key]
 
 
 def copied(struct: S) -> S:
