@@ -16,6 +16,7 @@ from urllib.request import urlopen
 
 from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.ports import ANY, usual_or_any
+from topicast.tests.cli.forks import forked
 
 END_TIMEOUT_S: Final = 60.0
 
@@ -78,8 +79,8 @@ def completed(
 
 
 def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run one ``topicast`` command to its end."""
-    return completed(command("main", *arguments), **environment)
+    """Run one ``topicast`` command to its end, as a fork: its start is not what is tested."""
+    return forked(list(map(str, arguments)), {**os.environ, **environment}, timeout_s=60)
 
 
 def shown(statestores: str, *words: str) -> str:

@@ -11,7 +11,7 @@ from topicast.cli.commands.hook import hook
 from topicast.cli.launch import hooks
 from topicast.subscriber.spark.driver import launch
 from topicast.tests.cli.homes import ROOT, Home
-from topicast.tests.cli.processes import topicast
+from topicast.tests.cli.processes import command, completed
 from topicast.tests.subscriber.spark.driver.test_launch import APPLICATION
 from topicast.topics.errors import TopicastError, UsageError
 
@@ -137,7 +137,7 @@ def test_topicast_in_an_archive_is_refused_with_a_remedy(tmp_path: Path) -> None
         for folder in ("", "cli", "topics", "subscriber", "catalog"):
             for path in sorted((ROOT / folder).glob("**/*.py" if folder else "*.py")):
                 zipped.write(path, Path("topicast") / path.relative_to(ROOT))
-    done = topicast("hook", "install", PYTHONPATH=str(archive))
+    done = completed(command("main", "hook", "install"), PYTHONPATH=str(archive))
     assert done.returncode == 2, done.stderr
     assert "is run from an archive" in done.stderr
     assert "pip" in done.stderr
