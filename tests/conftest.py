@@ -34,15 +34,26 @@ for name in [one for one in os.environ if one.startswith(SETTINGS)]:
 
 WATCHDOG: Final = pytest.StashKey[Watchdog]()
 ROOT = Path(__file__).resolve().parent.parent
-SPARK = "tests/spark/"
-SPARK_GROUPS = {  # of its files, by how their names begin; each group shares two drivers
-    "refreshes": ("test_refresh",),
-    "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pipeline"),
-    "others": ("test_", "jvm/"),
+SERVED = ("admin", "debug", "drivers", "keys", "show", "status", "topics")  # by one pair of daemons
+GROUPS = {  # files that one process runs, by folder and by how their names begin
+    "tests/spark/": {  # each group shares two drivers; what is in no group has its own
+        "": ("test_key_content.py", "test_planning", "test_run.py"),
+        "refreshes": ("test_refresh",),
+        "pipelines": ("test_audit", "test_convert", "test_datasource", "test_export", "test_pip"),
+        "others": ("test_", "jvm/"),
+    },
+    "tests/cli/": {
+        "edge": (
+            "test_daemons",
+            "test_operator",
+            "doctor/",
+            *(f"commands/test_{one}" for one in SERVED),
+        )
+    },
+    "tests/integration/": {
+        "own metastore": ("test_endpoint.py", "test_metastore_fa", "test_rubbish", "test_verdicts")
+    },
 }
-OWN_DRIVERS = tuple(  # how names of files begin that are in no group
-    f"{SPARK}{name}" for name in ("test_key_content.py", "test_planning", "test_run.py")
-)
 NAMED = (
     "tests/lakes",
     "tests/dbt",
@@ -134,7 +145,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[object]:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Deal out whole files, in the order of the collection; those of Spark as its groups."""
+    """Deal out whole files, or GROUPS of them, in the order of the collection."""
     from xdist.scheduler import LoadScopeScheduling
 
     if config.getoption("dist") != "load":  # another way was asked for
@@ -143,10 +154,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if not file.startswith(SPARK) or file.startswith(OWN_DRIVERS):
-                return file
-            name = file.removeprefix(SPARK)
-            return next(group for group, names in SPARK_GROUPS.items() if name.startswith(names))
+            found = (
+                group
+                for folder, groups in GROUPS.items()
+                for group, names in groups.items()
+                if file.startswith(tuple(folder + name for name in names))
+            )
+            return next(found, "") or file
 
     config.option.loadscopereorder = False
     return Files(config, log)

@@ -56,7 +56,10 @@ STEPS: Final[Steps] = {
     "deploy": ("make compat-deploy", {}),
     "upgrade": ("make compat-upgrade", {}),
     "hosts": ("make test ARGS=tests/net", {}),
-    "strangers": ("make test ARGS=tests/integration/test_strangers.py", {"STRANGERS_S": "60"}),
+    "strangers": (
+        "make test ARGS='--nightly tests/integration/test_strangers.py'",
+        {"STRANGERS_S": "60"},
+    ),
     "kills": (f"{sys.executable} -m topicast.tests.spark.kills", {"KILLS": "50"}),
     "fresh": ("make fresh", {}),
 }

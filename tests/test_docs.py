@@ -184,7 +184,8 @@ def test_each_promise_of_security_names_a_test_that_is_there() -> None:
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     promises = page.partition("## What is promised")[2].partition("##")[0]
     rows = [line for line in promises.splitlines() if line.startswith("| ")][1:]
-    named = [re.fullmatch(r"\| .* \| `(tests/\S+\.py)::(test_\w+)` \|", row) for row in rows]
+    proof = re.compile(r"\| .* \| `(tests/\S+\.py)::(test_\w+)`(?: \(nightly\))? \|")
+    named = [proof.fullmatch(row) for row in rows]
     assert len(rows) > 10
     for row, found in zip(rows, named, strict=True):
         assert found is not None, row
@@ -208,3 +209,27 @@ def test_tests_and_benches_that_the_promises_name_are_there() -> None:
     named = NAMED.findall((ROOT / "docs" / "promises.md").read_text(encoding="utf-8"))
     assert len(named) > 100
     assert [name for name in named if not _is_there(name)] == []
+
+
+NIGHTLY = "pytest.mark.nightly"
+
+
+def _is_nightly(file: str, test: str) -> bool:
+    """Return whether a test, or its whole file, is marked so."""
+    marks: list[str] = []
+    for node in ast.parse((ROOT / file).read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == test:
+            marks += map(ast.unparse, node.decorator_list)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            of_all = node.value.elts if isinstance(node.value, ast.List) else [node.value]
+            marks += map(ast.unparse, of_all)
+    return NIGHTLY in marks
+
+
+@pytest.mark.parametrize("page", ["promises.md", "security.md"])
+def test_promises_say_which_of_their_tests_make_test_leaves_out(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`( \(nightly)?", text)
+    assert len(named) > 10
+    wrong = [one[:2] for one in named if _is_nightly(*one[:2]) != bool(one[2])]
+    assert wrong == []

@@ -17,9 +17,12 @@ def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def own_hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
-    """One for this module: what other tests have left would still be loaded for a while."""
+    """One with few tables, which a test may stop: each module that uses it leaves nothing in it.
+
+    ``GROUPS`` has their files, so that one process runs them.
+    """
     with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
         yield metastore
 

@@ -187,12 +187,13 @@ def test_every_command_works(
             assert watch.process.wait(60) == 0
 
 
+@pytest.mark.nightly  # the README has most of its commands
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "with_sql",
     [
         pytest.param(False, id="all but spark-sql"),  # which the documents have
-        pytest.param(True, id="spark-sql", marks=pytest.mark.nightly),
+        pytest.param(True, id="spark-sql"),
     ],
 )
 def test_what_to_try_next_works_when_pasted(

@@ -132,6 +132,7 @@ def test_first_start_takes_the_next_address_when_the_first_hangs(
     in_time(seconds_until_healthy, limit_s=FAILOVER_S_MAX)
 
 
+@pytest.mark.nightly
 def test_only_metastore_is_followed_again_when_it_no_longer_hangs(
     own_hive: EmbeddedMetastore, door: Door, tmp_path: Path
 ) -> None:

@@ -50,7 +50,9 @@ def stage(
         yield found
 
 
-@pytest.mark.parametrize("otherwise", [excusing_itself, talking_rubbish])
+@pytest.mark.parametrize(
+    "otherwise", [excusing_itself, pytest.param(talking_rubbish, marks=pytest.mark.nightly)]
+)
 def test_metastore_that_fails_is_named_and_then_followed_again(
     stage: Stage, relay: Relay, own_hive: EmbeddedMetastore, otherwise: Callable[[str], bytes]
 ) -> None:
@@ -80,6 +82,7 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
     until(stage.is_well, timeout_s=40, what="health afterwards")
 
 
+@pytest.mark.nightly  # test_verdicts stops one, too
 def test_metastore_that_was_stopped_for_a_while_is_waited_for(
     stage: Stage, own_hive: EmbeddedMetastore
 ) -> None:

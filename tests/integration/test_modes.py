@@ -79,6 +79,7 @@ def test_mode_is_turned_under_readers_and_no_answer_goes_back(
     assert all(looker.reads > 10 for looker in lookers)
 
 
+@pytest.mark.nightly  # the test before turns the mode under readers
 def test_what_was_withheld_is_answered_from_memory_again(
     client: HMSClient, daemons: Daemons
 ) -> None:

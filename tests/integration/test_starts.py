@@ -103,7 +103,11 @@ def test_application_that_is_ended_while_its_jvm_starts_leaves_none(
 
 @CACHED
 @pytest.mark.parametrize(
-    ("number", "moment"), [(signal.SIGINT, "metastore.log"), (signal.SIGTERM, "db/db.lck")]
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "metastore.log"),
+        pytest.param(signal.SIGTERM, "db/db.lck", marks=pytest.mark.nightly),
+    ],
 )
 def test_metastore_that_is_ended_while_it_starts_leaves_no_process(
     tmp_path: Path, number: int, moment: str

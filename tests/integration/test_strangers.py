@@ -101,6 +101,7 @@ class Cost:
         return len(self._log.read_text())
 
 
+@pytest.mark.nightly  # it measures: nothing else may run meanwhile
 @pytest.mark.alone
 @pytest.mark.parametrize("ports", [sockets, pages])
 @pytest.mark.timeout(120 + 2 * STRANGERS_S)

@@ -70,13 +70,12 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(own_hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("verdicts")
     with ExitStack() as up:
-        metastore = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
-        relay = up.enter_context(Relay(metastore.uri))
+        relay = up.enter_context(Relay(own_hive.uri))
         daemons = up.enter_context(both_daemons(folder, relay.uri, of_hub=(QUICKLY,)))
-        yield World(folder, daemons, relay, metastore)
+        yield World(folder, daemons, relay, own_hive)
 
 
 # -- the faults: each is there inside its block
@@ -291,6 +290,7 @@ FAULTS: Final = (
 NIGHTLY: Final = (
     *("metastore killed", "no listener"),  # each starts a metastore of its own
     *("statestored stopped", "catalogd killed", "driver stopped"),
+    *("driver off by rule", "small budget"),  # commands and units have them
 )
 
 
@@ -377,6 +377,7 @@ def test_where_nothing_is_wrong_each_surface_says_so(world: World) -> None:
         assert f"topicast_{name}_reasons{{" not in page("/metrics")
 
 
+@pytest.mark.nightly  # seconds of tries
 def test_hub_that_was_away_is_two_lines_of_catalogds_log(world: World) -> None:
     until(world.is_well, timeout_s=60, what="all to be well")
     log = world.daemons.of(CATALOGD).log

@@ -116,7 +116,10 @@ def test_change_arrives_over_a_slow_link(site: Site) -> None:
     until(lambda: site.problem() == "", what="no problem")
 
 
-@pytest.mark.parametrize("name", ["driver", "hub", "catalog"])
+@pytest.mark.parametrize(
+    "name",
+    ["hub", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("driver", "catalog"))],
+)
 def test_cut_link_is_missed_while_it_is_cut_and_made_up_for_after(site: Site, name: str) -> None:
     """It is cut for longer than a connection lives without an answer."""
     host: Host = getattr(site, name)

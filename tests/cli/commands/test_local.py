@@ -30,6 +30,7 @@ def test_metastore_starts_by_itself_and_ends_with_its_process(tmp_path: Path) ->
         assert is_gone(jvm)
 
 
+@pytest.mark.nightly
 def test_metastore_that_dies_is_reported(tmp_path: Path) -> None:
     flags = ("metastore", "start", f"--folder={tmp_path / 'ms'}", "--port=0")
     with running(tmp_path / "log", "main", *flags) as metastore:

