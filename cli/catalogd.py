@@ -18,7 +18,7 @@ from .daemons import (
     pages_flags,
     serve,
 )
-from .flags import flags_of, settings, settings_given, version_option
+from .flags import Command, config_option, flags_of, settings, settings_given, version_option
 from .logs import log_to_stderr
 
 CATALOGD_PAGES_PORT: Final = 25020
@@ -54,7 +54,7 @@ CATALOGD_FLAGS: Final = {
 }
 
 
-@click.command("catalogd", context_settings=settings(), epilog=EXIT_CODES)
+@click.command("catalogd", cls=Command, context_settings=settings(), epilog=EXIT_CODES)
 @flags_of(
     CatalogdConfig,
     meanings=CATALOGD_FLAGS,
@@ -74,6 +74,7 @@ CATALOGD_FLAGS: Final = {
     },
 )
 @pages_flags(CATALOGD_PAGES_PORT)
+@config_option()
 @version_option("catalogd")
 def catalogd(**given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""

@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from ..topics.errors import UsageError
 from ..topics.wire.messages import ORIGINS, Source
 from .lists import NOTHING, Column, Record, short
+from .schemas import Iso
 
 EVENTS, REPORTS, ORDERS = (ORIGINS[one] for one in (Source.EVENTS, Source.REPORTS, Source.ORDERS))
 OTHERS: Final = {
@@ -38,6 +39,34 @@ LOG: Final = (
     *(_TIME, Column(name="object", rank=0), Column(name="kind", title="change", rank=0)),
     *(Column(name="by", rank=1, prose=True), Column(name="version", wide=True)),
 )
+
+
+class Change(TypedDict):
+    """A change of an object, or an order, and who caused it: ``by`` in words, the rest in parts.
+
+    ``version``: after the change; null of an order. The events of the metastore that it came from
+    are those after ``event_before``, up to ``event_after``.
+    """
+
+    time: Iso
+    object: str
+    kind: str
+    origin: str
+    by: str
+    version: int | None
+    event_before: int | None
+    event_after: int | None
+    driver: str | None
+    application: str | None
+    user: str | None
+    order_by: str | None
+
+
+class TableChange(Change):
+    """A change of a table or a partition, with the properties that differ, before and after."""
+
+    before: str | None
+    after: str | None
 
 
 def since(text: str, *, now: float) -> int:

@@ -1,8 +1,9 @@
 """Command-line options made from the fields of a config dataclass.
 
 The name of a field is that of the flag, its type decides how the text is read, and its default is
-shown in ``--help``. Each flag is accepted with ``_`` or ``-``, and from the environment as
-``TOPICAST_`` and the flag in capitals. The dataclass checks the values, and raises ``ConfigError``.
+shown in ``--help``. Each flag is accepted with ``_`` or ``-``, from the environment as
+``TOPICAST_`` and the flag in capitals, and from a settings file. The dataclass checks the values,
+and raises ``ConfigError``.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,20 +11,27 @@ from dataclasses import MISSING, Field, fields
 from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import click
 from click.core import ParameterSource
 
 from .. import __version__
+from ..topics.errors import ConfigError
 from .output import EXIT_CODES
+from .settings_file import NAME, SettingsFile, flags_in, read_settings, section_of
 
 ENVIRONMENT_PREFIX: Final = "TOPICAST_"
 STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 BUDGET_DEFAULT: Final = "64MB"
 DEFAULT: Final = "default"  # where the value of a flag comes from that nobody has given
+FILE: Final = f"{__name__}.file"  # the settings file, in the ``meta`` of a context
+HIDDEN: Final = "(set, not shown)"
+SECRET: Final = ("KEY", "PASSWORD", "SECRET", "TOKEN")  # in the names of settings
+NOT_SECRET: Final = ("_FILE", "KEYS_DIR")  # likewise: they are paths
 
 F = TypeVar("F", bound=Callable[..., Any])
+Documents: TypeAlias = Mapping[str, object]
 
 
 class PathName(click.Path):
@@ -50,7 +58,59 @@ def settings(**more: Any) -> dict[str, Any]:
     }
 
 
-command = partial(click.command, context_settings=settings(), epilog=EXIT_CODES)
+class Command(click.Command):
+    """A command whose flags may be in the settings file that its program was given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, with the values of the file as defaults."""
+        if (file := settings_file(ctx)) is not None:
+            ctx.default_map = file.values(ctx)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; a value of the file that is not allowed is named as one."""
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            file, source = settings_file(ctx), ctx.get_parameter_source(error.setting)
+            if file is None or source is not ParameterSource.DEFAULT_MAP:
+                raise
+            place = file.place(section_of(ctx), error.setting)
+            raise ConfigError(place, error.value, error.allowed) from error
+
+
+def settings_file(context: click.Context) -> SettingsFile | None:
+    """Return the settings file that the program of ``context`` was given."""
+    found = context.meta.get(FILE)
+    return found if isinstance(found, SettingsFile) else None
+
+
+def config_option() -> Callable[[F], F]:
+    """Make ``--config`` of a program."""
+
+    def take(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+        if context.resilient_parsing:
+            return
+        context.meta[FILE] = file = read_settings(value)
+        if file is not None and not isinstance(context.command, click.Group):
+            context.default_map = file.values(context)
+
+    return click.option(
+        "--config",
+        type=PathName(),
+        metavar="FILE",
+        envvar=f"{ENVIRONMENT_PREFIX}CONFIG",
+        show_envvar=True,
+        show_default=f"{NAME} in this folder, if it is there",
+        default=None,
+        is_eager=True,
+        expose_value=False,
+        callback=take,
+        help="Settings: values of flags, by command.",
+    )
+
+
+command = partial(click.command, cls=Command, context_settings=settings(), epilog=EXIT_CODES)
 
 
 def option(name: str, *short: str, **more: Any) -> Callable[[F], F]:
@@ -95,16 +155,46 @@ def flags_of(
 def settings_given() -> list[tuple[str, str, str]]:
     """Return each flag of the command that runs, its value, and where the value comes from."""
     context = click.get_current_context()
+    found = settings_of(context, settings_file(context))
+    return [(name, "" if value is None else str(value), origin) for name, value, origin in found]
+
+
+def settings_of(
+    context: click.Context, file: SettingsFile | None
+) -> list[tuple[str, str | int | float | list[str] | None, str]]:
+    """Return each flag of the command of ``context``, its value, and where that comes from.
+
+    A secret is HIDDEN.
+    """
     origins = {
         ParameterSource.COMMANDLINE: "command line",
         ParameterSource.ENVIRONMENT: "environment",
+        ParameterSource.DEFAULT_MAP: str(file.path) if file else "",
     }
     found = []
-    for name, value in context.params.items():
-        source = context.get_parameter_source(name) or ParameterSource.DEFAULT
-        origin = origins.get(source, DEFAULT)
-        found.append((name, "" if value is None else str(value), origin))
+    for name, flag in flags_in(context.command).items():
+        source = context.get_parameter_source(str(flag.name)) or ParameterSource.DEFAULT
+        value = shown(name, context.params.get(str(flag.name)))
+        found.append((name, value, origins.get(source, DEFAULT)))
     return found
+
+
+def shown(name: str, value: Any) -> str | int | float | list[str] | None:
+    """Return the ``value`` of a setting, or HIDDEN if it is a secret, as its name says."""
+    if isinstance(value, tuple):  # of KEY=VALUE, or of paths
+        return [_shown_pair(str(one)) for one in value]
+    upper = name.upper().replace(".", "_")
+    is_secret = any(one in upper for one in SECRET) and not upper.endswith(NOT_SECRET)
+    if is_secret and value:
+        return HIDDEN
+    if isinstance(value, Path):
+        return str(value)
+    return value if isinstance(value, str | int | float) else None  # click has a mark of its own
+
+
+def _shown_pair(text: str) -> str:
+    name, equals, value = text.partition("=")
+    return f"{name}={shown(name, value)}" if equals else text
 
 
 def version_option(name: str) -> Callable[[F], F]:
@@ -133,14 +223,35 @@ TIMEOUT: Final = option(
     default=10.0,
     help="How long to wait for an answer.",
 )
-OUTPUT: Final = option(
-    "output",
-    "-o",
-    type=click.Choice(["table", "wide", "json"]),
-    default="table",
-    help="To read, with every column, or one whole JSON document for programs.",
-)
-ORDER_OPTIONS: Final = options(statestores_option(), TIMEOUT, OUTPUT)
+
+
+class OutputOption(click.Option):
+    """``-o``. ``documents`` returns the types of what the command prints in JSON, by its use."""
+
+    def __init__(self, *args: Any, documents: Callable[[], Documents], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.documents = documents
+
+
+def prints(documents: Callable[[], Documents]) -> Callable[[F], F]:
+    """Make ``-o`` of a command.
+
+    Args:
+        documents: Returns the types of what it prints in JSON, as ``schemas`` reads them: by the
+            arguments with which it prints them, none of which is empty.
+    """
+    return option(
+        "output",
+        "-o",
+        cls=OutputOption,
+        documents=documents,
+        type=click.Choice(["table", "wide", "json"]),
+        default="table",
+        help="To read, with every column, or one whole JSON document for programs.",
+    )
+
+
+ORDER_OPTIONS: Final = options(statestores_option(), TIMEOUT)
 READER_OPTIONS: Final = options(
     statestores_option(),
     option(
@@ -150,7 +261,6 @@ READER_OPTIONS: Final = options(
         help="Memory for the catalog; content that does not fit is pulled.",
     ),
     TIMEOUT,
-    OUTPUT,
 )
 
 

@@ -8,25 +8,63 @@ Problems come first, and drivers that are gone last.
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, TypedDict
 
 from ..topics.objects.drivers import CONNECTING, GONE, LIVE, PLAIN, is_ill
 from ..topics.objects.rules import ON
 from .lists import Column, Record, described, short, size, span, wrapped
+from .schemas import Iso
 
 UNREACHABLE: Final = "unreachable"
 ORDER: Final = (UNREACHABLE, PLAIN, CONNECTING, LIVE, GONE)  # what matters first
 ID_CHARS_MIN: Final = 8  # of an id's beginning that stands for it
 NOBODY: Final = "no driver is attached"
-NAMES: Final = (
-    *("application", "application_id", "user", "host", "spark", "release", "state", "reason"),
-    *("mend", "since", "since_s", "control", "full_topics", "minimal_topics", "budget_bytes"),
-    *("held_bytes", "staleness_s", "metastore_problem", "connection_problem", "refreshes"),
-    *("stale_reads_avoided", "would_refresh", "writes", "planning", "endpoint", "memory_reads"),
-    *("endpoint_reads", "metastore_calls_saved", "writes_refused", "pid", "hubs", "sessions"),
-    *("writes_reported", "errors", "last_error", "name", "driver", "registration", "statestored"),
-)
-"""What the record of each driver has in JSON, in this order; more may follow."""
+
+
+class ListedDriver(TypedDict):
+    """A driver in JSON: null is what it has not said; facts of other names may follow."""
+
+    application: str | None
+    application_id: str | None
+    user: str | None
+    host: str | None
+    spark: str | None
+    release: str | None
+    state: str
+    reason: str | None
+    mend: str
+    since: Iso | None
+    since_s: float | None
+    control: str | None
+    full_topics: int | None
+    minimal_topics: int | None
+    budget_bytes: int | None
+    held_bytes: int | None
+    staleness_s: float | None
+    metastore_problem: str | None
+    connection_problem: str | None
+    refreshes: int | None
+    stale_reads_avoided: int | None
+    would_refresh: int | None
+    writes: str | None
+    planning: str | None
+    endpoint: str | None
+    memory_reads: int | None
+    endpoint_reads: int | None
+    metastore_calls_saved: int | None
+    writes_refused: int | None
+    pid: int | None
+    hubs: int | None
+    sessions: int | None
+    writes_reported: int | None
+    errors: int | None
+    last_error: str | None
+    name: str | None
+    driver: str | None
+    registration: str
+    statestored: str
+
+
 SHOWN: Final = (
     *(Column(name="called", title="application", rank=0), Column(name="state", rank=0)),
     *(Column(name="staleness_s", title="stale", text=span), Column(name="switched", rank=3)),
@@ -164,7 +202,7 @@ def _whole(record: Record, now: datetime) -> Record:
         "mend": mend(record),
         "since": None if since is None else f"{since:%Y-%m-%dT%H:%M:%SZ}",
     }
-    return {name: found.get(name) for name in NAMES} | found
+    return {name: found.get(name) for name in ListedDriver.__annotations__} | found
 
 
 def _rank(record: Record) -> tuple[bool, int]:

@@ -57,14 +57,18 @@ class Column:
         """What stands above it."""
         return self.title or self.name
 
-    def cell(self, record: Record) -> str:
+    def cell(self, record: Mapping[str, Any]) -> str:
         """Return what it shows of ``record``."""
         value = record.get(self.name)
         return NOTHING if value is None or value == "" else self.text(value)
 
 
 def listed(
-    columns: Sequence[Column], records: Sequence[Record], *, width: int, wide: bool = False
+    columns: Sequence[Column],
+    records: Sequence[Mapping[str, Any]],
+    *,
+    width: int,
+    wide: bool = False,
 ) -> list[str]:
     """Return the heads of the columns, and a line for each record.
 

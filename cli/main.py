@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from .exit_codes import TERMINATED
-from .flags import settings, version_option
+from .flags import config_option, settings, version_option
 from .lazy import LazyGroup
 from .output import EXIT_CODES, run
 from .signals import unwinding
@@ -29,6 +29,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "See how it is": {
         "status": ("commands.status:status", "Does it serve? What would a restart mean?"),
+        "top": ("commands.top:top", "Rates, lag, drivers and the busiest tables, live."),
         "drivers": (
             "commands.drivers:drivers",
             "Attached drivers, the worst first; or switch them off and on.",
@@ -42,6 +43,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Who follows a statestored, and how far behind.",
         ),
         "keys": ("commands.keys:keys", "Make keys, list, admit and revoke clients."),
+        "config": ("commands.config:config", "Each setting, and where its value comes from."),
         "debug": ("commands.debug:debug", "All that the daemons say, in one file to send."),
     },
     "See the catalog": {
@@ -102,6 +104,7 @@ PLACES: Final = {
 
 
 @click.group(PROGRAM, cls=Sections, places=PLACES, context_settings=settings(), epilog=EXIT_CODES)
+@config_option()
 @version_option("topicast")
 def topicast() -> None:
     """Hive metastore metadata, broadcast to Spark drivers."""

@@ -14,7 +14,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO, TypedDict
 
 import click
 
@@ -29,9 +29,11 @@ from ..topics.errors import (
 )
 from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
 from .extras import needs
-from .lists import NO_LIMIT, Column, Record, described, listed
+from .lists import NO_LIMIT, Column, described, listed
 
 if TYPE_CHECKING:  # the messages take 0.2 s to import
+    from pathlib import Path
+
     from ..topics.wire.messages import Cell
 
 EXIT_CODES: Final = """\b
@@ -72,7 +74,9 @@ class Output:
         """The characters of a line; a pipe has room for any."""
         return shutil.get_terminal_size().columns if self._to.isatty() else NO_LIMIT
 
-    def rows(self, columns: Sequence[Column], records: Sequence[Record], *, nothing: str) -> None:
+    def rows(
+        self, columns: Sequence[Column], records: Sequence[Mapping[str, Any]], *, nothing: str
+    ) -> None:
         """Print a line for each record, or ``nothing``; in JSON a list of whole records."""
         if self.is_json:
             self._dump(records)
@@ -82,7 +86,7 @@ class Output:
         else:
             self._write(nothing)
 
-    def document(self, content: Mapping[str, Any], *, text: str) -> None:
+    def document(self, content: Mapping[str, Any] | Sequence[Any], *, text: str) -> None:
         """Print ``content`` in JSON, else ``text``."""
         if self.is_json:
             self._dump(content)
@@ -96,7 +100,7 @@ class Output:
         else:
             self._write("\n".join(described(pairs, width=self.width)))
 
-    def item(self, content: Mapping[str, Cell], *, text: str) -> None:
+    def item(self, content: Mapping[str, object], *, text: str) -> None:
         """Print one item of a stream on one line, at once."""
         self._write(json.dumps(content, ensure_ascii=False) if self.is_json else text)
         self._to.flush()
@@ -106,6 +110,18 @@ class Output:
 
     def _write(self, text: str) -> None:
         print(text, file=self._to)
+
+
+class WrittenFile(TypedDict):
+    """A file that a command has written."""
+
+    file: str
+    bytes: int
+
+
+def written(file: Path, size: int, printed: Output) -> None:
+    """Print that a command has written ``file``, of ``size`` bytes."""
+    printed.document(WrittenFile(file=str(file), bytes=size), text=f"{file}: {size} bytes")
 
 
 def exit_code(error: TopicastError) -> int:

@@ -3,6 +3,7 @@
 python -m topicast.cli.reference FOLDER      writes them; a test fails when they are stale
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,19 +11,22 @@ from pathlib import Path
 import click
 
 from .catalogd import catalogd
+from .flags import OutputOption
 from .lazy import subcommands
 from .main import topicast
 from .pages.front import COUNTER
 from .pages.metrics import CATALOGD, HISTOGRAMS, STATESTORED, VERDICT, Table, metric_name
+from .schemas import Schema, schema, text_of
 from .statestored import statestored
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
+SCHEMAS = "schemas.json"
 WIDTH = 96
 
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its file name."""
-    return {"commands.md": _commands(), "metrics.md": _metrics()}
+    return {"commands.md": _commands(), "metrics.md": _metrics(), SCHEMAS: _schemas()}
 
 
 def write(folder: Path) -> None:
@@ -32,13 +36,38 @@ def write(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def schemas() -> dict[str, Schema]:
+    """Return the schema of each document that a command prints with ``-o json``, by its name.
+
+    That of ``topicast topics --why NAME`` is topics-why; its title is the command line.
+    """
+    found: dict[str, Schema] = {}
+    for path, command in _below(topicast, "topicast"):
+        printing = [one for one in command.params if isinstance(one, OutputOption)]
+        for use, kind in (pair for one in printing for pair in one.documents().items()):
+            line = f"{path} {use}".rstrip()
+            found[name_of(line)] = {"title": line, **schema(kind)}
+    return found
+
+
+def name_of(line: str) -> str:
+    """Return the name of the schema of a command line."""
+    return re.sub(r"[^a-z]+", "-", line.lower().removeprefix("topicast "))
+
+
+def _schemas() -> str:
+    about = "What each command prints with -o json. " + MADE
+    return text_of(schemas(), about=about)
+
+
 def _commands() -> str:
-    parts = ["# Commands and flags", MADE]
+    json = f"The documents of `-o json`: [{SCHEMAS}]({SCHEMAS}), JSON Schema for each command."
+    parts = ["# Commands and flags", MADE, json]
     for command in (statestored, catalogd):
         parts += [f"## {command.name}", _help(command, command.name or "")]
     parts.append("## topicast")
-    for path, command in _below(topicast, "topicast"):
-        parts += [f"### {path}", _help(command, path)]
+    for path, one in _below(topicast, "topicast"):
+        parts += [f"### {path}", _help(one, path)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -15,7 +15,7 @@ from .daemons import (
     pages_flags,
     serve,
 )
-from .flags import flags_of, settings, settings_given, version_option
+from .flags import Command, config_option, flags_of, settings, settings_given, version_option
 from .logs import log_to_stderr
 
 STATESTORED_PAGES_PORT: Final = 25010
@@ -30,9 +30,10 @@ STATESTORED_FLAGS: Final = {
 }
 
 
-@click.command("statestored", context_settings=settings(), epilog=EXIT_CODES)
+@click.command("statestored", cls=Command, context_settings=settings(), epilog=EXIT_CODES)
 @flags_of(StatestoredConfig, meanings=STATESTORED_FLAGS, defaults=DEFAULTS)
 @pages_flags(STATESTORED_PAGES_PORT)
+@config_option()
 @version_option("statestored")
 def statestored(**given: Any) -> None:
     """Run the hub, which broadcasts the topics to every subscriber."""

@@ -22,6 +22,8 @@ from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership
 
+APART: Final = ("seeding", "handshake_failed_s", "counts", "topics", "subscribers", "drivers")
+"""The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
 COMMAND: Final = "command"  # the role of a reader that is one
@@ -343,14 +345,13 @@ def table_for_policy(
 
 def facts(status: HubStatus) -> dict[str, Cell]:
     """Return every fact that is one value, by its name."""
-    apart = ("seeding", "handshake_failed_s", "counts", "topics", "subscribers", "drivers")
     serves = verdict(status)
     found: dict[str, Cell] = {
         "release": __version__,
         "verdict": str(serves.state),
         "problem": serves.texts(Serving.NOT_SERVING),
         "warning": serves.texts(Serving.DEGRADED),
-    } | {f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart}
+    } | {f.name: getattr(status, f.name) for f in fields(status) if f.name not in APART}
     found["members"] = len(status.subscribers)
     readers = (one for one in status.subscribers if one.role == READER.name.lower())
     found["reader_lag_s"] = max((one.lag_s for one in readers), default=0.0)

@@ -50,6 +50,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
         *("cli/commands/pipeline/frame.py", "cli/quickstart/apps/*"),
     ),
     "click": ("cli/*",),
+    "tomli": ("cli/settings_file.py",),
     "prometheus_client": ("cli/*",),
     "tornado": ("cli/pages/server.py",),
 }

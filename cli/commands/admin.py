@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import click
 
 from ...topics.errors import UsageError
 from ..exit_codes import FAILED
-from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
+from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option, prints
 from ..lists import amount
 from ..operator import catalog_at, facts_of, ordered
 from ..output import Output, note
@@ -17,8 +17,34 @@ COUNT_BUDGET: Final = "16MB"  # for the names alone; no content is asked for
 EVERYTHING: Final = click.option("--all", "everything", is_flag=True, help="Of every database.")
 
 
+class Synced(TypedDict):
+    """That everything committed is visible, and how long it took."""
+
+    synced: bool
+    took_s: float
+
+
+class Mode(TypedDict):
+    """The mode of catalogd. ``offers``: the levels that readers may choose, in words."""
+
+    mode: str
+    overrides: str
+    offers: str
+    topics_to_backfill: int
+
+
+class Done(TypedDict):
+    """What an order has done: of how many tables, and how many failed and are tried again."""
+
+    order: str
+    object: str
+    tables: int
+    failed: int
+
+
 @command()
 @READER_OPTIONS
+@prints(lambda: {"": Synced})
 def sync(output: str, timeout_s: float, **where: Any) -> None:
     """Wait until everything that the metastore has committed is visible to readers."""
     with catalog_at(timeout_s=timeout_s, **where) as catalog:
@@ -26,7 +52,7 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
         catalog.sync(timeout_s=timeout_s)
         took_s = round(time.monotonic() - begun, 3)
     Output(output).document(
-        {"synced": True, "took_s": took_s}, text=f"everything committed is visible ({took_s} s)"
+        Synced(synced=True, took_s=took_s), text=f"everything committed is visible ({took_s} s)"
     )
 
 
@@ -39,6 +65,7 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
     show_default="unchanged",
 )
 @ORDER_OPTIONS
+@prints(lambda: {"": Mode})
 def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> None:
     """Show the mode of catalogd, or change it to full, mixed or minimal.
 
@@ -57,6 +84,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
 @click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
 @EVERYTHING
 @ORDER_OPTIONS
+@prints(lambda: {"NAME": Done})
 def invalidate(name: str | None, output: str, *, everything: bool, **where: Any) -> int:
     """Discard the content that catalogd holds of a table or a database; with --all of everything.
 
@@ -76,6 +104,7 @@ def invalidate(name: str | None, output: str, *, everything: bool, **where: Any)
 )
 @EVERYTHING
 @ORDER_OPTIONS
+@prints(lambda: {"NAME": Done})
 def refresh(name: str | None, output: str, *, data: bool, everything: bool, **where: Any) -> int:
     """Read a partition, a table, a database or, with --all, everything from the metastore again.
 

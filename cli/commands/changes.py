@@ -11,7 +11,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import parse_addresses
 from .. import changes
-from ..flags import OUTPUT, TIMEOUT, command, statestores_option
+from ..flags import TIMEOUT, command, prints, statestores_option
 from ..lists import Column, Record
 from ..operator import Operator, announced_at, at_each, note_policy
 from ..output import Output, note
@@ -29,7 +29,7 @@ SINCE: Final = click.option(
 @click.option("--count", type=click.IntRange(min=1), help="Show only so many changes.")
 @statestores_option("the first that answers is used")
 @TIMEOUT
-@OUTPUT
+@prints(lambda: {"TABLE": list[changes.TableChange]})
 def history(
     table: str,
     *,
@@ -69,7 +69,7 @@ def history(
 @click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
 @statestores_option("all are used, for the names of drivers")
 @TIMEOUT
-@OUTPUT
+@prints(lambda: {"": list[changes.Change]})
 def events(
     *,
     since: str | None,

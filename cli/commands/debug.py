@@ -15,12 +15,11 @@ from typing import Any, Final
 import click
 
 from ...topics.errors import ConfigError, LinkError, TopicastError, UsageError
-from ...topics.keys.folder import KEY
 from ...topics.settings import parse_addresses
 from ..exit_codes import DONE, NOT_REACHABLE
-from ..flags import command, statestores_option
+from ..flags import command, prints, shown, statestores_option
 from ..operator import Operator, each_of
-from ..output import note
+from ..output import Output, WrittenFile, note, written
 
 TABLES: Final = {
     "statestored": ("status", "verdict", "topics", "subscribers", "drivers"),
@@ -28,9 +27,6 @@ TABLES: Final = {
 }
 LOG_BYTES_MAX: Final = 8 << 20  # of each log, its end: a day of a daemon that logs each change
 CHECK_S: Final = 10.0
-HIDDEN: Final = "(set, not shown)"
-SECRET: Final = ("KEY", "PASSWORD", "SECRET", "TOKEN")  # in the names of variables
-NOT_SECRET: Final = ("KEY_FILE",)  # likewise: it is a path
 
 
 @command()
@@ -49,7 +45,8 @@ NOT_SECRET: Final = ("KEY_FILE",)  # likewise: it is a path
     help=f"A log to put in, its last {LOG_BYTES_MAX >> 20} MB; may be given several times.",
 )
 @statestores_option("all are asked")
-def debug(*, out: Path, logs: tuple[Path, ...], statestores: str) -> int:
+@prints(lambda: {"": WrittenFile})
+def debug(*, out: Path, logs: tuple[Path, ...], statestores: str, output: str) -> int:
     """Write what the daemons and this host say of themselves into one archive, to send or to keep.
 
     It has every table of each statestored and of catalogd as JSON, the doctor's answers, versions,
@@ -73,7 +70,7 @@ def debug(*, out: Path, logs: tuple[Path, ...], statestores: str) -> int:
     _write(out, parts, logs)
     for problem in problems:
         note(f"not in it: {problem}")
-    click.echo(f"{out}: {out.stat().st_size} bytes")
+    written(out, out.stat().st_size, Output(output))
     return NOT_REACHABLE if len(away) == len(answers) else DONE
 
 
@@ -124,13 +121,8 @@ def _host(environ: Mapping[str, str]) -> dict[str, Any]:
         "python": sys.version,
         "processors": os.cpu_count(),
         "packages": dict(sorted((one.name, one.version) for one in distributions())),
-        "settings": {name: _shown(name, value) for name, value in sorted(ours.items())},
+        "settings": {name: shown(name, value) for name, value in sorted(ours.items())},
     }
-
-
-def _shown(name: str, value: str) -> str:
-    is_secret = name == KEY or any(one in name for one in SECRET)
-    return HIDDEN if is_secret and not name.endswith(NOT_SECRET) else value
 
 
 def _end_of(log: Path) -> bytes:

@@ -5,12 +5,21 @@ from dataclasses import asdict
 import click
 
 from ..exit_codes import DONE, FAILED
-from ..flags import OUTPUT, option, settings, statestores_option
+from ..flags import Command, Documents, option, prints, settings, statestores_option
 from ..output import Output
+from ..schemas import Fields, fields_of
+
+
+def _documents() -> Documents:
+    from ..doctor.checks import Answer, Verdict
+
+    check = Fields({"check": str, **fields_of(Answer).types}).but(verdict=Verdict)
+    return {"": Fields({"role": str, "checks": [check]})}
 
 
 @click.command(
-    context_settings=settings(ignore_unknown_options=True, allow_interspersed_args=False)
+    cls=Command,
+    context_settings=settings(ignore_unknown_options=True, allow_interspersed_args=False),
 )
 @option(
     "role",
@@ -25,7 +34,7 @@ from ..output import Output
     default=10.0,
     help="How long each check may take; the application has longer.",
 )
-@OUTPUT
+@prints(_documents)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def doctor(
     command: tuple[str, ...], *, role: str, statestores: str, timeout_s: float, output: str

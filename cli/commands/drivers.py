@@ -1,6 +1,7 @@
 """The command that shows attached Spark drivers, and switches them off and on."""
 
 from datetime import datetime, timezone
+from typing import TypedDict
 
 import click
 
@@ -10,10 +11,11 @@ from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages import Inspected
 from ..exit_codes import DONE
-from ..flags import OUTPUT, TIMEOUT, command, option, statestores_option
+from ..flags import TIMEOUT, Documents, command, option, prints, statestores_option
 from ..fleet import (
     NOBODY,
     SHOWN,
+    ListedDriver,
     each_once,
     is_id,
     matches,
@@ -38,10 +40,24 @@ from ..operator import (
     verdicts_at,
 )
 from ..output import Output, note
+from ..schemas import Cell, fields_of
 
 KNOWN = ("name", "driver", "registration", "statestored")
 RULES = (Column(name="applications", rank=0), Column(name="state", rank=0))
 NO_RULES = "no rules hold: every driver is on"
+
+
+class OrderedRule(TypedDict):
+    """A rule of operators: in which state drivers are whose application matches the pattern."""
+
+    applications: str
+    state: str
+
+
+def _documents() -> Documents:
+    rules = list[OrderedRule]
+    of_driver = fields_of(ListedDriver).and_others(Cell)
+    return {"": [of_driver], "--rules": rules, "off --all": rules}
 
 
 @command()
@@ -57,7 +73,7 @@ NO_RULES = "no rules hold: every driver is on"
 @click.option("--rules", is_flag=True, help="Show the rules that were ordered, the newest last.")
 @statestores_option("all are used; an order goes through the first that answers")
 @TIMEOUT
-@OUTPUT
+@prints(_documents)
 def drivers(
     *,
     state: str | None,
@@ -132,8 +148,8 @@ def _meant(addresses: tuple[Address, ...], app: str) -> str:
     return str(names.pop()) if len(names) == 1 else app
 
 
-def _rules(facts: Inspected) -> list[Record]:
-    return [{"applications": pattern, "state": state} for pattern, state in facts.rows]
+def _rules(facts: Inspected) -> list[OrderedRule]:
+    return [OrderedRule(applications=str(one), state=str(state)) for one, state in facts.rows]
 
 
 def drivers_of(visit: Operator) -> list[Record]:

@@ -8,15 +8,16 @@ import click
 from ...subscriber.spark.jar.builder import build_jar
 from ...topics.errors import TopicastError
 from ..exit_codes import DONE
-from ..flags import command
-from ..output import note
+from ..flags import command, prints
+from ..output import Output, WrittenFile, written
 
 
 @command()
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Its file."
 )
-def jar(*, out: Path) -> int:
+@prints(lambda: {"": WrittenFile})
+def jar(*, out: Path, output: str) -> int:
     """Write the jar that attaches spark-sql, spark-shell, Thrift servers and other JVM drivers.
 
     Put it on the class path of drivers, or into the folder jars of a Spark: it does nothing where
@@ -28,5 +29,5 @@ def jar(*, out: Path) -> int:
         out.write_bytes(content)
     except OSError as exc:
         raise TopicastError(f"{out}: {exc.strerror}") from exc
-    note(f"{out}: {len(content)} bytes")
+    written(out, len(content), Output(output))
     return DONE

@@ -5,17 +5,18 @@ They change files in catalogd's folder of keys; catalogd reads them again within
 
 import os
 from pathlib import Path
+from typing import TypedDict
 
 import click
 
-from ...topics.errors import ConfigError
+from ...topics.errors import ConfigError, UsageError
 from ...topics.keys.clients import ClientRole
 from ...topics.keys.folder import KeysFolder, default_folder
 from ...topics.link import new_pair
 from ...topics.policy import parse_policy
 from ...topics.settings import parse_addresses
-from ..flags import OUTPUT, command, option, settings
-from ..lists import Column, Record
+from ..flags import command, option, prints, settings
+from ..lists import Column
 from ..output import Output
 
 KEYS_DIR = option(
@@ -30,6 +31,47 @@ COLUMNS = (
     *(Column(name="name", rank=0), Column(name="role", rank=0), Column(name="databases")),
     *(Column(name="address", rank=2), Column(name="public", rank=3)),
 )
+
+
+class ListedClient(TypedDict):
+    """A client. ``address``: of a hub; ``databases``: patterns, empty if it sees all."""
+
+    name: str
+    role: str
+    public: str
+    address: str
+    databases: str
+
+
+class Folder(TypedDict):
+    """The folder of keys that ``init`` has filled, or that was there."""
+
+    keys_dir: str
+
+
+class AddedClient(TypedDict):
+    """A client that was admitted, and where its key file is."""
+
+    name: str
+    role: str
+    key_file: str
+
+
+class RevokedClient(TypedDict):
+    """A client that is admitted no longer."""
+
+    name: str
+    public: str
+
+
+class RotatedKey(TypedDict):
+    """The key of a daemon, and the one that will follow it; empty: not known here."""
+
+    name: str
+    public: str
+    next: str
+
+
 NOBODY = "no client is admitted: topicast keys init makes the keys of one machine"
 
 
@@ -44,11 +86,12 @@ def keys() -> None:
 
 @command("init")
 @KEYS_DIR
-def init(keys_dir: str | None) -> None:
+@prints(lambda: {"": Folder})
+def init(keys_dir: str | None, output: str) -> None:
     """Make the keys of both daemons, a driver and an operator, unless there are any."""
     folder = _folder(keys_dir)
     folder.make(new_pair)
-    print(folder.path)
+    Output(output).document(Folder(keys_dir=str(folder.path)), text=str(folder.path))
 
 
 @command("add")
@@ -58,6 +101,7 @@ def init(keys_dir: str | None) -> None:
 @click.option("--databases", help="Those that it may see, as sales,finance_*; else all.")
 @click.option("--out", help="Its key file, else in the folder; -: printed, and kept nowhere.")
 @KEYS_DIR
+@prints(lambda: {"NAME": AddedClient})
 def add(
     *,
     name: str,
@@ -66,6 +110,7 @@ def add(
     databases: str | None,
     out: str | None,
     keys_dir: str | None,
+    output: str,
 ) -> None:
     """Admit the client NAME, and write its key file.
 
@@ -77,6 +122,9 @@ def add(
     if (role == ClientRole.HUB) is not bool(address):
         allowed = "a key of role hub needs --address tcp://host:port; other roles have none"
         raise ConfigError("address", address, allowed)
+    printed = Output(output)
+    if out == "-" and printed.is_json:
+        raise UsageError("--out - prints the key file itself: leave --output away, or name a file")
     if address:
         (address,) = map(str, parse_addresses(address, setting="address")[:1])
     folder = _folder(keys_dir)
@@ -87,12 +135,13 @@ def add(
         print(made.read_text(encoding="utf-8"), end="")
         made.unlink()
     else:
-        print(made)
+        added = AddedClient(name=name, role=role, key_file=str(made))
+        printed.document(added, text=str(made))
 
 
 @command("list")
 @KEYS_DIR
-@OUTPUT
+@prints(lambda: {"": list[ListedClient]})
 def list_(keys_dir: str | None, output: str) -> None:
     """List the clients that are admitted."""
     Output(output).rows(COLUMNS, _clients(keys_dir), nothing=NOBODY)
@@ -101,28 +150,31 @@ def list_(keys_dir: str | None, output: str) -> None:
 @command("show")
 @click.argument("name")
 @KEYS_DIR
-@OUTPUT
+@prints(lambda: {"NAME": ListedClient})
 def show(name: str, keys_dir: str | None, output: str) -> None:
     """Show the client NAME; its secret is in its key file alone."""
     found = [one for one in _clients(keys_dir) if one["name"] == name]
     if not found:
         raise ConfigError("name", name, "one of those that topicast keys list shows")
-    Output(output).facts(found, found[0].items())
+    Output(output).facts(found[0], [(n, str(value)) for n, value in found[0].items()])
 
 
 @command("revoke")
 @click.argument("name")
 @KEYS_DIR
-def revoke(name: str, keys_dir: str | None) -> None:
+@prints(lambda: {"NAME": RevokedClient})
+def revoke(name: str, keys_dir: str | None, output: str) -> None:
     """Admit the client NAME no longer: its connections end within 2 s, and none is made again."""
     client = _folder(keys_dir).revoke(name)
-    print(f"revoked {client.name} {client.public}")
+    revoked = RevokedClient(name=client.name, public=client.public)
+    Output(output).document(revoked, text=f"revoked {client.name} {client.public}")
 
 
 @command("rotate")
 @click.option("--now", is_flag=True, help="The keys are stolen: replace the next ones, too.")
 @KEYS_DIR
-def rotate(*, now: bool, keys_dir: str | None) -> None:
+@prints(lambda: {"": list[RotatedKey]})
+def rotate(*, now: bool, keys_dir: str | None, output: str) -> None:
     """Give each daemon of the folder the next of its two keys, and make another one to be next.
 
     They take it within a second, without a restart. Every driver and command that runs knows the
@@ -133,9 +185,16 @@ def rotate(*, now: bool, keys_dir: str | None) -> None:
     With --now both keys of each daemon are replaced, and every client with a key file elsewhere
     needs a new one: 'revoke' and 'add' make it.
     """
-    for own in _folder(keys_dir).rotate(new_pair, at_once=now):
-        following = own.next_pair.public if own.next_pair is not None else ""
-        print(f"{own.name} has {own.pair.public}, next {following}")
+    rotated = [
+        RotatedKey(
+            name=own.name,
+            public=own.pair.public,
+            next=own.next_pair.public if own.next_pair is not None else "",
+        )
+        for own in _folder(keys_dir).rotate(new_pair, at_once=now)
+    ]
+    lines = [f"{one['name']} has {one['public']}, next {one['next']}" for one in rotated]
+    Output(output).document(rotated, text="\n".join(lines))
 
 
 for _one in (init, add, list_, show, revoke, rotate):
@@ -146,14 +205,14 @@ def _folder(keys_dir: str | None) -> KeysFolder:
     return default_folder(os.environ) if keys_dir is None else KeysFolder(Path(keys_dir))
 
 
-def _clients(keys_dir: str | None) -> list[Record]:
+def _clients(keys_dir: str | None) -> list[ListedClient]:
     return [
-        {
-            "name": one.name,
-            "role": str(one.role),
-            "public": one.public,
-            "address": one.address,
-            "databases": str(one.policy or ""),
-        }
+        ListedClient(
+            name=one.name,
+            role=str(one.role),
+            public=one.public,
+            address=one.address,
+            databases=str(one.policy or ""),
+        )
         for one in _folder(keys_dir).listed()
     ]

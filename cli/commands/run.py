@@ -14,7 +14,7 @@ import click
 
 from ...topics.errors import ConfigError, UsageError
 from ..exit_codes import NOT_FOUND
-from ..flags import STATESTORES_DEFAULT, option, settings
+from ..flags import STATESTORES_DEFAULT, Command, option, settings
 from ..launch.jvm_drivers import jvm_environment
 from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_of_the_jvm
 from ..signals import Handler, handled, wait_until_ended
@@ -24,7 +24,7 @@ LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
 _WHY: Final = "python -E or -I, an environment that was reset, or a driver on another machine"
 
 
-@click.command(context_settings=settings(allow_interspersed_args=False))
+@click.command(cls=Command, context_settings=settings(allow_interspersed_args=False))
 @option(
     "statestores",
     default=None,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -14,10 +14,11 @@ from ...topics.objects.tables import Column as TableColumn
 from ...topics.objects.tables import Database, Table
 from ...topics.settings import parse_addresses
 from ..changes import utc
-from ..flags import READER_OPTIONS, command
+from ..flags import READER_OPTIONS, command, prints
 from ..lists import NOTHING, Column, size
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
+from ..schemas import Iso
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
@@ -38,6 +39,74 @@ PARTITIONS: Final = (
 )
 
 
+class ListedTable(TypedDict):
+    """A table or a view."""
+
+    database: str
+    table: str
+
+
+class PlacedTable(ListedTable):
+    """A table with the number of its topic."""
+
+    topic: int
+
+
+class SweptTable(ListedTable):
+    """A table with what the last sweep has found of its files; null: none has seen it."""
+
+    files: int | None
+    bytes: int | None
+    small_percent: int | None
+    newest: Iso | None
+    swept_at: Iso | None
+
+
+class ListedPartition(TypedDict):
+    """A partition."""
+
+    partition: str
+    location: str
+    version: int
+
+
+class Watched(TypedDict):
+    """A change as it arrives; a document a line."""
+
+    object: str
+    kind: str
+    version: int
+    origin: str
+
+
+class DescribedDatabase(TypedDict):
+    """A database."""
+
+    name: str
+    description: str
+    owner: str
+    location: str
+    version: int
+    parameters: dict[str, str]
+
+
+class DescribedTable(TypedDict):
+    """A table; ``columns`` as Spark sees them, ``metastore_columns`` as Hive does."""
+
+    db: str
+    name: str
+    type: str
+    owner: str
+    location: str
+    view_text: str
+    version: int
+    columns: list[TableColumn]
+    partition_columns: list[TableColumn]
+    metastore_columns: list[TableColumn]
+    metastore_partition_columns: list[TableColumn]
+    parameters: dict[str, str]
+
+
 @command()
 @click.argument("pattern", default="*")
 @click.option(
@@ -49,6 +118,7 @@ PARTITIONS: Final = (
 @click.option("--limit", type=click.IntRange(min=1), help="Show only so many.")
 @click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
 @READER_OPTIONS
+@prints(lambda: {"": list[ListedTable], "--topics": list[PlacedTable], "--files": list[SweptTable]})
 def tables(
     pattern: str,
     output: str,
@@ -115,6 +185,7 @@ def _files(swept: Mapping[str, Any] | None) -> dict[str, Any]:
 @command()
 @click.argument("name")
 @READER_OPTIONS
+@prints(lambda: {"TABLE": DescribedTable, "DATABASE": DescribedDatabase})
 def describe(name: str, output: str, **where: Any) -> None:
     """Show a table (database.table) with its columns and properties, or a database."""
     printed = Output(output)
@@ -136,6 +207,7 @@ def describe(name: str, output: str, **where: Any) -> None:
 @click.argument("table")
 @click.argument("filter_", metavar="[FILTER]", default="")
 @READER_OPTIONS
+@prints(lambda: {"TABLE": list[ListedPartition]})
 def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
     """List the partitions of TABLE (database.table).
 
@@ -145,7 +217,8 @@ def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
     with catalog_at(**where) as catalog:
         found = catalog.partitions(table, filter_ or None)
     rows = [
-        {"partition": one.name, "location": one.location, "version": one.version} for one in found
+        ListedPartition(partition=one.name, location=one.location, version=one.version)
+        for one in found
     ]
     Output(output).rows(PARTITIONS, rows, nothing="no partition")
 
@@ -154,6 +227,7 @@ def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
 @click.argument("pattern", default="*")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
 @READER_OPTIONS
+@prints(lambda: {"": Watched})
 def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
     """Show each change of databases and tables as it arrives, until Ctrl-C.
 
@@ -169,12 +243,12 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
         click.echo(f"watching {pattern}", err=True)
         for number, change in enumerate(changes, start=1):
             printed.item(
-                {
-                    "object": change.object,
-                    "kind": change.kind,
-                    "version": change.version,
-                    "origin": change.origin,
-                },
+                Watched(
+                    object=change.object,
+                    kind=change.kind,
+                    version=change.version,
+                    origin=change.origin,
+                ),
                 text=f"{change.object}  {change.kind}  version {change.version}",
             )
             if number == count:

@@ -1,6 +1,5 @@
 """The command that shows whether the daemons serve, and what a restart would mean."""
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -10,23 +9,51 @@ import click
 from ...topics.errors import LinkError, NotReady, TopicastError
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import offered_names
+from ...topics.verdict import Reason
 from ...topics.wire.messages import Inspected
 from ..exit_codes import DONE
-from ..flags import OUTPUT, command, option, statestores_option
+from ..flags import Documents, command, option, prints, statestores_option
 from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
 from ..output import Output, complain
-from ..overview import Daemon, Stack, counters, document, lines
+from ..overview import STATES, Daemon, Stack, counters, document, lines
 from ..reaching import stranger, unknown_host
+from ..schemas import Fields, fields_of
+from ..screen import clear, pictures
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
 WATCH_S: Final = 2.0  # between two looks: an operator reads for longer
 CATALOGD_PORT: Final = 26000  # where catalogd takes requests unless set
-CLEAR: Final = "\x1b[H\x1b[2J"  # a terminal
+COUNTED: Final = ("with_problem", "with_another_hub")  # drivers, beside those of each state
+
+
+def _documents() -> Documents:
+    from ...catalog.publish.publisher import HubFacts
+    from ...catalog.status import APART, Status
+    from ...statestore import status as hub
+
+    about = {"address": str, "verdict": str, "reasons": [fields_of(Reason).but(state=str)]}
+    drivers = dict.fromkeys((f"drivers_{one}" for one in (*STATES, *COUNTED)), int)
+    totals = {"members": int, "reader_lag_s": float, **drivers, "entries": int, "full_bytes": int}
+    of_hub = fields_of(hub.HubStatus).without(hub.APART).but(release=str, offers=str, **totals)
+    of_hub = of_hub.but(**fields_of(hub.Counts).without(("refused",)).types).or_null()
+    catalogd = fields_of(Status).without(APART).but(release=str, metastore=str, offers=str)
+    catalogd = catalogd.but(hubs=int, hubs_connected=int).or_null()
+    away = {"process": str, "address": str, "problem": str}
+    found = {
+        "verdict": str,
+        "statestoreds": [of_hub.but(**about).and_others(int | None)],  # refused_ and a code
+        "catalogd": (Fields({}), catalogd.but(**about).and_others(int)),  # and each counter
+        "connections": list[HubFacts],
+        "not_reached": [Fields(away)],
+    }
+    return {"": Fields(found), "--watch": Fields(found)}
 
 
 @command()
 @click.option("--verbose", "-v", is_flag=True, help="Show every fact and counter, too.")
-@click.option("--watch", is_flag=True, help=f"Show it again every {WATCH_S:g} s, until Ctrl-C.")
+@click.option(
+    "--watch", is_flag=True, help=f"Show it again every {WATCH_S:g} s, until q or Ctrl-C."
+)
 @statestores_option("all are used")
 @option(
     "catalogd",
@@ -35,7 +62,7 @@ CLEAR: Final = "\x1b[H\x1b[2J"  # a terminal
     show_default=f"port {CATALOGD_PORT} of the statestoreds' hosts",
     help="Address of catalogd, used only if no statestored answers, which would name it.",
 )
-@OUTPUT
+@prints(_documents)
 def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, output: str) -> int:
     """Show whether each statestored and catalogd serve, and what a restart would mean now.
 
@@ -47,14 +74,12 @@ def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, outpu
     printed = Output(output)
     note_policy("what counts other databases, too, is left out")
     if not watch:
-        return _show(_stack(hubs, named), printed, verbose=verbose)
-    with suppress(KeyboardInterrupt):
-        while True:
-            stack = _stack(hubs, named)
-            if printed.is_terminal:
-                click.echo(CLEAR, nl=False)
-            _show(stack, printed, verbose=verbose, stream=True)
-            time.sleep(WATCH_S)
+        return _show(stack_at(hubs, named), printed, verbose=verbose)
+    for _ in pictures(WATCH_S):
+        stack = stack_at(hubs, named)
+        if printed.is_terminal:
+            clear()
+        _show(stack, printed, verbose=verbose, stream=True)
     return DONE
 
 
@@ -71,7 +96,7 @@ def _show(stack: Stack, printed: Output, *, verbose: bool, stream: bool = False)
     return stack.exit_code
 
 
-def _stack(hubs: tuple[Address, ...], named: tuple[Address, ...]) -> Stack:
+def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Stack:
     """Return what all daemons answer; ``named``: where catalogd is, should no hub say it."""
     found = each_of(hubs, _look)
     answers = [one for one in found if isinstance(one, Stack)]

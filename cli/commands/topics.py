@@ -1,7 +1,7 @@
 """The commands that show topics, and the subscribers that follow them, at which level and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -10,7 +10,7 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
 from ...topics.wire.messages import Cell, Inspected
-from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
+from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
 from ..lists import Column, Record, amount, listed, short, size, span, wrapped
 from ..operator import (
@@ -26,6 +26,7 @@ from ..operator import (
     readers_of,
 )
 from ..output import Output, note
+from ..schemas import Fields, fields_of
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
 ASKED_MAX: Final = 32  # readers that are behind, of which each is asked how far in one topic
@@ -50,6 +51,8 @@ TOPICS: Final = (
     *(Column(name="version", rank=2), Column(name="floor", rank=3)),
     Column(name="minimal_bytes", wide=True),
 )
+ABOUT: Final = ("name", "registration", "held_bytes", "budget_bytes")
+"""What --why has of a subscriber, beside its topics."""
 SUMS: Final = ("bytes", "full_bytes", "hits")
 WHY: Final = (
     *(Column(name="level", rank=0), Column(name="count", title="topics")),
@@ -62,6 +65,54 @@ READERS: Final = (
     *(Column(name="lag_versions", title="behind"), Column(name="lag_s", title="for", text=span)),
     *(Column(name="registration", title="id", rank=2, text=short), Column(name="state", rank=3)),
 )
+
+
+class TopicReader(TypedDict):
+    """A reader of one topic. ``lag_s``: for how long it is behind; null: it is not."""
+
+    called: str
+    name: str
+    registration: str
+    level: str
+    lag_versions: int
+    lag_s: float | None
+    state: str
+    statestored: str
+
+
+class SubscriberLevel(TypedDict):
+    """The topics that a subscriber follows at one level."""
+
+    name: str
+    registration: str
+    state: str
+    statestored: str
+    level: str
+    count: int
+    topics: list[int]
+
+
+def _documents_of_topics() -> Documents:
+    from ...statestore.status import SubscriberStatus, TopicStatus
+    from ...subscriber.protocol.status import TopicInfo
+
+    topic = fields_of(TopicStatus).or_null(but=("topic", "state", "version", "floor"))
+    level = Fields({"topic": int, **fields_of(TopicInfo).without(("id",)).types})
+    reader = fields_of(SubscriberStatus).types
+    about = {name: reader[name] for name in ABOUT}
+    return {
+        "": [topic],
+        "TOPIC": topic.but(tables=list[str], readers=list[TopicReader]),
+        "--why": Fields({**about, "topics": [level]}),
+        "--why --table": Fields({**about, "table": str, "topics": [level]}),
+    }
+
+
+def _documents_of_subscribers() -> Documents:
+    from ...statestore.status import SubscriberStatus
+
+    member = fields_of(SubscriberStatus).but(statestored=str)
+    return {"": [member], "--topics": list[SubscriberLevel]}
 
 
 @command()
@@ -77,6 +128,7 @@ READERS: Final = (
 )
 @click.option("--table", metavar="DB.TABLE", help="With --why: of the topic of this table alone.")
 @READER_OPTIONS
+@prints(_documents_of_topics)
 def topics(
     topic: str | None,
     *,
@@ -117,11 +169,12 @@ def topics(
 @command()
 @click.option("--topics", "by_topic", is_flag=True, help="Show the topics of each, by level.")
 @statestores_option("all are used")
-@OUTPUT
+@prints(_documents_of_subscribers)
 def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     """Show the subscribers of each statestored, and how far behind each one is."""
     addresses = parse_addresses(statestores, setting="statestores")
-    found, failures = at_each(addresses, _by_level if by_topic else members_of)
+    look: Callable[[Operator], Sequence[Mapping[str, Any]]] = _by_level if by_topic else members_of
+    found, failures = at_each(addresses, look)
     code = complain_of(failures)
     note_policy(OWN_ONLY)
     printed = Output(output)
@@ -146,7 +199,7 @@ def in_use(records: Sequence[Record]) -> list[Record]:
 
 
 def topic_lines(
-    topic: Record, tables: Sequence[str], readers: Sequence[Record], *, width: int
+    topic: Record, tables: Sequence[str], readers: Sequence[TopicReader], *, width: int
 ) -> list[str]:
     """Return one topic: what it holds, its tables, its readers, and who is behind."""
     head = f"topic {_name(topic['topic'])}: {topic['state']}, version {topic['version']}"
@@ -185,7 +238,7 @@ def _show_topic(
     return code
 
 
-def _readers_in(visit: Operator, number: int) -> tuple[Record, list[Record]]:
+def _readers_in(visit: Operator, number: int) -> tuple[Record, list[TopicReader]]:
     """Return the topic ``number`` as a hub has it, and its readers with how far each is behind."""
     topic = next((one for one in visit.hub("topics").records() if one["topic"] == number), None)
     if topic is None:
@@ -193,7 +246,7 @@ def _readers_in(visit: Operator, number: int) -> tuple[Record, list[Record]]:
     drivers, readers = announced_at(visit), readers_of(visit)
     late = [one["registration"] for one in readers if one["lag_versions"]][:ASKED_MAX]
     answers = visit.readers("topics", late) if late else {}
-    found: list[Record] = []
+    found: list[TopicReader] = []
     for reader in readers:
         registration = reader["registration"]
         levels = {one["topic"]: one["level"] for one in _joined(visit, registration)}
@@ -203,16 +256,16 @@ def _readers_in(visit: Operator, number: int) -> tuple[Record, list[Record]]:
         versions = _versions(answer) if isinstance(answer, Inspected) else {}
         lag = max(topic["version"] - versions.get(number, topic["version"]), 0)
         found.append(
-            {
-                "called": _called(reader, drivers),
-                "name": reader["name"],
-                "registration": registration,
-                "level": levels[number],
-                "lag_versions": lag,
-                "lag_s": reader["lag_s"] if lag else None,
-                "state": reader["state"],
-                "statestored": reader["statestored"],
-            }
+            TopicReader(
+                called=_called(reader, drivers),
+                name=reader["name"],
+                registration=registration,
+                level=levels[number],
+                lag_versions=lag,
+                lag_s=reader["lag_s"] if lag else None,
+                state=reader["state"],
+                statestored=reader["statestored"],
+            )
         )
     return topic, found
 
@@ -241,7 +294,7 @@ def _show_why(
             raise NotReady(text) from error
         num_topics = int(facts_of(visit.hub("status"))["num_topics"] or 0)
     records = [{"topic": one.pop("id"), **one} for one in levels]
-    about = {name: reader[name] for name in ("name", "registration", "held_bytes", "budget_bytes")}
+    about = {name: reader[name] for name in ABOUT}
     if table is not None:
         content, text = _of_table(
             table, records, about, called=called(reader), num_topics=num_topics
@@ -318,7 +371,7 @@ def _known_readers(visit: Operator) -> list[Record]:
     ]
 
 
-def _by_level(visit: Operator) -> list[Record]:
+def _by_level(visit: Operator) -> list[SubscriberLevel]:
     """Return one record for each level at which a reader follows something."""
     return [one for reader in readers_of(visit) for one in _levels_of(visit, reader)]
 
@@ -331,15 +384,22 @@ def _joined(visit: Operator, registration: str) -> list[Record]:
         return []
 
 
-def _levels_of(visit: Operator, reader: Record) -> list[Record]:
+def _levels_of(visit: Operator, reader: Record) -> list[SubscriberLevel]:
     joined = _joined(visit, reader["registration"])
-    about = {name: reader[name] for name in ("name", "registration", "state", "statestored")}
     topics = {
         level: sorted(one["topic"] for one in joined if one["level"] == level)
         for level in reversed(LEVELS)
     }
     return [
-        {**about, "level": level, "count": len(found), "topics": found}
+        SubscriberLevel(
+            name=reader["name"],
+            registration=reader["registration"],
+            state=reader["state"],
+            statestored=reader["statestored"],
+            level=level,
+            count=len(found),
+            topics=found,
+        )
         for level, found in topics.items()
         if found
     ]

@@ -1,7 +1,8 @@
 """FilesReport: the results of a sweep."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Final
 
 from ...topics.wire.messages import FileFacts
 from ..progress import Report
@@ -71,6 +72,13 @@ class FilesReport(Report):
         if self.added:
             lines.append(f"{len(self.added)} partitions added")
         return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as what JSON can hold, with the time of the newest change as text."""
+        found = asdict(self)
+        newest = datetime.fromtimestamp(found.pop("newest_ms") / 1000, timezone.utc)
+        text = newest.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return found | {"newest": text if self.newest_ms else None}
 
     def begin_sweep(self) -> None:
         """Begin to count anew what there is; what was done stays."""

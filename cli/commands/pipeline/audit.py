@@ -10,7 +10,7 @@ import click
 
 from ....topics.errors import NoSuchObject
 from ....topics.settings import parse_addresses
-from ...flags import PathName, command, option
+from ...flags import Documents, PathName, command, option, prints
 from ...operator import Operator, facts_of, ordered
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 METASTORE: Final = "metastore"  # of the sides
 ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
+
+
+def _documents() -> Documents:
+    from ....pipeline.comparison.report import AuditReport
+
+    return {"": AuditReport}
 
 
 @command()
@@ -49,6 +55,7 @@ ORDER_S: Final = 600.0  # a database of 100,000 tables is read again within it
     "--repair", is_flag=True, help="Have catalogd read again what differs, or send it again."
 )
 @PIPELINE_OPTIONS
+@prints(_documents)
 def audit(
     pattern: str,
     *,

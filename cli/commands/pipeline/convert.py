@@ -5,8 +5,14 @@ from typing import Any
 import click
 
 from ....pipeline.twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
-from ...flags import command
+from ...flags import Documents, command, prints
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+
+def _documents() -> Documents:
+    from ....pipeline.twin.report import ConvertReport
+
+    return {"": ConvertReport}
 
 
 @command()
@@ -45,6 +51,7 @@ from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
     help="How long files that were replaced stay, for queries that were planned before.",
 )
 @PIPELINE_OPTIONS
+@prints(_documents)
 def convert(
     *,
     source: str,

@@ -4,8 +4,14 @@ from typing import Any
 
 import click
 
-from ...flags import command
+from ...flags import Documents, command, prints
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+
+def _documents() -> Documents:
+    from ....pipeline.export import ExportReport
+
+    return {"PATH": ExportReport}
 
 
 @command()
@@ -15,6 +21,7 @@ from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
     "--changes_only", is_flag=True, help="Leave the catalog itself out, once a run has written it."
 )
 @PIPELINE_OPTIONS
+@prints(_documents)
 def export(path: str, *, tables: str, changes_only: bool, **given: Any) -> int:
     """Write the catalog as Parquet below PATH, and what has changed since the last run.
 

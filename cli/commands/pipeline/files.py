@@ -4,9 +4,17 @@ from typing import Any
 
 import click
 
-from ...flags import command
+from ...flags import Documents, command, prints
 from ...output import Output
+from ...schemas import Fields, Iso, fields_of
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
+
+
+def _documents() -> Documents:
+    from ....pipeline.sweep.report import FilesReport
+
+    found = fields_of(FilesReport).without(("newest_ms",)).but(newest=(Iso, None))
+    return {"": found, "--watch": (Fields({"changed": str}), found)}
 
 
 @command("files")
@@ -34,6 +42,7 @@ from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
     help="In a watch the pause between two sweeps of all tables.",
 )
 @PIPELINE_OPTIONS
+@prints(_documents)
 def list_files(
     pattern: str,
     *,

@@ -19,7 +19,7 @@ from ....topics.keys.folder import DRIVER, find_credential
 from ....topics.settings import parse_addresses
 from ...exit_codes import DONE, FAILED, INTERRUPTED
 from ...extras import require
-from ...flags import OUTPUT, options, statestores_option
+from ...flags import options, statestores_option
 from ...operator import Operator
 from ...output import Output, complain
 from ...signals import Handler, handled
@@ -40,9 +40,8 @@ PIPELINE_OPTIONS: Final = options(
     click.option("--packages", metavar="LIST", help="Packages that Spark fetches."),
     click.option("--dry_run", is_flag=True, help="Change nothing; show what would be done."),
     click.option("--report", metavar="FILE", help="Write a report to it, in JSON."),
-    OUTPUT,
 )
-"""The options that every pipeline has; the command hands them to ``Frame``."""
+"""The options that every pipeline has, beside -o; the command hands them to ``Frame``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

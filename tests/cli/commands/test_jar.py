@@ -1,10 +1,12 @@
 """``topicast jar``: the file that drivers of the JVM have on their class path."""
 
+import json
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import topicast
 
 SERVICE = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
@@ -13,9 +15,10 @@ SERVICE = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider
 @pytest.mark.real
 def test_jar_has_the_class_that_its_service_names_for_the_oldest_java(tmp_path: Path) -> None:
     out = tmp_path / "topicast.jar"
-    done = topicast("jar", f"--out={out}")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert f"{out.stat().st_size} bytes" in done.stderr
+    done = topicast("jar", f"--out={out}", "--output=json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"file": str(out), "bytes": out.stat().st_size}
+    assert_of_schema("jar", json.loads(done.stdout))
     with ZipFile(out) as jar:
         named = jar.read(SERVICE).decode().strip()
         code = jar.read(f"{named}.class")

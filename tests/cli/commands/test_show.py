@@ -16,6 +16,7 @@ from topicast.pipeline.sweep.known import known_at
 from topicast.pipeline.sweep.plan import Point
 from topicast.subscriber.engine.reachability import UNREACHED_S
 from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import command, document, shown, topicast
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
@@ -169,6 +170,7 @@ def test_watch_shows_a_change_until_it_is_interrupted(
         client.create_table(make_table("look", "later", location=f"file:{tmp_path}"))
         line = until(lambda: seen.read_text().partition("\n")[0], what="the change")
         change = json.loads(line)
+        assert_of_schema("watch", change)
         assert (change["object"], change["kind"]) == ("look.later", "created")
         watch.send_signal(signal.SIGINT)
         assert watch.wait(60) == 0

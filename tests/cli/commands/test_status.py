@@ -8,6 +8,7 @@ from pathlib import Path
 
 from topicast.cli.commands.status import status
 from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import catalogd, command, statestored, topicast
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
@@ -117,5 +118,6 @@ def test_watch_shows_the_status_again_until_it_is_interrupted(served: Served) ->
             assert watch.wait(60) == 0
         finally:
             watch.kill()
+    assert_of_schema("status-watch", looks[0])
     addresses = [[hub["address"] for hub in look["statestoreds"]] for look in looks]
     assert addresses == [[served.statestores]] * 2

@@ -1,0 +1,89 @@
+"""The command that shows what the daemons do now: rates, lag, drivers, and the busiest tables."""
+
+import shutil
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+
+from ...topics.errors import LinkError, UsageError
+from ...topics.settings import Address, parse_addresses
+from ..activity import KEPT_MAX, MINUTES, Activity, Look, activity, picture
+from ..changes import told
+from ..exit_codes import DONE
+from ..flags import command, prints, statestores_option
+from ..lists import NO_LIMIT, Record
+from ..operator import Operator, announced_at, note_policy
+from ..output import Output
+from ..screen import clear, pictures
+from .changes import LINES_MAX
+from .status import WATCH_S, stack_at
+
+FIRST_S: Final = 1.0  # between the two looks of the first picture, which make its rates
+MINUTES_US: Final = MINUTES * 60 * 1_000_000
+
+
+@command()
+@click.option("--once", is_flag=True, help="Show one picture; so it is where no terminal is.")
+@statestores_option("all are used")
+@prints(lambda: {"--once": Activity})
+def top(*, once: bool, statestores: str, output: str) -> int:
+    """Show rates, lag, drivers by state and the busiest tables, again and again, until q or Ctrl-C.
+
+    Rates are those since the picture before. A table is busy by its changes, and those of its
+    partitions, in the last 10 minutes; by is who has caused the newest.
+    """
+    hubs, printed = parse_addresses(statestores, setting="statestores"), Output(output)
+    note_policy("what counts other databases, too, is left out")
+    log, before = Log(hubs), _look(hubs)
+    time.sleep(FIRST_S)
+    if once or not printed.is_terminal:
+        now = _look(hubs)
+        _show(activity(before, now, log.read(now.at_us)), now, printed, height=NO_LIMIT)
+        return now.stack.exit_code
+    for _ in pictures(WATCH_S):
+        now = _look(hubs)
+        found = activity(before, now, log.read(now.at_us))
+        if not printed.is_json:
+            clear()
+        height = shutil.get_terminal_size().lines - 1  # one is the cursor's
+        _show(found, now, printed, height=height, stream=True)
+        before = now
+    return DONE
+
+
+class Log:
+    """The changes of the last minutes; each is requested once."""
+
+    def __init__(self, hubs: tuple[Address, ...]) -> None:
+        self._hubs = hubs
+        self._lines: list[dict[str, Any]] = []  # the newest first
+        self._drivers: list[Record] = []
+
+    def read(self, now_us: int) -> list[Record]:
+        """Return what has changed in the minutes before ``now_us``; nothing new if nobody says."""
+        from_us = now_us - MINUTES_US
+        since_us = max(self._lines[0]["time_us"] if self._lines else 0, from_us)
+        with suppress(LinkError, UsageError), Operator(self._hubs) as visit:
+            self._drivers = list(announced_at(visit).values())
+            found = visit.catalog(f"recent@{since_us}:{LINES_MAX}:").records()
+            known = {one["number"] for one in self._lines}
+            self._lines[:0] = [one for one in found if one["number"] not in known]
+        self._lines = [one for one in self._lines if one["time_us"] >= from_us][:KEPT_MAX]
+        return told(self._lines, self._drivers)
+
+
+def _look(hubs: tuple[Address, ...]) -> Look:
+    stack = stack_at(hubs)
+    return Look(at_us=time.time_ns() // 1000, stack=stack)
+
+
+def _show(
+    found: Activity, now: Look, printed: Output, *, height: int, stream: bool = False
+) -> None:
+    text = "\n".join(picture(found, now.stack, width=printed.width, height=height))
+    if stream:
+        printed.item(found, text=text)
+    else:
+        printed.document(found, text=text)
