@@ -17,9 +17,10 @@ import click
 from ...topics.errors import ConfigError, LinkError, TopicastError, UsageError
 from ...topics.settings import parse_addresses
 from ..exit_codes import DONE, NOT_REACHABLE
-from ..flags import command, prints, shown, statestores_option
+from ..flags import PathName, command, option, prints, shown, statestores_option
 from ..operator import Operator, each_of
 from ..output import Output, WrittenFile, note, written
+from ..page_reader import PageReader, Secrets
 
 TABLES: Final = {
     "statestored": ("status", "verdict", "topics", "subscribers", "drivers"),
@@ -44,18 +45,51 @@ CHECK_S: Final = 10.0
     metavar="FILE",
     help=f"A log to put in, its last {LOG_BYTES_MAX >> 20} MB; may be given several times.",
 )
+@option(
+    "webserver_token_file",
+    type=PathName(),
+    help="File with a token for the daemons' pages, in its first line, where they need one.",
+)
+@option(
+    "webserver_password_file",
+    type=PathName(),
+    help="Likewise name:password.",
+)
+@option(
+    "webserver_certificate_file",
+    type=PathName(),
+    help="Certificates to trust, if the pages are served by HTTPS; else those of the system.",
+)
 @statestores_option("all are asked")
 @prints(lambda: {"": WrittenFile})
-def debug(*, out: Path, logs: tuple[Path, ...], statestores: str, output: str) -> int:
+def debug(
+    *,
+    out: Path,
+    logs: tuple[Path, ...],
+    webserver_token_file: Path | None,
+    webserver_password_file: Path | None,
+    webserver_certificate_file: Path | None,
+    statestores: str,
+    output: str,
+) -> int:
     """Write what the daemons and this host say of themselves into one archive, to send or to keep.
 
-    It has every table of each statestored and of catalogd as JSON, the doctor's answers, versions,
-    settings, and the logs that you name. Keys and passwords are not in it; names of tables, users
-    and hosts are. Who does not answer is named in it; the exit code is 3 if no daemon does.
+    It has every table and every page of each statestored and of catalogd as JSON, with their
+    settings and last lines of log, the doctor's answers, versions and settings of this host, and
+    the logs that you name. Keys and passwords are not in it; names of tables, users and hosts are.
+    Who does not answer is named in it; the exit code is 3 if no daemon does. Some pages are there
+    only where pages need a secret, which you name.
     """
     hubs = parse_addresses(statestores, setting="statestores")
     if out.exists():
         raise UsageError(f"{out} exists already: name another file")
+    reader = PageReader(
+        Secrets(
+            token_file=webserver_token_file,
+            password_file=webserver_password_file,
+            certificate_file=webserver_certificate_file,
+        )
+    )
     parts: dict[str, Any] = {}  # of the archive, by name
     problems: list[str] = []
     note("asking the statestoreds and catalogd")
@@ -65,6 +99,12 @@ def debug(*, out: Path, logs: tuple[Path, ...], statestores: str, output: str) -
         answers = [LinkError(str(error))]
     away = [one for one in answers if isinstance(one, LinkError)]
     problems += map(str, away)
+    note("reading their pages")
+    for url in _pages_in(parts):
+        found, missing = reader.read(url)
+        place = f"pages-{url.partition('://')[2].replace(':', '-')}"
+        parts |= {f"{place}/{name}": one for name, one in found.items()}
+        problems += missing
     note("asking the doctor")
     parts |= {"doctor": _doctor(statestores), "host": _host(os.environ), "not-answered": problems}
     _write(out, parts, logs)
@@ -79,8 +119,9 @@ def _write(out: Path, parts: Mapping[str, Any], logs: Sequence[Path]) -> None:
         with out.open("xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             out.chmod(0o600)
             for name, what in parts.items():
-                text = json.dumps(what, indent=1, default=str, ensure_ascii=False)
-                archive.writestr(f"{name}.json", text)
+                is_text = isinstance(what, str)
+                text = what if is_text else json.dumps(what, indent=1, ensure_ascii=False)
+                archive.writestr(f"{name}.{'txt' if is_text else 'json'}", text)
             for number, log in enumerate(logs):
                 archive.writestr(f"logs/{number}-{log.name}", _end_of(log))
     except OSError as exc:
@@ -100,6 +141,17 @@ def _of_daemons(visit: Operator, parts: dict[str, Any], problems: list[str]) -> 
                 problems.append(f"{kind} {address}, {what}: {error}")
             else:
                 parts[f"{kind}-{place}/{what.partition('@')[0]}"] = found
+
+
+def _pages_in(parts: Mapping[str, Any]) -> list[str]:
+    """Return where pages of daemons are, as the daemons say in their tables."""
+    found: dict[str, None] = {}
+    for name, rows in parts.items():
+        if name.endswith("/hubs"):
+            found |= {one["pages"]: None for one in rows}
+        if name.endswith("/status"):
+            found |= {one["value"]: None for one in rows if one["name"] == "catalogd_pages"}
+    return [url for url in found if url]
 
 
 def _doctor(statestores: str) -> list[dict[str, Any]]:

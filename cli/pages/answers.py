@@ -104,7 +104,8 @@ def _front(sources: Sources, query: Query) -> Answer:
     facts, verdict = sources.facts(), sources.verdict()
     if "json" in query:
         serves = _status_of(verdict) is HTTPStatus.OK
-        return _json({"serving": serves, **verdict.document, **facts})
+        pages = [*sources.pages]  # each a document, too
+        return _json({"serving": serves, **verdict.document, **facts, "pages": pages})
     body = front_html(
         sources.title,
         facts,

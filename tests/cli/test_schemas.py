@@ -19,13 +19,13 @@ from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast
 from topicast.cli.reference import schemas
 from topicast.cli.schemas import Fields, Iso, fields_of, schema
-from topicast.subscriber import Subscriber
 from topicast.pipeline.comparison.report import AuditReport
 from topicast.pipeline.comparison.verdict import Difference
 from topicast.pipeline.export import ExportReport
 from topicast.pipeline.progress import Report
 from topicast.pipeline.sweep.report import FilesReport
 from topicast.pipeline.twin.report import ConvertReport
+from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import KEPT, assert_of_schema
 from topicast.tests.cluster.fake_metastore import make_partition, make_table

@@ -12,6 +12,10 @@ from topicast.topics.keys.credential import credential_text
 NOWHERE = "tcp://127.0.0.1:1"
 
 
+def place(web: str) -> str:
+    return web.partition("://")[2].replace(":", "-")
+
+
 def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -> None:
     out, log = tmp_path / "for-you.zip", tmp_path / "catalogd.log"
     log.write_text("what it said\n")
@@ -32,6 +36,15 @@ def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -
         *(f"statestored/{one}.json" for one in ("status", "verdict", "topics", "drivers")),
         *(f"catalogd/{one}.json" for one in ("status", "verdict", "hubs", "recent")),
     }
+    pages = {
+        web: {name.rpartition("/")[2] for name in found if name.startswith(f"pages-{place(web)}/")}
+        for web in (served.statestored.ready["web"], served.catalogd.ready["web"])
+    }
+    open_to_all = {"front.json", "metrics.txt", "flags.json", "threads.json", "memory.json"}
+    hub, own = pages.values()
+    assert hub >= {*open_to_all, "topics.json", "subscribers.json", "drivers.json"}
+    assert own >= {*open_to_all, "hubs.json", "events.json", "loading.json"}
+    assert "num_topics" in found[f"pages-{place(served.catalogd.ready['web'])}/flags.json"]
     assert found["logs/0-catalogd.log"] == "what it said\n"
     host = json.loads(found["host.json"])
     assert host["settings"]["TOPICAST_KEY"] == "(set, not shown)"
@@ -39,8 +52,10 @@ def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -
     checks = {one["check"]: one["verdict"] for one in json.loads(found["doctor.json"])}
     assert checks.keys() >= {"packages", "names", "ports", "hub", "clocks", "catalogd"}
     assert (checks["packages"], checks["names"]) == ("ok", "ok")
-    (problem,) = json.loads(found["not-answered.json"])
+    problem, *withheld = json.loads(found["not-answered.json"])
     assert NOWHERE in problem
+    assert all("is shown once the pages need a password" in one for one in withheld)
+    assert any("/logs?json" in one for one in withheld)
     assert own.pair.secret not in "".join(found.values())
     again = topicast(*given)
     assert again.returncode == 2

@@ -73,6 +73,7 @@ def test_document_of_the_page_has_the_verdict_before_the_facts() -> None:
     assert [one["code"] for one in found["reasons"]] == ["new", "away"]
     assert json.loads(answer(DEGRADED, "/?json")[2])["serving"]
     assert found["hub"] == 7
+    assert found["pages"] == [], "it has no other"
 
 
 @pytest.mark.parametrize(
