@@ -113,7 +113,7 @@ compat-s3: $(STAMP) .venv/s3/installed  ## run the pipelines on an object store:
 	@$(BIN)/python -m pytest tests/s3 --timeout=600 $(ARGS)
 
 # Nothing of Spark's source is in this repository. A checkout of the tag of the installed PySpark has the fitting tests.
-foreign: $(STAMP)  ## run PySpark's own tests plain and attached, from a checkout: SPARK_SOURCE=DIR; ARGS=test_catalog one suite
+foreign: $(STAMP)  ## run Spark's own tests plain and attached, from a checkout: SPARK_SOURCE=DIR; ARGS="test_catalog sql.show" some
 	@$(BIN)/python -m topicast.tests.foreign.run '$(SPARK_SOURCE)' $(ARGS)
 
 nightly: $(STAMP)  ## what takes three hours: every cell, a soak, 10,000 seeds, formats, a new Debian; ARGS="cells sim" some, KEEP=1 records each

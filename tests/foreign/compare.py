@@ -20,19 +20,22 @@ Ends = Mapping[str, str]  # by the name of a test
 class Ran:
     """What a suite came to in one driver.
 
-    ``problem``: why it did not come to its end; ``not_loaded``: why it has no tests.
+    ``problem``: why it did not come to its end; ``not_loaded``: why it has no tests;
+    ``memory_reads``: what the catalog was asked and answered from memory, of a driver that counts.
     """
 
     ends: Ends = field(default_factory=dict)
     cpu_s: float = 0.0
     problem: str = ""
     not_loaded: str = ""
+    memory_reads: int = 0
 
     def __str__(self) -> str:
         """Return the counts of its tests."""
         ends = list(self.ends.values())
-        ok, skipped = ends.count(OK), ends.count(SKIPPED)
-        return f"{ok} ok, {len(ends) - ok - skipped} not ok, {skipped} skipped"
+        ok, skipped = passed(ends), ends.count(SKIPPED)
+        more = f", {self.memory_reads} reads from memory" if self.memory_reads else ""
+        return f"{ok} ok, {len(ends) - ok - skipped} not ok, {skipped} skipped{more}"
 
 
 Both = tuple[Ran, Ran]  # plain, attached
@@ -47,12 +50,23 @@ def ran(lines: Iterable[str], problem: str = "") -> Ran:
         problem = "it ended before its last test"
     unended = [name for name, end in ends.items() if end == UNENDED]
     where = f", in {unended[-1]}" if problem and unended else ""
-    return Ran(ends, last.get("cpu_s", 0.0), problem + where, last.get("not_loaded", ""))
+    return Ran(
+        ends,
+        last.get("cpu_s", 0.0),
+        problem + where,
+        last.get("not_loaded", ""),
+        last.get("memory_reads", 0),
+    )
 
 
 def kind(end: str) -> str:
     """Return by what an end is compared: texts of errors contain paths and addresses."""
     return end.partition(":")[0]
+
+
+def passed(ends: Iterable[str]) -> int:
+    """Return how many ends are ok, whatever was answered."""
+    return sum(end.partition(" ")[0] == OK for end in ends)
 
 
 def differing(both: Both) -> list[str]:
@@ -86,7 +100,7 @@ def summary(first: Mapping[str, Both], again: Mapping[str, Both]) -> tuple[int, 
     The exit code is 1 if a test differs, if a suite did not come to its end, or if none of its
     tests passed in plain Spark, which would prove nothing; 2 if no suite was loaded.
     """
-    lines, failures, tests, passed, unsteady, unloaded = [], 0, 0, 0, 0, 0
+    lines, failures, tests, ok, unsteady, unloaded = [], 0, 0, 0, 0, 0
     cpu_s = [0.0, 0.0]
     for suite, both in first.items():
         whys = [one.not_loaded for one in both if one.not_loaded]
@@ -101,7 +115,7 @@ def summary(first: Mapping[str, Both], again: Mapping[str, Both]) -> tuple[int, 
             for place, one in zip(("plain", "attached"), run, strict=True)
             if one.problem or one.not_loaded
         ]
-        count = list(both[0].ends.values()).count(OK)
+        count = passed(both[0].ends.values())
         if not count:
             problems.append(f"{suite}: none of its tests passes in plain Spark")
         lines += [f"no end: {one}" for one in problems]
@@ -112,11 +126,11 @@ def summary(first: Mapping[str, Both], again: Mapping[str, Both]) -> tuple[int, 
             failures += steady
             unsteady += not steady
         tests += len({**both[0].ends, **both[1].ends})
-        passed += count
+        ok += count
         cpu_s = [sum(pair) for pair in zip(cpu_s, (one.cpu_s for one in both), strict=True)]
     ran_ = len(first) - unloaded
     lines.append(
-        f"{tests} tests of {ran_} suites: {passed} ok in plain Spark, {failures} different or"
+        f"{tests} tests of {ran_} suites: {ok} ok in plain Spark, {failures} different or"
         f" without an end, {unsteady} unsteady in plain Spark; {unloaded} suites not loaded"
     )
     more = f" ({100 * (cpu_s[1] / cpu_s[0] - 1):+.0f} %)" if cpu_s[0] else ""

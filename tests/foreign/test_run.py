@@ -1,4 +1,4 @@
-"""PySpark's own tests are run, by a small checkout of our own, in real drivers."""
+"""Spark's own tests are run, by a small checkout of our own, in real drivers."""
 
 import signal
 import subprocess
@@ -12,6 +12,7 @@ import pytest
 
 from topicast.tests.cli.processes import command, completed, is_gone
 from topicast.tests.foreign.run import main
+from topicast.tests.foreign.statements import INPUTS
 from topicast.tests.waiting import until
 
 RUN: Final = "topicast.tests.foreign.run"
@@ -56,12 +57,21 @@ class Tests(unittest.TestCase):
         Path("hangs").touch()
         threading.Event().wait()
 """
+STATEMENTS: Final = """
+CREATE TABLE t (a INT) USING parquet PARTITIONED BY (b INT);
+INSERT INTO t VALUES (1, 2), (3, 4);
+SELECT * FROM t WHERE b > 2; -- read twice, of which once is from memory
+SELECT * FROM t WHERE b > 2;
+SHOW CREATE TABLE t;
+SELECT * FROM missing;
+SELECT java_method('java.lang.System', 'getenv', 'TOPICAST_STATESTORES') IS NULL;
+"""
 WITHIN_S: Final = 2.0
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with one suite that is run, one that hangs, and one that lacks a module."""
+    """A checkout with one suite that is run, one that hangs, one that lacks a module, and SQL."""
     package = tmp_path / "spark" / "python" / "pyspark"
     tests = package / "sql" / "tests"
     tests.mkdir(parents=True)
@@ -73,6 +83,9 @@ def checkout(tmp_path: Path) -> Path:
     (package / "testing").symlink_to(Path(pyspark.__file__).parent / "testing")
     (package.parent / "test_support").mkdir()
     (package.parent / "test_support" / "some.txt").touch()
+    inputs = tmp_path / "spark" / INPUTS
+    inputs.mkdir(parents=True)
+    (inputs / "own.sql").write_text(STATEMENTS)
     return tmp_path / "spark"
 
 
@@ -88,8 +101,8 @@ def test_folder_that_is_no_checkout_is_refused(
 def test_suite_that_the_checkout_does_not_have_is_refused(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(checkout), "test_other"]) == 2
-    assert capsys.readouterr().err == "the checkout has no suite test_other\n"
+    assert main([str(checkout), "test_other", "sql.own", "sql.other"]) == 2
+    assert capsys.readouterr().err == "the checkout has no suite test_other, sql.other\n"
 
 
 @pytest.mark.nightly
@@ -97,8 +110,8 @@ def test_suite_that_the_checkout_does_not_have_is_refused(
 def test_tests_run_in_both_drivers_and_the_one_that_differs_fails(
     checkout: Path, tmp_path: Path
 ) -> None:
-    words = command(RUN, checkout, "test_own", "test_unknown", f"--work={tmp_path / 'work'}")
-    done = completed(words, timeout_s=380)
+    suites = ("test_own", "test_unknown", "sql.[a-z]")
+    done = completed(command(RUN, checkout, *suites, f"--work={tmp_path / 'work'}"), timeout_s=380)
     said = done.stdout
     print(said)
     assert (done.returncode, done.stderr) == (1, "")
@@ -108,7 +121,9 @@ def test_tests_run_in_both_drivers_and_the_one_that_differs_fails(
     name = "pyspark.sql.tests.test_own.Tests"
     assert f"different: {name}.test_differs\n    plain: ok; ok\n    attached: AssertionErr" in said
     assert f"unsteady: {name}.test_depends\n    plain: ok; AssertionError: False is" in said
-    assert "5 tests of 1 suites: 3 ok in plain Spark, 1 different or without an end" in said
+    assert "sql.[a-z]: plain 6 ok, 1 not ok, 0 skipped; attached 6 ok, 1 not ok, 0 skip" in said
+    assert "different: own.sql 7 SELECT java_method(" in said
+    assert "12 tests of 2 suites: 9 ok in plain Spark, 2 different or without an end" in said
 
 
 @pytest.mark.nightly
