@@ -109,7 +109,7 @@ def test_everything_can_be_said_in_every_place() -> None:
         ("spark.topicast.planning", "perhaps"),
         ("spark.topicast.maxStaleness", "long"),
         ("spark.topicast.maxStaleness", "0s"),
-        ("spark.topicast.validate", "catalogd"),
+        ("spark.topicast.validate", "catalog"),
     ],
 )
 def test_value_that_is_not_allowed_is_refused_by_its_name(key: str, text: str) -> None:
