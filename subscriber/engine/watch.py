@@ -30,7 +30,7 @@ class Watch(Iterator[Change]):
         self._waiting: dict[str, Change] = {}
         self._lost = False
         self.closed = False  # nothing more will come
-        self._urgent: Callable[[str], bool] | None = None  # of the thread that rests
+        self._urgent: Callable[[Change], bool] | None = None  # of the thread that rests
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -64,14 +64,14 @@ class Watch(Iterator[Change]):
             waiting, self._waiting = self._waiting, {}
         return tuple(waiting.values())
 
-    def rest(self, timeout_s: float, *, unless: Callable[[str], bool]) -> None:
-        """Wait for ``timeout_s``, or until an object waits for which ``unless`` returns true.
+    def rest(self, timeout_s: float, *, unless: Callable[[Change], bool]) -> None:
+        """Wait for ``timeout_s``, or until a change waits for which ``unless`` returns true.
 
         Other changes do not even wake this thread. The thread that offers them calls ``unless``.
         """
 
         def is_over() -> bool:
-            return self._lost or self.closed or any(map(unless, self._waiting))
+            return self._lost or self.closed or any(map(unless, self._waiting.values()))
 
         with self._ready:
             self._urgent = unless
@@ -191,9 +191,9 @@ class Watches:
             self._watches = [one for one in self._watches if one is not gone]
 
 
-def _is_urgent(urgent: Callable[[str], bool], changes: tuple[Change, ...]) -> bool:
+def _is_urgent(urgent: Callable[[Change], bool], changes: tuple[Change, ...]) -> bool:
     """Tell whether one of ``changes`` ends a rest; an error of ``urgent`` ends it, too."""
     try:
-        return any(urgent(one.object) for one in changes)
+        return any(map(urgent, changes))
     except Exception:  # noqa: BLE001 - it is not our function
         return True

@@ -2,6 +2,9 @@
 
 fresh, fresh_busy   until the other's relation is renewed, which is looked at without a pause; 0:
                     it was when the write returned; busy: its Python never lets go of its lock
+seen_*              until the other's catalog, which is asked all the time, answers with a
+                    table that was created, a partition or a column that was added; plain Spark
+                    asks the metastore each time, so that it is 0 there
 held_up             what a write waits for us, before and after it, while nobody else works; beside
                     it the p99 of as many bare calls of its JVM, made at the same moments
 
@@ -22,6 +25,8 @@ from topicast.tests.spark.applications import Application, applications
 WRITES = 60
 HELD_UP_WRITES = 200  # p99 is not the slowest one
 P50_MS_MAX, P99_MS_MAX = 10.0, 50.0
+DDLS = 100  # of each kind
+DDL_P50_MS_MAX, DDL_P99_MS_MAX = 5.0, 15.0
 HELD_UP_P50_MS_MAX, HELD_UP_P99_MS_MAX = 5.0, 10.0
 BARE_CALLS = 6  # of the JVM, as a wrapped write makes
 TABLE = "CREATE TABLE bench.t (id INT, ds STRING) USING parquet PARTITIONED BY (ds)"
@@ -100,6 +105,51 @@ def rest(table):
 """
 
 
+SEEN = """
+import java.util.concurrent.locks.LockSupport;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalog;
+
+public final class Seen {
+    private static final long PAUSE_NS = 200000L;
+    private final ExternalCatalog catalog;
+
+    public Seen(ExternalCatalog catalog) {
+        this.catalog = catalog;
+    }
+
+    public int number(String kind) {
+        if (kind.equals("table")) return catalog.listTables("ddl").size();
+        if (kind.equals("column")) return catalog.getTable("ddl", "t").schema().length();
+        return catalog.listPartitionNames("ddl", "t", scala.Option.apply(null)).size();
+    }
+
+    public long more(String kind, int than) {
+        while (number(kind) <= than) LockSupport.parkNanos(PAUSE_NS);
+        return System.nanoTime();
+    }
+}
+"""
+DDL = {  # by kind of what is seen
+    "table": "CREATE TABLE ddl.t{at} (id INT) USING parquet",
+    "partition": "ALTER TABLE ddl.t ADD PARTITION (ds = '{at}')",
+    "column": "ALTER TABLE ddl.t ADD COLUMNS (c{at} INT)",
+}
+LOOK = """
+from topicast.subscriber.spark.java import java_object
+
+catalog = spark._jsparkSession.sharedState().externalCatalog()
+seen = java_object(spark._jvm, "Seen", SEEN, catalog)
+
+def holds(kind):
+    handle.sync(60)
+    while True:
+        before = handle.status().metastore_calls_saved
+        found = seen.number(kind)
+        if handle.status().metastore_calls_saved > before:
+            return found
+"""
+
+
 @contextmanager
 def drivers(folder: Path) -> Iterator[tuple[Application, Application, str]]:
     """Run two drivers, and all that is between them."""
@@ -133,6 +183,19 @@ def bench_fresh(writer: Application, reader: Application, *, name: str) -> None:
     say("spark_fresh", name, **facts, **beside("REFRESH TABLE, typed", ours=p50, its=its), **most)
 
 
+def bench_seen(writer: Application, reader: Application, kind: str) -> None:
+    delays = []
+    for at in range(DDLS):
+        number = reader.do(f"holds({kind!r})")
+        reader.send(f"seen.more({kind!r}, {number})")
+        ended_ns = int(writer.do(f"run({DDL[kind].format(at=at)!r})"))
+        delays.append(max(0.0, (int(reader.receive()) - ended_ns) / 1e6))
+    p50, p99 = quantile(delays, 0.5), quantile(delays, 0.99)
+    most = {"target": [DDL_P50_MS_MAX, DDL_P99_MS_MAX]}
+    reached = {"met": p50 <= DDL_P50_MS_MAX and p99 <= DDL_P99_MS_MAX}
+    say("spark_fresh", f"seen_{kind}", **percentiles(delays), **most, **reached)
+
+
 REFRESH = "ms(lambda: spark.sql('REFRESH TABLE bench.t'))"
 
 
@@ -159,6 +222,12 @@ def main() -> None:
         reader.do(READER)
         reader.do("rest('bench.t')")
         bench_fresh(writer, reader, name="fresh")
+        writer.do("def run(statement):\n    spark.sql(statement)\n    return time.monotonic_ns()")
+        writer.sql("CREATE DATABASE ddl", TABLE.replace("bench.t", "ddl.t"))
+        reader.do(f"SEEN = {SEEN!r}")
+        reader.do(LOOK)
+        for kind in DDL:
+            bench_seen(writer, reader, kind)
         bench_held_up(writer)
         reader.do("busy.set(); threading.Thread(target=work, daemon=True).start()")
         bench_fresh(writer, reader, name="fresh_busy")

@@ -25,7 +25,8 @@ from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastErr
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
-from ...store.change_feed import CATCH_UP
+from ...protocol.effects import Change
+from ...store.change_feed import CATCH_UP, REPORTED
 from ..guard import Guard
 from .endpoint import Endpoint
 from .router import Router, names_of, router_change
@@ -332,9 +333,9 @@ class _Run:
         while not self._stopping.is_set() and not watch.closed:
             left_s = look_at - time.monotonic()
             if left_s > 0:
-                watch.rest(left_s, unless=bool)
+                watch.rest(left_s, unless=lambda _: True)
                 self._drain(router, watch)
-                watch.rest(REST_S, unless=self._is_read)
+                watch.rest(REST_S, unless=self._is_urgent)
                 continue
             look_at = time.monotonic() + LOOK_S
             try:
@@ -410,8 +411,10 @@ class _Run:
         while len(self._read) > READ_MAX:
             del self._read[next(iter(self._read))]
 
-    def _is_read(self, name: str) -> bool:
-        return name in self._read or "." not in name
+    def _is_urgent(self, change: Change) -> bool:
+        """Whether it is of what was read lately, or a driver reports it: few, and read at once."""
+        name = change.object
+        return change.origin == REPORTED or name in self._read or "." not in name
 
     def _run_known(self, router: Router) -> None:
         """Find out of which tables that are read each change is received."""

@@ -339,7 +339,8 @@ class Worker:
         pause_s = self._refresher.pause_s() if self._refresher.can_wait else None
         left_s = self._turned_at + (pause_s or 0.0) - time.monotonic()
         if left_s > 0:
-            watch.rest(left_s, unless=self._refresher.is_cached)
+            is_cached = self._refresher.is_cached
+            watch.rest(left_s, unless=lambda change: is_cached(change.object))
 
     def _drain(self, watch: Watch, subscriber: Subscriber, *, wait_s: float) -> None:
         """Take what has changed; wait for it, but not for long."""

@@ -388,8 +388,8 @@ def test_thread_that_fails_again_and_again_gives_up_and_says_why() -> None:
 
 
 def test_rest_ends_where_the_application_cannot_say_what_is_urgent(loop: EngineLoop) -> None:
-    def broken(name: str) -> bool:
-        raise LookupError(name)
+    def broken(change: Change) -> bool:
+        raise LookupError(change.object)
 
     loop.start()
     watch = loop.watch("*", timeout_s=WAIT_S)

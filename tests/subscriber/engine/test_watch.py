@@ -116,9 +116,9 @@ def test_thread_that_rests_is_not_woken_by_changes_that_may_wait() -> None:
     watch = Watch("*")
     urgent: list[str] = []
 
-    def is_urgent(name: str) -> bool:
-        urgent.append(name)
-        return name == "a.hot"
+    def is_urgent(change: Change) -> bool:
+        urgent.append(change.object)
+        return change.object == "a.hot"
 
     watch.offer((change("a.a", "data"),))
     thread = threading.Thread(target=lambda: watch.rest(60, unless=is_urgent))
@@ -136,7 +136,7 @@ def test_thread_that_rests_is_not_woken_by_changes_that_may_wait() -> None:
 def test_rest_returns_at_once_while_an_urgent_change_waits_and_at_the_end() -> None:
     watch = Watch("*")
     watch.offer((change("a.hot", "data"),))
-    watch.rest(60, unless=lambda name: name == "a.hot")
+    watch.rest(60, unless=lambda change: change.object == "a.hot")
     watch.all_within(0)
     watch.close()
-    watch.rest(60, unless=lambda name: False)
+    watch.rest(60, unless=lambda change: False)
