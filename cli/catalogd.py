@@ -96,7 +96,12 @@ def catalogd(**given: Any) -> None:
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}", keys=keys)
     is_guarded = access.config.needs_secret
     pages = catalog_pages(lambda: daemon.status, daemon.store_path)
-    pages |= event_pages(lambda: daemon.status, daemon.store_path, is_guarded=is_guarded)
+    pages |= event_pages(
+        lambda: daemon.status,
+        daemon.store_path,
+        hubs=lambda: peers_of_catalogd(daemon.status),
+        is_guarded=is_guarded,
+    )
     pages |= memory_page(
         lambda: held_by_catalogd(
             daemon.status, daemon.store_path, history_bytes_max=config.change_history_mb << 20

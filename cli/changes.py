@@ -172,13 +172,13 @@ def shown(records: Iterable[Record]) -> list[Record]:
     return [{**one, "what": ": ".join(filter(None, _where_and_what(one)))} for one in records]
 
 
-def _where_and_what(record: Mapping[str, Any]) -> tuple[str, str]:
-    partition = record["object"].partition("/")[2]
-    return partition, "" if record["kind"] in WHOLE else _what(record)
+def what(record: Mapping[str, Any]) -> str:
+    """Return each property that differs, with both values; those that follow from others not.
 
-
-def _what(record: Mapping[str, Any]) -> str:
-    """Return each property that differs, with both values; those that follow from others not."""
+    Of what came or went, and where only the log knows of the change, that is nothing.
+    """
+    if record["kind"] in WHOLE:
+        return ""
     old, new = (_properties(record.get(name) or "") for name in ("before", "after"))
     names = dict.fromkeys((*old, *new))
     own = [name for name in names if not FOLLOWS.match(name)]
@@ -186,6 +186,10 @@ def _what(record: Mapping[str, Any]) -> str:
         f"{name} {old.get(name) or NOTHING}{ARROW}{new.get(name) or NOTHING}"
         for name in own or names
     )
+
+
+def _where_and_what(record: Mapping[str, Any]) -> tuple[str, str]:
+    return record["object"].partition("/")[2], what(record)
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -51,7 +51,9 @@ def statestored(**given: Any) -> None:
     recent = log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config, keys=config.keys(os.environ))
-    pages = hub_pages(lambda: daemon.status) | memory_page(lambda: held_by_hub(daemon.status))
+    is_guarded = access.config.needs_secret
+    pages = hub_pages(lambda: daemon.status, daemon.ask, is_guarded=is_guarded)
+    pages |= memory_page(lambda: held_by_hub(daemon.status))
     pages |= process_pages(settings, lambda: recent.lines)
     sources = sources_of(
         "statestored",
@@ -60,7 +62,7 @@ def statestored(**given: Any) -> None:
         numbers=STATESTORED,
         pages=pages,
         peers=lambda: peers_of_hub(daemon.status),
-        is_guarded=access.config.needs_secret,
+        is_guarded=is_guarded,
     )
     log_start("statestored", settings)
     serve(daemon, sources, address, access=access)

@@ -64,7 +64,7 @@ from ..topics.wire.messages import (
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
 from .drivers import Drivers
 from .ingest import Broadcast, Ingest, Output
-from .introspection import Introspection
+from .introspection import Answered, Introspection
 from .membership import MEMBERS_MAX, Member, Membership
 from .policies import Policies
 from .reader_requests import ReaderRequests
@@ -134,14 +134,23 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """A page of this process asks a reader for its table ``what``: question ``number``."""
+
+    what: str
+    registration: bytes
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Admit:
     """Admit ``clients`` to the sockets, and nobody else; keep the list for restarts."""
 
     clients: Clients
 
 
-Fact = MessageReceived | Subscription | Undecodable | Tick
-Effect = Send | Broadcast | Admit
+Fact = MessageReceived | Subscription | Undecodable | Ask | Tick
+Effect = Send | Broadcast | Admit | Answered
 
 
 class Hub:
@@ -221,6 +230,8 @@ class Hub:
                 return self._on_subscription(frame, policy)
             case Undecodable(peer=peer, error=error):
                 return self._on_undecodable(peer, error)
+            case Ask(what=what, registration=registration, number=number):
+                return (self._introspection.ask(what, registration, number=number),)
             case Tick(wall_us=wall_us):
                 return self._on_tick(wall_us)
 

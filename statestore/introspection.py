@@ -3,6 +3,8 @@
     operator ──Inspect "topics@REGISTRATION"──▶ hub ──Inspect "topics"──▶ that reader
     operator ◀──────────Inspected─────────────  hub ◀────Inspected──────  (or Refused)
 
+    page ──Ask──▶ hub ──Inspect──▶ that reader ──Inspected──▶ hub ──Answered──▶ page
+
     driver ──Inspected, request 0──▶ hub: what it announces of itself, for the table ``drivers``
 
 A reader explains its decisions only on request, so that they cost nothing otherwise.
@@ -30,12 +32,29 @@ WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, th
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What a reader has answered to the question ``number`` of a page of this process."""
+
+    number: int
+    answer: Inspected | Refused
+
+
+@dataclass(frozen=True, slots=True)
 class _Forwarded:
-    """An operator's ``request`` on ``peer``, forwarded to the reader ``registration``."""
+    """A ``request`` of an operator on ``peer``, forwarded to the reader ``registration``.
+
+    ``peer`` is empty if a page of this process has asked.
+    """
 
     peer: bytes
     request: int
     registration: bytes
+
+    def to(self, answer: Inspected | Refused) -> Send | Answered:
+        """Return ``answer`` as it goes to who has asked."""
+        if not self.peer:
+            return Answered(self.request, answer)
+        return Send(self.peer, replace(answer, request=self.request))
 
 
 class Introspection:
@@ -73,19 +92,20 @@ class Introspection:
             return peer, refuse(Refusal.INSPECT, f"no member has the registration {registration}")
         if what == JOINED:
             return peer, self._positions(member, inspect.request)
-        to = member.peers.get(CONTROL_CHANNEL, b"")
-        if member.role != READER or member.state == LOST or not to:
-            return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that is connected")
-        self._last_id += 1
-        self._waiting[self._last_id] = _Forwarded(peer, inspect.request, member.registration)
-        while len(self._waiting) > WAITING_MAX:
-            del self._waiting[next(iter(self._waiting))]
-        return to, replace(inspect, what=what, request=self._last_id)
+        return self._forwarded(member, what, peer=peer, request=inspect.request)
+
+    def ask(self, what: str, registration: bytes, *, number: int) -> Send | Answered:
+        """Return the request of a page for the reader ``registration``, or why there is none."""
+        member = self._membership.get(registration)
+        if member is None:
+            return Answered(number, refuse(Refusal.INSPECT, "it is not connected any more"))
+        to, message = self._forwarded(member, what, peer=b"", request=number)
+        return Send(to, message) if isinstance(message, Inspect) else Answered(number, message)
 
     def on_answer(
         self, member: Member, answer: Inspected | Refused, *, now: float
-    ) -> tuple[Send, ...]:
-        """Forward a reader's answer to the operator that waits for it; drop any other.
+    ) -> tuple[Send | Answered, ...]:
+        """Forward a reader's answer to who waits for it; drop any other.
 
         What nobody has requested is what a driver announces of itself.
         """
@@ -96,7 +116,20 @@ class Introspection:
         if found is None or found.registration != member.registration:
             return ()
         del self._waiting[answer.request]
-        return (Send(found.peer, replace(answer, request=found.request)),)
+        return (found.to(answer),)
+
+    def _forwarded(
+        self, member: Member, what: str, *, peer: bytes, request: int
+    ) -> tuple[bytes, Inspect | Refused]:
+        """Return a reader's connection and the request for it; to ``peer``, why there is none."""
+        to = member.peers.get(CONTROL_CHANNEL, b"")
+        if member.role != READER or member.state == LOST or not to:
+            return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that is connected")
+        self._last_id += 1
+        self._waiting[self._last_id] = _Forwarded(peer, request, member.registration)
+        while len(self._waiting) > WAITING_MAX:
+            del self._waiting[next(iter(self._waiting))]
+        return to, Inspect(request=self._last_id, what=what)
 
     def _table(self, what: str, request: int, caller: Member) -> Inspected | Refused:
         status = self._status()

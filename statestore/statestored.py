@@ -10,6 +10,8 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from itertools import count
 from typing import Final
 
 from ..topics.bulk import Send
@@ -21,9 +23,11 @@ from ..topics.link import Link, LinkCounts, Received
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
+from ..topics.wire.messages import Inspected, Refused
 from .config import StatestoredConfig
-from .hub import Admit, Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
+from .hub import Admit, Ask, Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
 from .ingest import Broadcast
+from .introspection import Answered
 from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER
@@ -66,6 +70,10 @@ class Statestored:
         self._clock = clock
         self._wall_us = wall_us
         self._received: deque[Received] = deque()  # by the last poll, and not taken yet
+        self._asked: dict[int, Future[Inspected | Refused]] = {}
+        """By their numbers: questions of pages to readers that nobody has answered yet."""
+        self._asks: deque[Ask] = deque()  # those that the hub does not know yet; of any thread
+        self._numbers = count(1)
         self._stopping = False
         self._status_at = 0.0  # when the next status is begun
         self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
@@ -100,11 +108,25 @@ class Statestored:
         self._stopping = True
         self._link.wake()
 
+    def ask(self, what: str, registration: str) -> "Future[Inspected | Refused]":
+        """Return what a reader will answer that is asked for its table ``what``; from any thread.
+
+        Who has waited long enough cancels it: a reader that is stopped never answers.
+        """
+        number, found = next(self._numbers), Future[Inspected | Refused]()
+        self._asked[number] = found
+        found.add_done_callback(lambda _: self._asked.pop(number, None))
+        self._asks.append(Ask(what, bytes.fromhex(registration), number))
+        self._link.wake()
+        return found
+
     def run_once(self) -> None:
         """One turn."""
         if not self._received:
             self._received.extend(self._link.poll(self._timeout_s()))
         self._take()
+        while self._asks:
+            self._perform(self._hub.handle(self._asks.popleft(), now=self._clock()))
         self._send_chunks()
         self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
@@ -212,6 +234,10 @@ class Statestored:
                 case Send(peer=peer, message=message):
                     if not self._link.send(REQUESTS, encode(message), peer):
                         self._hub.end_streams(peer)
+                case Answered(number=number, answer=answer):
+                    asked = self._asked.get(number)
+                    if asked is not None and asked.set_running_or_notify_cancel():
+                        asked.set_result(answer)
                 case Admit(clients=clients):
                     self._admit(clients)
                     self._keep(clients)

@@ -1,6 +1,6 @@
 """The commands that show topics, and the subscribers that follow them, at which level and why."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import click
@@ -9,9 +9,10 @@ from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
-from ...topics.wire.messages import Cell, Inspected
+from ...topics.wire.messages import Inspected
 from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
+from ..levels import alike, ranges, topic_name
 from ..lists import Column, Record, amount, listed, short, size, span, wrapped
 from ..operator import (
     OWN_ONLY,
@@ -53,7 +54,6 @@ TOPICS: Final = (
 )
 ABOUT: Final = ("name", "registration", "held_bytes", "budget_bytes")
 """What --why has of a subscriber, beside its topics."""
-SUMS: Final = ("bytes", "full_bytes", "hits")
 WHY: Final = (
     *(Column(name="level", rank=0), Column(name="count", title="topics")),
     *(Column(name="bytes", text=size), Column(name="full_bytes", title="in full", text=size)),
@@ -183,7 +183,7 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     if len(addresses) == 1:
         columns = [one for one in columns if one.name != "statestored"]
     if by_topic and not printed.is_json:
-        records = [{**one, "ranges": _ranges(one["topics"])} for one in records]
+        records = [{**one, "ranges": ranges(one["topics"])} for one in records]
     printed.rows(columns, records, nothing="no subscriber is connected")
     return code
 
@@ -202,7 +202,7 @@ def topic_lines(
     topic: Record, tables: Sequence[str], readers: Sequence[TopicReader], *, width: int
 ) -> list[str]:
     """Return one topic: what it holds, its tables, its readers, and who is behind."""
-    head = f"topic {_name(topic['topic'])}: {topic['state']}, version {topic['version']}"
+    head = f"topic {topic_name(topic['topic'])}: {topic['state']}, version {topic['version']}"
     if topic.get("entries") is not None:
         head += f", {amount(topic['entries'], 'entry', 'entries')}, {size(topic['full_bytes'])}"
     behind = [one for one in readers if one["lag_versions"]]
@@ -323,20 +323,6 @@ def _of_table(
     return {**about, "table": table_name(*name), "topics": [one]}, text
 
 
-def alike(records: Iterable[Record]) -> list[Record]:
-    """Return one record for all topics of one level and reason; the largest level first."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for one in records:
-        groups.setdefault((one["level"], one["why"]), []).append(one)
-    found = [
-        {"level": level, "why": why, "count": len(some)}
-        | {name: sum(one[name] for one in some) for name in SUMS}
-        | {"ranges": _ranges(one["topic"] for one in some)}
-        for (level, why), some in groups.items()
-    ]
-    return sorted(found, key=lambda one: (-LEVELS.index(one["level"]), -one["bytes"]))
-
-
 def meant(readers: list[Record], named: str) -> Record:
     """Return the reader with this name or application, or with a registration that begins so.
 
@@ -406,22 +392,7 @@ def _levels_of(visit: Operator, reader: Record) -> list[SubscriberLevel]:
 
 
 def _named(record: Record) -> Record:
-    return {**record, "called": _name(record["topic"])}
-
-
-def _ranges(topics: Iterable[int]) -> str:
-    """Return sorted topics as text, such as ``0-3, 7, namespace``."""
-    runs: list[list[int]] = []
-    for topic in topics:
-        if runs and topic == runs[-1][1] + 1:
-            runs[-1][1] = topic
-        else:
-            runs.append([topic, topic])
-    return ", ".join(_name(one) if one == end else f"{one}-{end}" for one, end in runs)
-
-
-def _name(topic: Cell) -> str:
-    return "namespace" if topic == NAMESPACE else str(topic)
+    return {**record, "called": topic_name(record["topic"])}
 
 
 def _number(text: str) -> int:

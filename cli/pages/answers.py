@@ -11,14 +11,14 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
 from itertools import islice
 from sqlite3 import Error as StoreFailed
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
@@ -68,7 +68,7 @@ class Sources:
     started: float = field(default_factory=time.time)
 
 
-def answer(sources: Sources, target: str) -> Answer:
+async def answer(sources: Sources, target: str) -> Answer:
     """Return the answer to a request for ``target``: a path, and ``?`` with a query if it has."""
     path, _, text = target.partition("?")
     query = {name: found[0] for name, found in parse_qs(text, keep_blank_values=True).items()}
@@ -82,7 +82,7 @@ def answer(sources: Sources, target: str) -> Answer:
         case "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
         case _ if name in sources.pages:
-            return _page(sources, (name, unquote(rest)), query)
+            return await _page(sources, (name, unquote(rest)), query)
         case _:
             there_are = ", ".join(("/", *(f"/{one}" for one in sources.pages), "/healthz"))
             text = f"no page {path}: there are {there_are} and /metrics\n"
@@ -116,14 +116,15 @@ def _front(sources: Sources, query: Query) -> Answer:
     return _html(sources, "/", query, title=sources.title, body=body, verdict=verdict)
 
 
-def _page(sources: Sources, at: tuple[str, str], query: Query) -> Answer:
+async def _page(sources: Sources, at: tuple[str, str], query: Query) -> Answer:
     """Return a page; ``at``: its name, and the rest of its path."""
     name, rest = at
     page = sources.pages[name]
     if page.is_private and not sources.is_guarded:
         return HTTPStatus.FORBIDDEN, TEXT, PRIVATE.encode()
     try:
-        grids = page.read(rest, query)
+        found = page.read(rest, query)
+        grids = await found if isinstance(found, Awaitable) else found
     except UsageError as error:
         return HTTPStatus.NOT_FOUND, TEXT, f"{error}\n".encode()
     except (TopicastError, StoreFailed) as error:
@@ -131,7 +132,7 @@ def _page(sources: Sources, at: tuple[str, str], query: Query) -> Answer:
         return HTTPStatus.SERVICE_UNAVAILABLE, TEXT, text.encode()
     if "json" in query:
         return _json({title.lower() or name: grid.document() for title, grid in grids.items()})
-    path = f"/{name}/{rest}" if rest else f"/{name}"
+    path = f"/{name}/{quote(rest)}" if rest else f"/{name}"
     body = "".join(
         (f"<h2>{escape(title)}</h2>" if title else "") + grid.html(path, query)
         for title, grid in grids.items()
@@ -176,6 +177,11 @@ def _html(
         title,
         body,
         verdict=verdict,
+        more={
+            name: one.title
+            for name, one in sources.pages.items()
+            if sources.is_guarded or not one.is_private
+        },
         head=head,
         nav=nav,
         peers=dict(islice(sources.peers().items(), PEERS_MAX)),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from fnmatch import translate
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -43,6 +44,7 @@ from .page import Page, grid_page
 
 PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
 SEARCH_NAMES: Final = 60_000  # looked at for one page, in 100 ms
+HUBS_MAX: Final = 8  # that a table's page leads to: a line
 KEY_MAX: Final = 8192  # digits of a key in an address
 TOPIC: Final = ("topic", "entries", "held_bytes", "version", "floor")
 HUB: Final = ("address", "connected", "since_s", "unacknowledged", "reason", "pages")
@@ -53,6 +55,10 @@ STATES: Final = ("not read yet", "being read", "all read")  # of a table's parti
 
 def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
     """Return the pages of catalogd; ``status``: its last; ``store``: the file of its store."""
+
+    def hubs() -> Mapping[str, str]:
+        return peers_of_catalogd(status())
+
     return {
         "hubs": grid_page(
             "Hubs", "Is every statestored connected, and up to date?", lambda *_: _hubs(status())
@@ -60,7 +66,7 @@ def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
         "catalog": Page(
             title="Catalog",
             answers="What does the catalog hold of a database, table or partition?",
-            read=lambda _, query: _catalog(store, query),
+            read=lambda _, query: _catalog(store, query, hubs=hubs()),
             is_private=True,
         ),
         "topics": grid_page(
@@ -119,13 +125,13 @@ def _loading(status: Status) -> Grid:
     )
 
 
-def _catalog(store: Path, query: Query) -> Mapping[str, Grid]:
+def _catalog(store: Path, query: Query, *, hubs: Mapping[str, str]) -> Mapping[str, Grid]:
     with _reading(store) as content:
         if table := query.get("table"):
             db, dot, name = table.partition(".")
             if not dot:
                 raise UsageError(f"{table[:80]} is not database.table")
-            return content.table((db, name), after=_key(query))
+            return content.table((db, name), after=_key(query), hubs=hubs)
         if wanted := query.get("db"):
             return content.database(wanted, after=_key(query))
         if match := query.get("match"):
@@ -203,7 +209,7 @@ class _Content:
             after=_after(at, match=pattern),
         )
 
-    def table(self, of: TableId, *, after: bytes) -> Mapping[str, Grid]:
+    def table(self, of: TableId, *, after: bytes, hubs: Mapping[str, str]) -> Mapping[str, Grid]:
         topic = table_topic(*of, self._reader.num_topics())
         key = table_key(*of)
         entry = self._reader.present(topic, key)
@@ -211,7 +217,8 @@ class _Content:
             raise NoSuchObject(f"{table_name(*of)[:160]}: it is not there, or was not read yet")
         value = decode_table_value(entry.value)
         table = read_table(value.thrift, entry.version)
-        about = {"": _facts(table, entry, topic=topic, partitions=STATES[value.partitions])}
+        partitions = STATES[value.partitions]
+        about = {"": _facts(table, entry, topic=topic, partitions=partitions, hubs=hubs)}
         if not after:
             about["Columns"] = _columns(table)
         if not table.partition_columns:
@@ -237,7 +244,9 @@ class _Content:
         return [one for one in entries if one.value is not None], end
 
 
-def _facts(table: Table, entry: Entry, *, topic: int, partitions: str) -> Grid:
+def _facts(
+    table: Table, entry: Entry, *, topic: int, partitions: str, hubs: Mapping[str, str]
+) -> Grid:
     facts: dict[str, Cell] = {
         "type": table.type,
         "owner": table.owner,
@@ -258,6 +267,10 @@ def _facts(table: Table, entry: Entry, *, topic: int, partitions: str) -> Grid:
         more={
             f"all of {table.db}": _address(db=table.db),
             "its changes": f"/history?{urlencode({'object': table.full_name})}",
+            **{
+                f"its topic at {hub}": f"{pages}/topics/{topic}"
+                for hub, pages in islice(hubs.items(), HUBS_MAX)
+            },
         },
     )
 

@@ -9,6 +9,26 @@ from typing import Final
 from ...topics.verdict import Reason, Serving, Verdict
 
 CLASSES: Final = {Serving.SERVING: "well", Serving.DEGRADED: "warned", Serving.NOT_SERVING: "ill"}
+SEE: Final = {
+    "no_catalogd": "publisher",
+    "seeding": "topics",
+    "catalogd_silent": "publisher",
+    "drivers_problem": "drivers",
+    "subscribers_lost": "subscribers",
+    "hub_away": "hubs",
+    "metastore_names": "loading",
+    "metastore_silent": "events",
+    "metastore_events": "events",
+    "events_off": "flags",
+    "events_missing": "events",
+    "events_unproven": "events",
+    "events_not_understood": "logs",
+    "store_full": "memory",
+    "drivers_off": "history",
+    "handshakes_failed": "logs",
+    "loop_hangs": "threads",
+}
+"""By the code of a reason: the page that shows more of it."""
 STYLE: Final = """:root { color-scheme: light dark; --line: #ddd; --faint: #666; --link: #0b57d0;
 --bar: #f4f5f7; --well: #eaf5ec; --warned: #fdf3dd; --ill: #fbe9e7 }
 @media (prefers-color-scheme: dark) { :root { --line: #3c4043; --faint: #a3a8ad; --link: #8ab4f8;
@@ -61,6 +81,7 @@ def document(
     body: str,
     *,
     verdict: Verdict,
+    more: Mapping[str, str],
     head: str,
     nav: Mapping[str, str],
     peers: Mapping[str, str],
@@ -73,6 +94,7 @@ def document(
         title: What it is of.
         body: Its own part, which is HTML.
         verdict: Of the daemon, which stands above everything else.
+        more: The titles of the daemon's pages, by the first part of their path.
         head: Who answers, since when, and at what time, which is HTML.
         nav: Addresses of the daemon's pages, by their titles; this one's is empty.
         peers: Addresses of the front pages of other daemons, by what they are called.
@@ -86,7 +108,7 @@ def document(
         head=head,
         nav=_links(nav),
         peers=f'<nav><span class="meaning">others</span> {_links(peers)}</nav>' if peers else "",
-        verdict=_verdict(verdict),
+        verdict=_verdict(verdict, more),
         body=body,
         foot=foot,
     )
@@ -105,14 +127,16 @@ def _links(addresses: Mapping[str, str]) -> str:
     )
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict, more: Mapping[str, str]) -> str:
     if not verdict.reasons:
         return f'<p class="verdict {CLASSES[verdict.state]}">{escape(str(verdict.state))}</p>'
-    return "".join(map(_reason, verdict.reasons))
+    return "".join(_reason(one, more) for one in verdict.reasons)
 
 
-def _reason(reason: Reason) -> str:
-    """Return what is wrong, and what to do about it below."""
-    mend = f'<span class="mend">→ {escape(reason.mend)}</span>' if reason.mend else ""
+def _reason(reason: Reason, more: Mapping[str, str]) -> str:
+    """Return what is wrong; below, what to do about it, and the page that shows more."""
+    page = SEE.get(reason.code, "")
+    see = f" · {link(f'/{page}', f'see {more[page]}')}" if page in more else ""
+    mend = f'<span class="mend">→ {escape(reason.mend)}{see}</span>' if reason.mend else ""
     what = escape(f"{reason.state}: {reason.what}")
     return f'<p class="verdict {CLASSES[reason.state]}">{what}{mend}</p>'

@@ -3,29 +3,32 @@
 The second one reads the log of changes in the store, by a connection of its own that only reads.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median
 from typing import Final
 from urllib.parse import urlencode
 
 from ...catalog.history.change_log import Recent
+from ...catalog.history.table_history import Newest
 from ...catalog.ingest.event_history import SLOT_S, EventBatch, EventFacts
 from ...catalog.status import Status
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import UsageError
 from ...topics.histogram import HistogramFacts
-from ...topics.objects.names import table_name
+from ...topics.objects.names import parse_table_name, table_name
 from ...topics.wire.messages import Cell
 from .. import changes
-from ..lists import amount, span
+from ..lists import Record, amount, span
 from ..overview import lag
 from .figure import Bars
 from .grid import Grid, Query, in_ms
 from .metrics import Histograms
-from .page import NEEDS_SECRET, Page, Part
+from .page import NEEDS_SECRET, Page, Part, Peers
 
 BATCHES_SHOWN: Final = 100
 MINUTES: Final = 60  # of the graphs
@@ -33,12 +36,23 @@ SLOTS_A_MINUTE: Final = int(60 / SLOT_S)
 RATES_MIN: Final = (1, 5, 15)  # as the load averages of a machine
 LINES_MAX: Final = 1_000  # of the log, on a page: the newest
 SINCE: Final = ("10m", "1h", "1d")  # that a page leads to
+TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of one, and no pattern
 OBJECT_MAX: Final = 1_024  # characters of a pattern
-CHANGE: Final = ("time", "object", "change", "by", "version")
+CHANGE: Final = ("time", "object", "change", "by")
+BY_DRIVER: Final = re.compile(r"driver ([0-9a-f]{8})")  # one whose name catalogd does not know
 
 
-def event_pages(status: Callable[[], Status], store: Path, *, is_guarded: bool) -> dict[str, Page]:
-    """Return the pages; ``is_guarded``: whether readers give a secret, so that they see names."""
+def event_pages(
+    status: Callable[[], Status], store: Path, *, hubs: Peers, is_guarded: bool
+) -> dict[str, Page]:
+    """Return the pages.
+
+    Args:
+        status: Returns catalogd's last.
+        store: The file of its store.
+        hubs: Returns where the pages of its hubs are, which know drivers by name.
+        is_guarded: Whether readers give a secret, so that they see names.
+    """
     return {
         "events": Page(
             title="Events",
@@ -48,7 +62,7 @@ def event_pages(status: Callable[[], Status], store: Path, *, is_guarded: bool) 
         "history": Page(
             title="History",
             answers="What has changed, when, and by whom?",
-            read=lambda _, query: {"": _history(store, query, now=time.time())},
+            read=lambda _, query: {"": _history(store, query, hubs=hubs(), now=time.time())},
             is_private=True,
         ),
     }
@@ -205,31 +219,59 @@ def _costs(found: EventFacts, *, is_guarded: bool) -> Grid:
     )
 
 
-def _history(store: Path, query: Query, *, now: float) -> Grid:
+def _history(store: Path, query: Query, *, hubs: Mapping[str, str], now: float) -> Grid:
     since, pattern, by = (query.get(name, "") for name in ("since", "object", "by"))
     since_us = changes.since(since, now=now) if since else 0
     if len(pattern) > OBJECT_MAX:
         raise UsageError(f"an object has {OBJECT_MAX} characters at most")
     with closing(HistoryReader(store)) as reader, reader.moment():
-        table = Recent(since_us, LINES_MAX, pattern.lower()).answer(reader, 0, None)
-    records = changes.about(changes.told(table.records(), ()), pattern)
-    found = changes.by(records, by) if by else records
+        log = Recent(since_us, LINES_MAX, pattern.lower()).answer(reader, 0, None).records()
+        records = changes.about(changes.told(log, ()), pattern)
+        is_one = TABLE.fullmatch(pattern) is not None
+        if is_one:
+            records = _with_content(reader, pattern, records, since_us=since_us)
+    found = (changes.by(records, by) if by else records)[:LINES_MAX]
     rows = [
-        (one["time"].replace("T", " ")[:19], one["object"], one["kind"], one["by"], one["version"])
+        (
+            *(one["time"].replace("T", " ")[:19], one["object"], one["kind"], one["by"]),
+            *((changes.what(one),) if is_one else ()),
+            one["version"],
+        )
         for one in found
     ]
     chosen = {name: query[name] for name in ("since", "object", "by") if query.get(name)}
     return Grid(
         about=_filters(chosen),
-        columns=CHANGE,
+        columns=(*CHANGE, *(("what",) if is_one else ()), "version"),
         rows=rows,
-        links={"object": lambda row: _address(chosen, object=str(row["object"]).partition("/")[0])},
+        links={
+            "object": lambda row: _address(chosen, object=str(row["object"]).partition("/")[0]),
+            "by": lambda row: _of_driver(str(row["by"]), hubs),
+        },
         more={
             **{f"last {one}": _address(chosen, since=one) for one in SINCE},
             **({"all": "/history"} if chosen else {}),
         },
         empty="no change is known" + (" of these" if chosen else ""),
     )
+
+
+def _with_content(
+    reader: HistoryReader, table: str, log: Sequence[Record], *, since_us: int
+) -> list[Record]:
+    """Return the changes of a table with what differs, and what the log alone has of it."""
+    rows = Newest(parse_table_name(table)).answer(reader, 0, None).records()
+    found = changes.joined([one for one in rows if one["time_us"] >= since_us], log)
+    versions = {one["version"] for one in found}
+    others = [one for one in log if one["version"] not in versions]
+    return sorted((*found, *others), key=itemgetter("time"), reverse=True)
+
+
+def _of_driver(by: str, hubs: Mapping[str, str]) -> str:
+    """Return the page of the driver that caused a change; empty if nothing is known of it."""
+    found = BY_DRIVER.fullmatch(by)
+    hub = next(iter(hubs.values()), "")
+    return f"{hub}/drivers/{found[1]}" if found and hub else ""
 
 
 def _filters(chosen: Mapping[str, str]) -> str:

@@ -28,9 +28,12 @@ class Line(NamedTuple):
     text: str
 
 
-def brief(kind: str, facts: Mapping[str, Any]) -> list[Line]:
-    """Return what matters of a daemon of ``kind`` now; what it does not say is left out."""
-    lines = _of_hub(facts) if kind == STATESTORED else _of_catalogd(facts)
+def brief(kind: str, facts: Mapping[str, Any], *, is_guarded: bool = False) -> list[Line]:
+    """Return what matters of a daemon of ``kind`` now; what it does not say is left out.
+
+    ``is_guarded``: whether readers give a secret, so that lines may lead to what has names.
+    """
+    lines = _of_hub(facts) if kind == STATESTORED else _of_catalogd(facts, is_guarded=is_guarded)
     return [one for one in lines if one.text]
 
 
@@ -53,7 +56,7 @@ def front_html(
     """
     rows = "".join(
         f"<tr><th>{link(address, name)}</th><td>{escape(text)}</td></tr>"
-        for name, address, text in brief(kind, facts)
+        for name, address, text in brief(kind, facts, is_guarded=is_guarded)
     )
     lead = "".join(
         f"<tr><th>{link(f'/{name}', page.title)}</th><td>{escape(page.answers)}"
@@ -86,9 +89,11 @@ def _of_hub(facts: Mapping[str, Any]) -> Iterator[Line]:
     yield Line("a restart now", "", restart_of(STATESTORED, facts))
 
 
-def _of_catalogd(facts: Mapping[str, Any]) -> Iterator[Line]:
+def _of_catalogd(facts: Mapping[str, Any], *, is_guarded: bool) -> Iterator[Line]:
     yield Line("sees", "/hubs", seen_by("catalogd", facts))
     yield Line("metastore", "/events", ", ".join(_metastore(facts)))
+    if is_guarded:
+        yield Line("changes", "/history?since=10m", "who has changed what in the last 10 minutes")
     yield Line("topics", "/topics", _held(facts, "held_bytes"))
     yield Line("loading", "/loading", ", ".join(_loading(facts)))
     yield Line("a restart now", "", restart_of("catalogd", facts))

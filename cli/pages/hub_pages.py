@@ -1,8 +1,9 @@
 """The pages of a statestored: tables of its last status, the worst or busiest row first."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Final
+from urllib.parse import quote
 
 from ...statestore.status import DriverStatus, HubStatus, facts
 from ...topics.errors import UsageError
@@ -11,10 +12,13 @@ from ...topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ...topics.objects.drivers import LIVE as DRIVER_LIVE
 from ...topics.topic import NAMESPACE
 from ...topics.wire.messages import Cell
+from .. import fleet
+from ..lists import Record
 from ..overview import place
 from .grid import Grid, Query
 from .memory_page import Held
-from .page import Page, grid_page
+from .page import Page, Parts, grid_page
+from .reader_page import Ask, reader_parts
 
 PAGES: Final = "catalogd_pages"  # a fact that is an address
 PUBLISHER: Final = (
@@ -22,8 +26,8 @@ PUBLISHER: Final = (
     *("watermark", "offers", "topics_behind", "streams", PAGES),
 )
 DRIVER: Final = (
-    *("application", "state", "reason", "since_s", "control", "user", "host", "pid", "spark"),
-    *("release", "application_id", "driver"),
+    *("application", "state", "stale_s", "reason", "what to do", "since_s", "control", "user"),
+    *("host", "pid", "spark", "release", "application_id", "driver"),
 )
 SUBSCRIBER: Final = (
     *("name", "role", "state", "lag_s", "lag_versions", "topics", "held_bytes", "budget_bytes"),
@@ -36,23 +40,40 @@ TOPIC: Final = (
 ORDER: Final = (PLAIN, CONNECTING, DRIVER_LIVE, GONE)  # of drivers' states, the worst first
 
 
-def hub_pages(status: Callable[[], HubStatus]) -> dict[str, Page]:
-    """Return the pages of a hub, by the first part of their path; ``status``: its last."""
+def hub_pages(status: Callable[[], HubStatus], ask: Ask, *, is_guarded: bool) -> dict[str, Page]:
+    """Return the pages of a hub, by the first part of their path.
+
+    Args:
+        status: Returns the hub's last.
+        ask: Asks one of its readers.
+        is_guarded: Whether readers of the pages give a secret, so that they see names of tables.
+    """
+
+    def one_or(all_: Callable[[Query], Grid]) -> Callable[[str, Query], Parts | Awaitable[Parts]]:
+        """Return what reads the page of one reader, if the path goes on, else that of all."""
+
+        def read(rest: str, query: Query) -> Parts | Awaitable[Parts]:
+            if not rest:
+                return {"": all_(query)}
+            return reader_parts(status(), rest, ask=ask, is_guarded=is_guarded)
+
+        return read
+
     return {
-        "drivers": grid_page(
-            "Drivers",
-            "Which driver does not follow changes, and why?",
-            lambda _, query: _drivers(status(), query),
+        "drivers": Page(
+            title="Drivers",
+            answers="Which driver is stale, or does not hold a table in full, and why?",
+            read=one_or(lambda query: _drivers(status(), query)),
         ),
         "topics": grid_page(
             "Topics",
             "Which topics are read, and which are behind?",
             lambda rest, query: _topics(status(), rest, query),
         ),
-        "subscribers": grid_page(
-            "Subscribers",
-            "Who is connected, how far behind, with how much memory?",
-            lambda *_: _subscribers(status()),
+        "subscribers": Page(
+            title="Subscribers",
+            answers="Who is connected, how far behind, with how much memory?",
+            read=one_or(lambda _: _subscribers(status())),
         ),
         "publisher": grid_page(
             "Publisher", "Which catalogd publishes here?", lambda *_: _publisher(status())
@@ -105,16 +126,33 @@ def _topic(status: HubStatus, number: str) -> Grid:
 def _drivers(status: HubStatus, query: Query) -> Grid:
     gone = [one for one in status.drivers if one.state == GONE]
     shown = (one for one in status.drivers if "all" in query or one.state != GONE)
-    rows = sorted(shown, key=_rank)
+    stale_s = {one.registration: one.lag_s for one in status.subscribers}
+    rows = [_told(one, stale_s) for one in sorted(shown, key=_rank)]
     other = {f"{len(gone)} that have ended": "/drivers?all="} if gone and "all" not in query else {}
     other |= {"those that run": "/drivers"} if "all" in query else {}
     return Grid(
         about="Each attached driver, as it says itself. One that is not live is plain Spark.",
         columns=DRIVER,
-        rows=_rows(rows, DRIVER),
+        rows=[tuple(one[name] for name in DRIVER) for one in rows],
+        links={"application": _address},
         more=other,
         empty="no driver is attached",
     )
+
+
+def _address(row: Mapping[str, Cell]) -> str:
+    return f"/drivers/{quote(str(row['driver'] or row['application']), safe='')}"
+
+
+def _told(driver: DriverStatus, stale_s: Mapping[str, float]) -> Record:
+    """Return the facts of a driver, how old what it reads may be, and what to do about it."""
+    said = asdict(driver)
+    is_here = driver.state != GONE
+    return {
+        **said,
+        "stale_s": stale_s.get(driver.registration) if is_here else None,
+        "what to do": fleet.mend(said),
+    }
 
 
 def _rank(driver: DriverStatus) -> tuple[int, bool, str]:
@@ -128,6 +166,7 @@ def _subscribers(status: HubStatus) -> Grid:
         about="Each connection that is registered: drivers, commands, programs and catalogd.",
         columns=SUBSCRIBER,
         rows=_rows(rows, SUBSCRIBER),
+        links={"name": lambda row: f"/subscribers/{row['registration']}"},
         empty="nobody is connected",
     )
 

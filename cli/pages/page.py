@@ -1,6 +1,6 @@
 """A page of a daemon: grids and figures under a title, read at each request."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +10,11 @@ from .grid import Grid, Query
 NEEDS_SECRET: Final = "once the pages need a password or a token"
 
 
+Peers = Callable[[], Mapping[str, str]]
+"""Returns the front pages of other daemons, by what they are called."""
 Part = Grid | Bars
+Parts = Mapping[str, Part]
+"""The parts of a page by their headings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,14 +22,15 @@ class Page:
     """One page.
 
     ``answers``: the question that it answers, in one line. ``read``: the parts by their headings,
-    given the rest of the path and the query; raises UsageError where there is no such thing.
+    given the rest of the path and the query; it may have to wait for another process, and raises
+    UsageError where there is no such thing.
     ``is_private``: shows what the catalog holds, or what was logged, so that it is shown only where
     a reader has to give a secret.
     """
 
     title: str
     answers: str
-    read: Callable[[str, Query], Mapping[str, Part]]
+    read: Callable[[str, Query], Parts | Awaitable[Parts]]
     is_private: bool = False
 
 

@@ -314,10 +314,10 @@ class _Page(RequestHandler):
             text = "this page needs a password or a token; /healthz needs none\n"
             self._send((HTTPStatus.UNAUTHORIZED, TEXT, text.encode()))
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """Answer a reader who may read; a probe reads /healthz without a secret."""
         if self._admitted:
-            self._send(answer(self._sources, str(self.request.uri)))
+            self._send(await answer(self._sources, str(self.request.uri)))
         else:
             self._send(answer_to_probe(self._sources))
 

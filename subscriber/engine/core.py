@@ -16,6 +16,7 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
 from ...topics.keys.clients import checked_keys
+from ...topics.objects.names import name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.wire.header import policy_of
@@ -73,7 +74,7 @@ from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import Budget, ResidentSet
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
-from .introspection import Driver, Facts, inspected
+from .introspection import TABLES_MAX, Driver, Facts, inspected
 from .write_outbox import Outbox
 
 ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
@@ -449,8 +450,14 @@ class Core:
         return (Send(Connection.CONTROL, announced),)
 
     def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
-        topics, stats, driver = self._topics(now), self._stats(now), self.driver.facts()
-        answer = inspected(inspect, topics=topics, stats=stats, driver=driver)
+        read = self._priorities.usage.newest(TABLES_MAX)
+        answer = inspected(
+            inspect,
+            topics=self._topics(now),
+            tables=[(name_of(group), topic, max(now - at, 0.0)) for topic, group, at in read],
+            stats=self._stats(now),
+            driver=self.driver.facts(),
+        )
         return (Send(Connection.CONTROL, answer),)
 
     def _shortage(self) -> Shortage:

@@ -1,8 +1,9 @@
 """Introspection: operators' requests to a subscriber through the hub, and its answers.
 
 topicast drivers off ──▶ rules, by application ──▶ Driver.wanted
-Inspect ──▶ a table: ``topics``, each with its level and the reason for it, ``stats``, or
-            ``driver``: the application's facts, where it has any, with some of the others
+Inspect ──▶ a table: ``topics``, each with its level and the reason for it, ``tables``: those
+            that were read last, ``stats``, or ``driver``: the application's facts, where it has
+            any, with some of the others
 registered, or changed ──▶ the hub, which keeps it: who the driver is, its state, and the reason
 """
 
@@ -32,6 +33,7 @@ Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
 Facts = Mapping[str, Cell]
 
+TABLES_MAX: Final = 200  # of those that were read last: a page
 NUMBER_MAX: Final = 1 << 63  # numbers below it fit a message
 
 
@@ -107,14 +109,25 @@ class Driver:
 
 
 def inspected(
-    inspect: Inspect, *, topics: Sequence[TopicInfo], stats: Stats, driver: Facts | None
+    inspect: Inspect,
+    *,
+    topics: Sequence[TopicInfo],
+    tables: Sequence[tuple[str, int, float]],
+    stats: Stats,
+    driver: Facts | None,
 ) -> Inspected | Refused:
-    """Return the table that is requested; infinite values are left empty."""
+    """Return the table that is requested; infinite values are left empty.
+
+    ``tables``: the names of those that were read last, their topics, and how many seconds ago.
+    """
     columns: tuple[str, ...] = ("name", "value")
     match inspect.what:
         case "topics":
             columns = tuple(field.name for field in fields(TopicInfo))
             rows: Rows = tuple(tuple(map(_cell, _values(one))) for one in topics)
+        case "tables":
+            columns = ("table", "topic", "read_s")
+            rows = tuple((name, topic, _cell(read_s)) for name, topic, read_s in tables)
         case "stats":
             names = [field.name for field in fields(Stats)]
             rows = tuple(zip(names, map(_cell, _values(stats)), strict=True))
@@ -122,7 +135,7 @@ def inspected(
             found = {**driver, **_summary(topics, stats)}
             rows = tuple((name, _cell(value)) for name, value in found.items())
         case _:
-            message = f"no table {inspect.what!r} of a subscriber: topics, stats"
+            message = f"no table {inspect.what!r} of a subscriber: topics, tables, stats"
             return Refused(
                 request=inspect.request,
                 code=Refusal.INSPECT,

@@ -13,8 +13,10 @@ Invariant: ``working_bytes`` of a topic is the sum over its tables that were rea
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
+from heapq import nlargest
+from itertools import chain, islice
 from math import inf, log
+from operator import itemgetter
 from typing import Final
 
 HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
@@ -134,6 +136,15 @@ class UsageTracker:
         """Return how often in a second a table is read; 0 if it was not read again in WINDOW_S."""
         table = self._again.get(group)
         return 0.0 if table is None else table.reads * _PER_S * _share(table.read_at, now)
+
+    def newest(self, count: int) -> list[tuple[int, bytes, float]]:
+        """Return the topic and the key of each of the last ``count`` tables read, and when."""
+        found = [
+            (table.topic, group, table.read_at)
+            for some in (self._once, self._again)
+            for group, table in islice(reversed(some.items()), count)
+        ]
+        return nlargest(count, found, key=itemgetter(2))
 
     def check(self) -> None:
         """Assert every invariant."""

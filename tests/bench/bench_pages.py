@@ -12,6 +12,7 @@ Run: make bench ARGS=tests/bench/bench_pages.py
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction
 from topicast.catalog.status import facts as catalog_facts
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.cli.daemons import collect_old_rarely, wake_soon
-from topicast.cli.pages.answers import Facts, Sources, answer
+from topicast.cli.pages.answers import Facts, Sources
 from topicast.cli.pages.catalog_pages import catalog_pages
 from topicast.cli.pages.event_pages import event_pages
 from topicast.cli.pages.hub_pages import hub_pages
@@ -31,6 +32,7 @@ from topicast.cli.pages.page import Page
 from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, facts
 from topicast.tests.bench.report import RUNS, quantile, say, target
 from topicast.tests.bench.stores import NOW_US, fill_store, table_of
+from topicast.tests.cli.pages.asking import answer
 from topicast.tests.cluster.alone import loaded
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
@@ -132,7 +134,8 @@ def hub() -> Sources:
     members = tuple(map(_subscriber, range(DRIVERS)))
     drivers = tuple(map(_driver, range(DRIVERS)))
     status: HubStatus = replace(HubDriver().status, subscribers=members, drivers=drivers)
-    return sources_of("statestored", lambda: facts(status), hub_pages(lambda: status), STATESTORED)
+    pages = hub_pages(lambda: status, lambda *_: Future(), is_guarded=True)
+    return sources_of("statestored", lambda: facts(status), pages, STATESTORED)
 
 
 def catalogd(store: Path) -> Sources:
@@ -140,7 +143,7 @@ def catalogd(store: Path) -> Sources:
     topics = tuple(replace(status.topics[0], topic=number) for number in range(NUM_TOPICS_DEFAULT))
     status = replace(status, topics=topics)
     pages = catalog_pages(lambda: status, store)
-    pages |= event_pages(lambda: status, store, is_guarded=True)
+    pages |= event_pages(lambda: status, store, hubs=dict, is_guarded=True)
     return sources_of("catalogd", lambda: catalog_facts(status), pages, CATALOGD)
 
 

@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,12 @@ LISTENING: Final = re.compile(r"DevTools listening on ws://([^/]+)/")
 ANSWER_S: Final = 60.0  # of a busy machine
 DARK, LIGHT = "dark", "light"
 FRAME_BYTES_MAX: Final = 64 << 20  # of a screenshot, in base 64
+CLICK: Final = """(() => {
+  const links = [...document.querySelectorAll('a')], wanted = %s;
+  const found = links.find(one => one.innerText.trim() === wanted);
+  if (!found) throw new Error(`no link ${wanted}: ${links.map(one => one.innerText)}`);
+  found.click();
+})()"""
 LAYOUT: Final = """(() => ({
   title: document.title,
   text: document.body.innerText,
@@ -69,15 +75,34 @@ class Browser:
         )
         return Seen(**found, errors=errors)
 
-    def picture(self, url: str, *, width: int, height: int, authorization: str = "") -> bytes:
+    def walk(self, url: str, *, clicks: Sequence[str], width: int, authorization: str) -> Seen:
+        """Return what is shown after a click on each link of ``clicks``, from ``url`` on.
+
+        Of links with the same text, the first is clicked; one that is not there fails.
+        """
+        found, errors, _ = self._look(
+            url, width=width, height=900, clicks=clicks, authorization=authorization
+        )
+        return Seen(**found, errors=errors)
+
+    def picture(
+        self, url: str, *, width: int, height: int, authorization: str = "", scheme: str = LIGHT
+    ) -> bytes:
         """Return the upper ``height`` pixels of a page as PNG."""
         *_, picture = self._look(
-            url, width=width, height=height, scheme=LIGHT, authorization=authorization
+            url, width=width, height=height, scheme=scheme, authorization=authorization
         )
         return picture
 
     def _look(
-        self, url: str, *, width: int, height: int, scheme: str, authorization: str
+        self,
+        url: str,
+        *,
+        width: int,
+        height: int,
+        authorization: str,
+        scheme: str = LIGHT,
+        clicks: Sequence[str] = (),
     ) -> tuple[dict[str, Any], list[str], bytes]:
         new = Request(f"http://{self._address}/json/new?about:blank", method="PUT")
         with urlopen(new, timeout=ANSWER_S) as answer:
@@ -90,6 +115,7 @@ class Browser:
                     screen={"width": width, "height": height},
                     scheme=scheme,
                     headers={"Authorization": authorization} if authorization else {},
+                    clicks=clicks,
                 )
             )
         finally:
@@ -125,31 +151,32 @@ def chromium(folder: Path) -> Iterator[Browser]:
 
 
 async def _look(
-    socket: str, url: str, *, screen: dict[str, int], scheme: str, headers: dict[str, str]
+    socket: str,
+    url: str,
+    *,
+    screen: dict[str, int],
+    scheme: str,
+    headers: dict[str, str],
+    clicks: Sequence[str],
 ) -> tuple[dict[str, Any], list[str], bytes]:
     page = _Page(await websocket_connect(socket, max_message_size=FRAME_BYTES_MAX))
     try:
-        return await _looked(page, url, screen=screen, scheme=scheme, headers=headers)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            await page.call(f"{domain}.enable")
+        await page.call("Network.setExtraHTTPHeaders", headers=headers)
+        await page.call(
+            "Emulation.setDeviceMetricsOverride", **screen, deviceScaleFactor=1, mobile=True
+        )
+        dark = [{"name": "prefers-color-scheme", "value": scheme}]
+        await page.call("Emulation.setEmulatedMedia", features=dark)
+        await page.loaded("Page.navigate", url=url)
+        for text in clicks:
+            await page.loaded("Runtime.evaluate", expression=CLICK % json.dumps(text))
+        found = await page.call("Runtime.evaluate", expression=LAYOUT, returnByValue=True)
+        picture = await page.call("Page.captureScreenshot")
+        return found["result"]["value"], page.errors, b64decode(picture["data"])
     finally:
         await page.close()
-
-
-async def _looked(
-    page: "_Page", url: str, *, screen: dict[str, int], scheme: str, headers: dict[str, str]
-) -> tuple[dict[str, Any], list[str], bytes]:
-    for domain in ("Page", "Runtime", "Log", "Network"):
-        await page.call(f"{domain}.enable")
-    await page.call("Network.setExtraHTTPHeaders", headers=headers)
-    await page.call(
-        "Emulation.setDeviceMetricsOverride", **screen, deviceScaleFactor=1, mobile=True
-    )
-    dark = [{"name": "prefers-color-scheme", "value": scheme}]
-    await page.call("Emulation.setEmulatedMedia", features=dark)
-    await page.call("Page.navigate", url=url)
-    await page.event("Page.loadEventFired")
-    found = await page.call("Runtime.evaluate", expression=LAYOUT, returnByValue=True)
-    picture = await page.call("Page.captureScreenshot")
-    return found["result"]["value"], page.errors, b64decode(picture["data"])
 
 
 class _Page:
@@ -178,9 +205,12 @@ class _Page:
         assert "error" not in message, message
         return message["result"]  # type: ignore[no-any-return]
 
-    async def event(self, name: str) -> None:
-        """Return when the event has come, if it had not yet."""
-        while name not in self._events:
+    async def loaded(self, method: str, **parameters: Any) -> None:
+        """Call a method by which another page is loaded; return once that is there."""
+        self._events.clear()
+        done = await self.call(method, **parameters)
+        assert "exceptionDetails" not in done, done["exceptionDetails"]
+        while "Page.loadEventFired" not in self._events:
             await self._next()
 
     async def _next(self) -> dict[str, Any]:

@@ -40,6 +40,12 @@ def _look(daemons: Daemons) -> None:
     until(lambda: "<b>reader</b>" in names(hub), what="the reader among the subscribers")
     assert "&lt;b&gt;reader&lt;/b&gt;" in page(hub, "subscribers")
     assert "<b>reader" not in page(hub, "subscribers")
+    (reader,) = (one for one in rows(hub, "subscribers") if one["name"] == "<b>reader</b>")
+    own = json.loads(read(hub, f"subscribers/{reader['registration']}", json=""))
+    reads = own["tables that it reads"]["rows"]
+    assert [one["table"] for one in reads] == ["paged.orders"]
+    assert reads[0]["why"]
+    assert sum(one["topics"] for one in own["levels"]["rows"]) == 16 + 1
     assert document(hub, "drivers")["rows"] == []
     assert "no driver is attached" in page(hub, "drivers")
     until(lambda: fact(hub, "publisher").startswith("catalogd@"), what="the hub's publisher")

@@ -7,6 +7,7 @@ from typing import Any
 
 from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
+from topicast.statestore.introspection import Answered
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.tests.strategies import value
@@ -200,7 +201,7 @@ class PublisherPeer:
 class HubDriver:
     """A hub whose invariants are checked at each step.
 
-    ``sent``, ``frames`` and ``admitted`` hold its effects.
+    ``sent``, ``frames``, ``admitted`` and ``answered`` hold its effects.
     """
 
     def __init__(self, **settings: int) -> None:
@@ -209,6 +210,7 @@ class HubDriver:
         self.sent: list[tuple[bytes, Message]] = []
         self.frames: list[bytes] = []
         self.admitted: list[Clients] = []
+        self.answered: list[Answered] = []
         self.clients: dict[bytes, Client] = {}  # by connection: whose key it has
 
     @property
@@ -227,6 +229,8 @@ class HubDriver:
                 self.frames.append(effect.frame)
             elif isinstance(effect, Admit):
                 self.admitted.append(effect.clients)
+            elif isinstance(effect, Answered):
+                self.answered.append(effect)
             else:
                 messages.append(decode(encode(effect.message)))
                 self.sent.append((effect.peer, messages[-1]))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from topicast.statestore.introspection import WAITING_MAX
+from topicast.statestore.hub import Ask
+from topicast.statestore.introspection import WAITING_MAX, Answered
 from topicast.tests.statestore.hub_driver import (
     READER_CONTROL,
     HubDriver,
@@ -96,6 +97,18 @@ def test_answer_to_no_request_of_this_reader_is_not_forwarded(driver: HubDriver)
     assert driver.receive(READER_CONTROL, answer(forwarded.request + 1)) == []
     assert driver.receive(READER_CONTROL, answer(forwarded.request)) == [answer(7)]
     assert driver.receive(READER_CONTROL, answer(forwarded.request)) == [], "twice"
+
+
+def test_page_of_the_hub_asks_a_reader_and_receives_its_answer(driver: HubDriver) -> None:
+    (forwarded,) = driver.handle(Ask("tables", registration("reader"), 3))
+    assert isinstance(forwarded, Inspect)
+    assert (driver.sent[-1][0], forwarded.what) == (READER_CONTROL, "tables")
+    driver.receive(READER_CONTROL, answer(forwarded.request))
+    assert driver.answered == [Answered(3, answer(forwarded.request))]
+    assert driver.handle(Ask("tables", registration("gone"), 4)) == []
+    (_, refused) = driver.answered
+    assert refused.number == 4
+    assert isinstance(refused.answer, Refused)
 
 
 def test_request_that_is_never_answered_is_discarded_in_time(driver: HubDriver) -> None:

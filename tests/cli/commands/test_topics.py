@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.commands.topics import SUMS, alike, in_use, meant, topic_lines
+from topicast.cli.commands.topics import in_use, meant, topic_lines
+from topicast.cli.levels import SUMS, alike
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from topicast import __version__
-from topicast.cli.pages.answers import Facts, Sources, answer, answer_to_probe
+from topicast.cli.pages.answers import Facts, Sources, answer_to_probe
 from topicast.cli.pages.grid import Grid, Query
 from topicast.cli.pages.metrics import STATESTORED, registry_of
 from topicast.cli.pages.page import Page, grid_page
+from topicast.tests.cli.pages.asking import answer
 from topicast.topics.errors import HistoryGone, UsageError
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of
 
@@ -125,7 +126,7 @@ def test_page_of_a_table_has_the_verdict_above_it_and_leads_to_the_others() -> N
     assert f"release {__version__}" in body
     assert f"process {os.getpid()} · up " in body
     assert '<a href="/secrets">Secrets</a>' in body
-    assert '<a href="/things/some one?of=x&amp;json=">json</a>' in body
+    assert '<a href="/things/some%20one?of=x&amp;json=">json</a>' in body
 
 
 def test_page_as_a_document_has_every_row() -> None:

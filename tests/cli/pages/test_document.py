@@ -10,6 +10,7 @@ def page(*reasons: Reason, refresh_s: int = 0, peers: dict[str, str] | None = No
         "catalogd: <Hubs>",
         "<p>body</p>",
         verdict=verdict_of(reasons),
+        more={"hubs": "Hubs"},
         head="who",
         nav={"Overview": "/", "Hubs": ""},
         peers=peers or {},
@@ -30,6 +31,13 @@ def test_what_is_wrong_stands_above_everything_else_each_with_what_to_do() -> No
     assert f"</h1>{degraded}<p>body</p>" in page(AWAY)
     worst = '<p class="verdict ill">not serving: nothing is here</p>'
     assert worst + degraded in page(AWAY, NEW)
+
+
+def test_reason_leads_to_the_page_that_shows_more_of_it_if_there_is_one() -> None:
+    hub = Reason(state=Serving.DEGRADED, code="hub_away", what="one is away", mend="start it")
+    assert '→ start it · <a href="/hubs">see Hubs</a></span>' in page(hub)
+    full = Reason(state=Serving.DEGRADED, code="store_full", what="no room", mend="make some")
+    assert "→ make some</span>" in page(full), "there is no page about memory here"
 
 
 def test_page_says_who_answers_and_leads_to_the_others() -> None:

@@ -11,6 +11,7 @@ from topicast.catalog.storage.store import Store
 from topicast.cli.pages.event_pages import event_pages, events, rate
 from topicast.cli.pages.figure import Bars
 from topicast.cli.pages.grid import Grid
+from topicast.tests.cli.pages.asking import parts
 from topicast.tests.cluster.alone import loaded
 from topicast.topics.errors import UsageError
 from topicast.topics.histogram import Histogram
@@ -128,16 +129,16 @@ def empty_store(tmp_path: Path) -> Path:
 def test_history_says_which_changes_it_shows_and_refuses_what_it_does_not_know(
     empty_store: Path,
 ) -> None:
-    page = event_pages(lambda: status(facts()), empty_store, is_guarded=True)["history"]
+    page = event_pages(lambda: status(facts()), empty_store, hubs=dict, is_guarded=True)["history"]
     assert page.is_private
-    (every,) = page.read("", {}).values()
+    (every,) = parts(page, "", {}).values()
     assert "of all objects" in every.about
-    (some,) = page.read("", {"object": "shop.*", "since": "10m", "by": "etl"}).values()
+    (some,) = parts(page, "", {"object": "shop.*", "since": "10m", "by": "etl"}).values()
     assert isinstance(some, Grid)
     assert "since 10m of shop.* by etl" in some.about
     assert some.more["last 1h"] == "/history?since=1h&object=shop.%2A&by=etl"
     assert some.empty == "no change is known of these"
     with pytest.raises(UsageError, match="--since soon"):
-        page.read("", {"since": "soon"})
+        parts(page, "", {"since": "soon"})
     with pytest.raises(UsageError, match="characters"):
-        page.read("", {"object": "x" * 2000})
+        parts(page, "", {"object": "x" * 2000})

@@ -1,12 +1,17 @@
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
 
+from topicast.cli.pages.grid import Grid
 from topicast.cli.pages.hub_pages import hub_pages, peers_of_hub
-from topicast.statestore.status import DriverStatus, HubStatus, TopicStatus
+from topicast.cli.pages.page import Parts
+from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, TopicStatus
+from topicast.tests.cli.pages.asking import parts
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.errors import UsageError
-from topicast.topics.wire.messages import Cell
+from topicast.topics.wire.messages import Cell, Inspected, Refused
 
 READ_BY = {1: (0, 0), 2: (3, 0), 3: (0, 1), 4: (0, 0)}  # each topic in full, and at its minimum
 
@@ -14,7 +19,7 @@ READ_BY = {1: (0, 0), 2: (3, 0), 3: (0, 1), 4: (0, 0)}  # each topic in full, an
 def driver(name: str, state: str, reason: str = "") -> DriverStatus:
     return DriverStatus(
         driver=f"{name}@host",
-        registration=name,
+        registration=name.encode().hex().ljust(32, "0"),
         application=name,
         application_id="app-1",
         user="anna",
@@ -26,6 +31,20 @@ def driver(name: str, state: str, reason: str = "") -> DriverStatus:
         reason=reason,
         control="on",
         since_s=1.0,
+    )
+
+
+def reader(of: DriverStatus) -> SubscriberStatus:
+    return SubscriberStatus(
+        name=f"{of.application_id}@{of.host}:{of.pid}",
+        registration=of.registration,
+        role="reader",
+        state="LIVE",
+        topics=4,
+        lag_versions=0,
+        lag_s=0.4,
+        held_bytes=3,
+        budget_bytes=100,
     )
 
 
@@ -45,26 +64,105 @@ def topic(number: int) -> TopicStatus:
     )
 
 
+DRIVERS = (
+    driver("ended", "gone"),
+    driver("well", "live"),
+    driver("lacks", "live", "its budget is too small"),
+    driver("none", "plain", "switched off"),
+)
+LACKS = DRIVERS[2].registration
 STATUS: HubStatus = replace(
     HubDriver().status,
     topics=tuple(map(topic, READ_BY)),
-    drivers=(
-        driver("ended", "gone"),
-        driver("well", "live"),
-        driver("lacks", "live", "its budget is too small"),
-        driver("none", "plain", "switched off"),
-    ),
+    subscribers=tuple(map(reader, DRIVERS[1:3])),
+    drivers=DRIVERS,
 )
 
 
-def column(page: str, name: str, rest: str = "", **query: str) -> list[Cell]:
-    (grid,) = hub_pages(lambda: STATUS)[page].read(rest, query).values()
+ANSWERS: Mapping[str, Inspected | Refused] = {
+    "topics": Inspected(
+        request=1,
+        columns=("id", "level", "bytes", "full_bytes", "hits", "why"),
+        rows=((1, "none", 0, 5, 0, "never read here"), (2, "minimal", 3, 9, 1, "too large")),
+    ),
+    "tables": Inspected(
+        request=2, columns=("table", "topic", "read_s"), rows=(("shop.orders", 2, 7.5),)
+    ),
+}
+
+
+def ask(what: str, registration: str) -> "Future[Inspected | Refused]":
+    """Answer as the reader of the driver ``lacks`` does; no other one answers."""
+    found = Future[Inspected | Refused]()
+    if registration == LACKS:
+        found.set_result(ANSWERS[what])
+    return found
+
+
+def read(
+    page: str, rest: str = "", *, of: HubStatus = STATUS, is_guarded: bool = True, **query: str
+) -> Parts:
+    return parts(hub_pages(lambda: of, ask, is_guarded=is_guarded)[page], rest, query)
+
+
+def column(page: str, name: str, rest: str = "", *, part: str = "", **query: str) -> list[Cell]:
+    grid = read(page, rest, **query)[part]
+    assert isinstance(grid, Grid)
     return [row[grid.columns.index(name)] for row in grid.rows]
+
+
+def facts(page: str, rest: str) -> dict[Cell, Cell]:
+    return dict(zip(column(page, "name", rest), column(page, "value", rest), strict=True))
 
 
 def test_drivers_are_shown_with_the_worst_first_and_those_that_have_ended_on_request() -> None:
     assert column("drivers", "application") == ["none", "lacks", "well"]
     assert column("drivers", "application", all="") == ["none", "lacks", "well", "ended"]
+
+
+def test_each_driver_leads_to_its_own_page_and_says_how_stale_it_is_and_what_to_do() -> None:
+    html = read("drivers")[""].html("/drivers", {})
+    assert '<a href="/drivers/lacks%40host">lacks</a>' in html
+    assert column("drivers", "stale_s") == [None, 0.4, 0.4]
+    assert column("drivers", "what to do")[0] == "topicast doctor, on host, says why"
+
+
+@pytest.mark.parametrize("named", ["lacks", "lacks@host", LACKS, LACKS[:8]])
+def test_page_of_a_driver_says_what_it_reads_at_which_level_and_why(named: str) -> None:
+    found = facts("drivers", named)
+    assert (found["application"], found["reason"]) == ("lacks", "its budget is too small")
+    assert (found["stale_s"], found["held_bytes"]) == (0.4, 3)
+    (row,) = zip(
+        *(
+            column("drivers", name, named, part="Tables that it reads")
+            for name in ("table", "topic", "level", "why", "read_s")
+        ),
+        strict=True,
+    )
+    assert row == ("shop.orders", 2, "minimal", "too large", 7.5)
+    assert column("drivers", "why", named, part="Levels") == ["too large", "never read here"]
+    assert facts("subscribers", LACKS) == found
+
+
+def test_names_of_tables_that_a_driver_reads_are_not_shown_to_everybody() -> None:
+    shown = read("drivers", "lacks", is_guarded=False)
+    html = "".join(part.html("/drivers/lacks", {}) for part in shown.values())
+    assert "shop.orders" not in html
+    assert "once the pages need a password or a token" in html
+    assert "never read here" in html
+
+
+def test_driver_that_does_not_answer_is_shown_with_what_the_hub_knows_of_it() -> None:
+    shown = read("drivers", "well")
+    html = "".join(part.html("/drivers/well", {}) for part in shown.values())
+    assert "it has not answered within 2 s" in html
+    assert facts("drivers", "ended")["state"] == "gone", "which nobody asks"
+
+
+@pytest.mark.parametrize("page", ["drivers", "subscribers"])
+def test_reader_that_is_not_here_is_named(page: str) -> None:
+    with pytest.raises(UsageError, match="no driver and no subscriber is called etl here"):
+        read(page, "etl")
 
 
 def test_topics_are_those_that_are_read_and_late_ones_come_first() -> None:
@@ -80,7 +178,7 @@ def test_pages_of_its_catalogd_are_led_to_once_they_are_known() -> None:
     known = replace(STATUS, catalog_address="tcp://c:26000", catalogd_pages="http://c:25020")
     assert peers_of_hub(STATUS) == {}
     assert peers_of_hub(known) == {"catalogd c:26000": "http://c:25020"}
-    (grid,) = hub_pages(lambda: known)["publisher"].read("", {}).values()
+    (grid,) = read("publisher", of=known).values()
     assert '<a href="http://c:25020">http://c:25020</a>' in grid.html("/publisher", {})
 
 

@@ -7,12 +7,12 @@ import pytest
 from topicast.catalog import status as catalog_status
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
-from topicast.cli.pages.answers import answer
 from topicast.cli.pages.metrics import CATALOGD
 from topicast.cli.pages.sources import STUCK_S, sources_of, verdict_of_loop
 from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored
+from topicast.tests.cli.pages.asking import answer
 from topicast.tests.keys import user_keys
 from topicast.topics.verdict import Reason, Serving, Verdict
 

@@ -154,6 +154,17 @@ def test_operators_see_each_topic_with_level_bytes_and_reason() -> None:
     assert {row["lag_s"] for row in rows if row["level"] == "none"} == {None}
 
 
+def test_operators_see_the_tables_that_were_read_last() -> None:
+    shopping = Shopping(automatic=True)
+    shopping.table("shop.orders")
+    shopping.pass_time(3)
+    answer = inspected(shopping, "tables")
+    assert isinstance(answer, Inspected)
+    (row,) = answer.records()
+    assert (row["table"], row["topic"]) == ("shop.orders", shopping.topic("shop.orders"))
+    assert 0 < row["read_s"] <= 3
+
+
 def test_operators_see_counters_by_name(shopping: Shopping) -> None:
     rows = rows_of(inspected(shopping, "stats"))
     assert rows["budget_bytes"] == shopping.stats().budget_bytes

@@ -168,3 +168,11 @@ def test_sums_hold_and_misses_are_never_more_than_reads(
             use = usage.of(topic, now=now)
             assert 0 <= use.misses <= use.reads * (1 + 1e-9)
             assert 0 <= use.missed_bytes <= use.read_bytes * (1 + 1e-9) + 1e-9
+
+
+def test_newest_are_those_that_were_read_last_once_or_again() -> None:
+    usage = UsageTracker()
+    for at, group in enumerate((b"a", b"b", b"a", b"c", b"d", b"d")):
+        usage.read(7, group, size=10, now=float(at))
+    assert usage.newest(3) == [(7, b"d", 5.0), (7, b"c", 3.0), (7, b"a", 2.0)]
+    assert len(usage.newest(9)) == 4

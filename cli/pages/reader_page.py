@@ -1,0 +1,155 @@
+"""The page of one driver or subscriber: what it has said of itself, and what it answers now.
+
+    page ──topics, tables──▶ hub ──▶ that reader ──▶ hub ──▶ levels, reasons, tables read last
+
+A reader that is stopped does not answer: the page says so after ANSWER_S.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Final
+from urllib.parse import urlencode
+
+from ...statestore.status import DriverStatus, HubStatus, SubscriberStatus
+from ...topics.errors import UsageError
+from ...topics.objects.drivers import GONE
+from ...topics.wire.messages import Cell, Inspected, Refused
+from .. import fleet
+from ..levels import alike
+from ..lists import Record, size
+from .grid import Grid
+from .page import NEEDS_SECRET, Part
+
+ANSWER_S: Final = 2.0  # a driver answers within milliseconds, unless it is stopped
+Ask = Callable[[str, str], "Future[Inspected | Refused]"]
+"""Asks a reader for one of its tables; the table's name, then the reader's registration."""
+ABOUT_DRIVER: Final = (
+    *("application", "state", "since_s", "reason", "control", "user", "host", "pid", "spark"),
+    *("release", "application_id", "hubs"),
+)
+ABOUT_READER: Final = (
+    *("name", "role", "lag_s", "lag_versions", "topics", "held_bytes", "budget_bytes"),
+    "registration",
+)
+LEVEL: Final = ("level", "topics", "held_bytes", "full_bytes", "why", "numbers")
+TABLE: Final = ("table", "topic", "level", "held_bytes", "full_bytes", "why", "read_s")
+
+
+async def reader_parts(
+    status: HubStatus, named: str, *, ask: Ask, is_guarded: bool
+) -> Mapping[str, Part]:
+    """Return the parts of the page of the reader or driver that ``named`` stands for.
+
+    Args:
+        status: The hub's last.
+        named: An application, or the beginning of a registration, or of the id in reports.
+        ask: Asks a reader.
+        is_guarded: Whether readers of the page give a secret, so that they see names of tables.
+
+    Raises:
+        UsageError: nobody has that name.
+    """
+    driver = next((one for one in status.drivers if _is_driver(one, named)), None)
+    registration = driver.registration if driver else named
+    reader = next(
+        (one for one in status.subscribers if fleet.is_id(asdict(one), registration)), None
+    )
+    if driver is None and reader is not None:
+        is_its = (one for one in status.drivers if one.registration == reader.registration)
+        driver = next(is_its, None)
+    if driver is None and reader is None:
+        raise UsageError(
+            f"no driver and no subscriber is called {named[:80]} here: another statestored may "
+            "have it"
+        )
+    about = {"": _about(driver, reader)}
+    if reader is None or (driver is not None and driver.state == GONE):
+        return about
+    topics, tables = await asyncio.gather(
+        *(_answer(ask, what, reader.registration) for what in ("topics", "tables"))
+    )
+    levels = {one["id"]: one for one in topics.records()} if isinstance(topics, Inspected) else {}
+    return {
+        **about,
+        "Tables that it reads": _tables(
+            tables, levels, catalogd=status.catalogd_pages, is_guarded=is_guarded
+        ),
+        "Levels": _levels(topics, levels),
+    }
+
+
+def _is_driver(driver: DriverStatus, named: str) -> bool:
+    ids = ({"registration": one} for one in (driver.registration, driver.writer))
+    return named in (driver.application, driver.driver) or any(
+        fleet.is_id(one, named) for one in ids
+    )
+
+
+def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid:
+    facts: dict[str, Cell] = {}
+    if driver is not None:
+        said: Record = asdict(driver)
+        facts |= {name: said[name] for name in ABOUT_DRIVER[:4]}
+        facts["stale_s"] = reader.lag_s if reader is not None and driver.state != GONE else None
+        facts["what to do"] = fleet.mend(said)
+        facts |= {name: said[name] for name in ABOUT_DRIVER[4:]}
+    if reader is not None:
+        of_reader = asdict(reader)
+        facts |= {name: of_reader[name] for name in ABOUT_READER}
+    return Grid(
+        about="What it has said of itself, and what this statestored sees of it.",
+        columns=("name", "value"),
+        rows=tuple((name, value) for name, value in facts.items() if value not in ("", None)),
+        more={"all drivers": "/drivers", "all subscribers": "/subscribers"},
+    )
+
+
+async def _answer(ask: Ask, what: str, registration: str) -> Inspected | str:
+    """Return what the reader answers, or why it does not."""
+    asked = ask(what, registration)
+    try:
+        found = await asyncio.wait_for(asyncio.wrap_future(asked), ANSWER_S)
+    except asyncio.TimeoutError:
+        return f"it has not answered within {ANSWER_S:g} s: it is stopped, or too busy"
+    return found.message if isinstance(found, Refused) else found
+
+
+def _tables(
+    tables: Inspected | str, levels: Mapping[int, Record], *, catalogd: str, is_guarded: bool
+) -> Grid:
+    """Return the tables that were read last, each with the level of its topic, and why."""
+
+    def at_catalogd(row: Mapping[str, Cell]) -> str:
+        return f"{catalogd}/catalog?{urlencode({'table': row['table']})}" if catalogd else ""
+
+    rows = []
+    read = tables.records() if isinstance(tables, Inspected) else []
+    for one in read if is_guarded else ():
+        of = levels.get(one["topic"], {"level": "", "bytes": None, "full_bytes": None, "why": ""})
+        held = (of["level"], of["bytes"], of["full_bytes"], of["why"])
+        rows.append((one["table"], one["topic"], *held, one["read_s"]))
+    nothing = tables if isinstance(tables, str) else "it has read no table within the last hour"
+    return Grid(
+        about="Those that it has read last, each with the level at which it follows the topic of "
+        "the table, and why. What is not here was not read lately: its topic's level is below.",
+        columns=TABLE,
+        rows=rows,
+        links={"topic": lambda row: f"/topics/{row['topic']}", "table": at_catalogd},
+        empty=nothing if is_guarded else f"their names are shown {NEEDS_SECRET}",
+    )
+
+
+def _levels(topics: Inspected | str, levels: Mapping[int, Record]) -> Grid:
+    groups = alike({"topic": number, **one} for number, one in levels.items())
+    held, full = (sum(one[name] for one in groups) for name in ("bytes", "full_bytes"))
+    return Grid(
+        about=f"The topics that it follows, and why: it holds {size(held)} of {size(full)}.",
+        columns=LEVEL,
+        rows=[
+            (one["level"], one["count"], one["bytes"], one["full_bytes"], one["why"], one["ranges"])
+            for one in groups
+        ],
+        empty=topics if isinstance(topics, str) else "it follows none",
+    )
