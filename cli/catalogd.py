@@ -85,7 +85,7 @@ def catalogd(**given: Any) -> None:
     from .pages.memory_page import memory_page
     from .pages.metrics import CATALOGD
     from .pages.process_pages import process_pages
-    from .pages.sources import sources_of
+    from .pages.sources import facts_of_process, sources_of
 
     settings = settings_given()
     access = access_to_pages(given)
@@ -115,6 +115,7 @@ def catalogd(**given: Any) -> None:
         numbers=CATALOGD,
         pages=pages,
         peers=lambda: peers_of_catalogd(daemon.status),
+        process=lambda: facts_of_process(keys, access),
         histograms=lambda: histograms_of(daemon.status, calls=daemon.metastore_calls),
         is_guarded=is_guarded,
     )

@@ -95,15 +95,15 @@ def _metrics() -> str:
     )
     parts = ["# Metrics", MADE, about]
     for name, table in (("statestored", STATESTORED), ("catalogd", CATALOGD)):
-        parts += [f"## {name}", _metric_table(name, table)]
-    parts[-1] += "".join(f"\n{row}" for row in _histograms())
+        rows = "".join(f"\n{row}" for row in _histograms(name))
+        parts += [f"## {name}", _metric_table(name, table) + rows]
     return "\n\n".join(parts) + "\n"
 
 
-def _histograms() -> Iterator[str]:
-    for name, (label, meaning) in HISTOGRAMS.items():
+def _histograms(daemon: str) -> Iterator[str]:
+    for name, (label, meaning) in HISTOGRAMS[daemon].items():
         labels = f" by `{label}`" if label else ""
-        yield f"| `{metric_name('catalogd', name)}` | histogram{labels} | {meaning} |"
+        yield f"| `{metric_name(daemon, name)}` | histogram{labels} | {meaning} |"
 
 
 def _metric_table(daemon: str, table: Table) -> str:

@@ -43,14 +43,15 @@ def statestored(**given: Any) -> None:
     from .pages.memory_page import memory_page
     from .pages.metrics import STATESTORED
     from .pages.process_pages import process_pages
-    from .pages.sources import sources_of
+    from .pages.sources import facts_of_process, sources_of
 
     settings = settings_given()
     access = access_to_pages(given)
     config = StatestoredConfig(**given)
     recent = log_to_stderr()
     collect_old_rarely()
-    daemon, address = build(config, keys=config.keys(os.environ))
+    keys = config.keys(os.environ)
+    daemon, address = build(config, keys=keys)
     is_guarded = access.config.needs_secret
     pages = hub_pages(lambda: daemon.status, daemon.ask, is_guarded=is_guarded)
     pages |= memory_page(lambda: held_by_hub(daemon.status))
@@ -62,6 +63,8 @@ def statestored(**given: Any) -> None:
         numbers=STATESTORED,
         pages=pages,
         peers=lambda: peers_of_hub(daemon.status),
+        process=lambda: facts_of_process(keys, access),
+        histograms=lambda: {"applied_s": {"": daemon.status.applied}},
         is_guarded=is_guarded,
     )
     log_start("statestored", settings)

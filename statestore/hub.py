@@ -52,6 +52,7 @@ from ..topics.wire.messages import (
     Inspect,
     Inspected,
     Join,
+    Joined,
     KeepAlive,
     Message,
     PagesAt,
@@ -62,12 +63,13 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
+from .applied import AppliedTimes
 from .drivers import Drivers
 from .ingest import Broadcast, Ingest, Output
 from .introspection import Answered, Introspection
 from .membership import MEMBERS_MAX, Member, Membership
 from .policies import Policies
-from .reader_requests import ReaderRequests
+from .reader_requests import ReaderRequest, ReaderRequests
 from .status import (
     Counts,
     DriverStatus,
@@ -185,6 +187,7 @@ class Hub:
             policies=self._policies,
             stamp=self._stamp,
         )
+        self._applied = AppliedTimes()
         self._drivers = Drivers(self._membership)
         self._introspection = Introspection(
             self.ingest,
@@ -357,6 +360,7 @@ class Hub:
             seeding=ingest.seeding,
             handshake_failed_s=self.handshake_failed_s,
             counts=replace(self.counts, refused=dict(self.counts.refused)),
+            applied=self._applied.facts(),
             topics=topics,
             subscribers=members,
             drivers=drivers,
@@ -414,8 +418,7 @@ class Hub:
             case Heartbeat() | Chunk():
                 return self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
-                self.counts.catch_ups += isinstance(message, CatchUp)
-                return self._reply(peer, self._readers.answer(member, peer, message), of=message)
+                return self._on_reader(member, peer, message)
             case Inspect():
                 to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
@@ -470,6 +473,16 @@ class Hub:
             return ()
         text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
         return self._refuse(old, refuse(Refusal.START, text))
+
+    def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> tuple[Effect, ...]:
+        self.counts.catch_ups += isinstance(message, CatchUp)
+        if isinstance(message, Status):
+            slots = self.ingest.slots
+            self._applied.on_status(member, message.positions, slots, now=self._now)
+        answer = self._readers.answer(member, peer, message)
+        if isinstance(answer, Joined):
+            self._applied.on_joined(member, answer)
+        return self._reply(peer, answer, of=message)
 
     def _on_inspected(self, member: Member, message: Inspected) -> tuple[Effect, ...]:
         if member.role != Role.PUBLISHER:

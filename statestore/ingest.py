@@ -49,6 +49,7 @@ from ..topics.wire.messages import (
     Wanted,
 )
 from ..topics.wire.refusal import Refusal, refuse
+from .applied import VersionTimes
 from .policies import Policies
 from .stub_deltas import brought, minimal, stub_bytes
 from .validation import chunk_fault, delta_fault
@@ -78,6 +79,7 @@ class Slot:
     seeded: bool = False  # caught up once
     stub_bytes: int = 0  # what the catch-up under way would take as stubs
     published: int = 0  # its version in the publisher's last heartbeat
+    times: VersionTimes = field(default_factory=VersionTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class Ingest:
         if fault is not None:
             return fault
         self.last_delta_at = now
+        slot.times.add(header.to_version, now=now)
         if header.flags or not slot.follower.step(
             header.epoch, header.from_version, header.to_version
         ):

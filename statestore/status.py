@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from .. import __version__
+from ..topics.histogram import HistogramFacts
 from ..topics.liveness import LIVE, LOST, SUSPECT_S
 from ..topics.objects.drivers import CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
@@ -22,12 +23,13 @@ from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership
 
-APART: Final = ("seeding", "handshake_failed_s", "counts", "topics", "subscribers", "drivers")
+ROWS: Final = ("topics", "subscribers", "drivers")
+APART: Final = ("seeding", "handshake_failed_s", "counts", "applied", *ROWS)
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
 COMMAND: Final = "command"  # the role of a reader that is one
-TABLES: Final = ("status", "verdict", "topics", "subscribers", "drivers")
+TABLES: Final = ("status", "verdict", *ROWS)
 _COMMON: Final = frozenset(
     (
         *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
@@ -131,7 +133,8 @@ class HubStatus:
     is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
     whether it has not yet everything that catalogd had announced. ``catalogd_pages``: where its
     pages are, as it said; empty: not known. ``handshake_failed_s``: since a client with a key that
-    is not admitted tried to connect; None: none did.
+    is not admitted tried to connect; None: none did. ``applied``: seconds from the broadcast of
+    changes to the reports of readers that have applied them.
     """
 
     hub: int
@@ -152,6 +155,7 @@ class HubStatus:
     seeding: bool
     handshake_failed_s: float | None
     counts: Counts
+    applied: HistogramFacts
     topics: tuple[TopicStatus, ...]
     subscribers: tuple[SubscriberStatus, ...]
     drivers: tuple[DriverStatus, ...]

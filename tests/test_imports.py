@@ -62,8 +62,8 @@ ONE_WAY = {
         *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link", "verdict"),
     ),
     "statestore": (
-        *("membership", "drivers", "stub_deltas", "validation", "policies", "ingest"),
-        *("reader_requests", "status", "introspection", "hub", "config", "statestored"),
+        *("membership", "drivers", "applied", "stub_deltas", "validation", "policies"),
+        *("ingest", "reader_requests", "status", "introspection", "hub", "config", "statestored"),
     ),
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "history", "serve"),

@@ -19,6 +19,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError
 from ...topics.keys.files import read_secret, secret_fault
+from .certificate import valid_until
 from .config import PagesConfig
 
 CHALLENGES: Final = {"basic": 'Basic realm="topicast", charset="UTF-8"', "bearer": "Bearer"}
@@ -39,6 +40,7 @@ class Access:
         self._seen = self._states()  # of each file, before it was last read
         self._digests = _digests(config)
         self.tls = _tls(config)  # what serves the pages by HTTPS; None: they are served by HTTP
+        self.valid_until = _valid_until(config)  # its certificate, in seconds since 1970
 
     @property
     def challenges(self) -> tuple[str, ...]:
@@ -55,6 +57,12 @@ class Access:
         # All are compared, even after a match: the time must not show which one matched.
         return sum(compare_digest(digest, one) for one in self._digests.get(scheme, ())) > 0
 
+    def certificate_left_s(self, *, now_s: float) -> float | None:
+        """Return for how long the certificate is valid, below 0 once it is not; None: no HTTPS."""
+        if self.tls is None or self.valid_until is None:
+            return None
+        return self.valid_until - now_s
+
     def refresh(self) -> bool:
         """Read the files again if one is another than before; return whether one was.
 
@@ -67,6 +75,7 @@ class Access:
             return False
         self._seen = states
         self._digests, self.tls = _digests(self.config), _tls(self.config)
+        self.valid_until = _valid_until(self.config)
         return True
 
     def _states(self) -> tuple[tuple[int, ...], ...]:
@@ -141,6 +150,11 @@ def _token(line: str) -> str:
     if len(line) < TOKEN_LENGTH_MIN or not line.isascii() or " " in line:
         return f"is not a token: at least {TOKEN_LENGTH_MIN} ASCII characters without spaces"
     return ""
+
+
+def _valid_until(config: PagesConfig) -> float | None:
+    file = config.webserver_certificate_file
+    return valid_until(file) if file else None
 
 
 def _tls(config: PagesConfig) -> ssl.SSLContext | None:

@@ -33,7 +33,25 @@ VERDICT: Final = {
     "verdict": "0 when it serves, 1 when it is degraded, 2 when it does not serve",
     "reasons": "Reasons of the verdict, by code; without a series there is none",
 }
+PROCESS: Final[Table] = {
+    "memory_limit_bytes": (
+        GAUGE,
+        "Bytes that the process may use: of its control groups, else the memory of the machine",
+    ),
+    "key_age_s": (
+        GAUGE,
+        (
+            "Seconds since the daemon's key was rotated; before the first time, since its file was "
+            "written last"
+        ),
+    ),
+    "certificate_left_s": (
+        GAUGE,
+        "Seconds until the certificate of the pages expires; absent where they are served by HTTP",
+    ),
+}
 STATESTORED: Final[Table] = {
+    **PROCESS,
     "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
     "num_topics": (GAUGE, "Table topics"),
     "watermark": (GAUGE, "HMS event id up to which catalogd is complete"),
@@ -74,6 +92,7 @@ STATESTORED: Final[Table] = {
     "subscriptions_invalid": (COUNTER, "Subscriptions to topics or levels that do not exist"),
 }
 CATALOGD: Final[Table] = {
+    **PROCESS,
     "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
     "num_topics": (GAUGE, "Table topics"),
     "watermark": (GAUGE, "HMS event id up to which everything is published"),
@@ -139,16 +158,38 @@ CATALOGD: Final[Table] = {
 }
 
 
-HISTOGRAMS: Final[Mapping[str, tuple[str, str]]] = {
-    "event_delay_s": (
-        "",
-        "Seconds from an event's time, in whole ones of the metastore's clock, to its publication",
-    ),
-    "event_batch_s": ("", "Seconds from the arrival of a poll's events until they were published"),
-    "pull_s": ("", "Seconds from the arrival of a pull until the last part of its answer was sent"),
-    "metastore_call_s": ("method", "Seconds that a call of the metastore took, by its method"),
+HISTOGRAMS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "statestored": {
+        "applied_s": (
+            "",
+            (
+                "Seconds from the broadcast of a change until a reader reports that it has applied "
+                "it, by this host's clock: with up to one heartbeat before the report. Of several "
+                "changes in a report the oldest counts; what was sent before a reader joined does "
+                "not"
+            ),
+        ),
+    },
+    "catalogd": {
+        "event_delay_s": (
+            "",
+            (
+                "Seconds from an event's time, in whole ones of the metastore's clock, to its "
+                "publication"
+            ),
+        ),
+        "event_batch_s": (
+            "",
+            "Seconds from the arrival of a poll's events until they were published",
+        ),
+        "pull_s": (
+            "",
+            "Seconds from the arrival of a pull until the last part of its answer was sent",
+        ),
+        "metastore_call_s": ("method", "Seconds that a call of the metastore took, by its method"),
+    },
 }
-"""The histograms of catalogd: the label that they have (empty: none), and what they mean."""
+"""The histograms of each daemon: the label that they have (empty: none), and what they mean."""
 
 Histograms = Mapping[str, Mapping[str, HistogramFacts]]
 """By name, and by the value of the label; empty where there is no label."""
@@ -195,7 +236,7 @@ class FactsCollector(Collector):
             yield self._histogram(name, by_label)
 
     def _histogram(self, name: str, by_label: Mapping[str, HistogramFacts]) -> Metric:
-        label, meaning = HISTOGRAMS[name]
+        label, meaning = HISTOGRAMS[self._daemon][name]
         metric = HistogramMetricFamily(
             metric_name(self._daemon, name), meaning, labels=[label] if label else []
         )

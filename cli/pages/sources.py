@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from ...topics.keys.folder import DaemonKeys
 from ...topics.link import LinkCounts
+from ...topics.memory_limit import usable_bytes
 from ...topics.topic import offered_names
 from ...topics.verdict import Reason, Serving, Verdict
 from . import metrics
+from .access import Access
 from .answers import Facts, Sources
 from .page import Page
 
@@ -47,13 +50,15 @@ def sources_of(
     numbers: metrics.Table,
     pages: Mapping[str, Page] = MappingProxyType({}),
     peers: Callable[[], Mapping[str, str]] = dict,
+    process: Callable[[], Facts] = dict,
     histograms: Callable[[], metrics.Histograms] = dict,
     is_guarded: bool = False,
 ) -> Sources:
     """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs.
 
     ``pages``: those beside the first one. ``peers``: the front pages of other daemons, by what they
-    are called. ``histograms``: of its metrics. ``is_guarded``: whether readers give a secret.
+    are called. ``process``: facts of the process that its status has not. ``histograms``: of its
+    metrics. ``is_guarded``: whether readers give a secret.
     """
 
     def silent_s() -> float:
@@ -71,7 +76,7 @@ def sources_of(
             "loop_silent_s": round(silent_s(), 3),
         }
         found = {name: value for name, value in status().items() if name not in IN_VERDICT}
-        return {**found, **of_the_loop}
+        return {**found, **of_the_loop, **process()}
 
     def displayed() -> Facts:
         found = facts()
@@ -89,6 +94,16 @@ def sources_of(
         peers=peers,
         is_guarded=is_guarded,
     )
+
+
+def facts_of_process(keys: DaemonKeys, access: Access) -> Facts:
+    """Return what the process may use, and how long its secrets have been and will be in use."""
+    now_s = time.time()
+    return {
+        "memory_limit_bytes": usable_bytes(),
+        "key_age_s": keys.key_age_s(now_s=now_s),
+        "certificate_left_s": access.certificate_left_s(now_s=now_s),
+    }
 
 
 def verdict_of_loop(reported: Verdict, *, silent_s: float) -> Verdict:

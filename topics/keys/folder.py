@@ -444,8 +444,22 @@ class DaemonKeys:
 
     def changed(self) -> Credential | None:
         """Return the credential if its file has changed; raises as ``changed_credential``."""
-        name = CATALOGD if self.credential.role is ClientRole.CATALOGD else STATESTORED
+        name = _name_of(self.credential)
         return None if self.is_guarded else self.folder.changed_credential(name)
+
+    def key_age_s(self, *, now_s: float) -> float | None:
+        """Return how old the daemon's key is: the time since it was rotated last.
+
+        Before the first rotation, since its file was written; None: that is not known.
+        """
+        path = self.folder.file(_name_of(self.credential))
+        try:
+            own = self.credential if self.is_guarded else self.folder.credential(path.stem)
+            if own.rotated_at or self.is_guarded:
+                return max(now_s - own.rotated_at, 0.0) if own.rotated_at else None
+            return max(now_s - path.stat().st_mtime, 0.0)
+        except (ConfigError, OSError):
+            return None
 
     def last_clients(self) -> Clients:
         """Return the list that a hub begins with: the last one from catalogd, else catalogd alone.
@@ -465,6 +479,11 @@ class DaemonKeys:
             allowed = f"the list of the catalogd that {STATESTORED}.key names; remove the file"
             raise ConfigError("keys_dir", str(path), allowed)
         return clients
+
+
+def _name_of(credential: Credential) -> str:
+    """Return the name of the file that a daemon's key has in its folder."""
+    return CATALOGD if credential.role is ClientRole.CATALOGD else STATESTORED
 
 
 def daemon_keys(

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from prometheus_client import generate_latest
 
+from topicast.cli.pages.document import SEE
 from topicast.cli.pages.metrics import (
     CATALOGD,
     COUNTER,
@@ -43,7 +44,9 @@ def metrics_of(daemon: str, table: Table) -> set[str]:
 
 def known_metrics() -> set[str]:
     known = set().union(*(metrics_of(*one) for one in DAEMONS.items()))
-    return known | {f"{metric_name('catalogd', name)}_bucket" for name in HISTOGRAMS}
+    return known | {
+        f"{metric_name(daemon, name)}_bucket" for daemon in DAEMONS for name in HISTOGRAMS[daemon]
+    }
 
 
 def test_alarms_are_of_metrics_that_there_are() -> None:
@@ -90,15 +93,21 @@ def test_each_reason_is_explained() -> None:
     assert codes - ABOUT_OLD == explained - {"code"}
 
 
+def test_each_reason_leads_to_a_page() -> None:
+    explained = set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE))
+    assert set(SEE) == explained - {"code"}
+
+
 def test_process_is_measured() -> None:
     registry = registry_of("catalogd", CATALOGD, dict)
     assert b"process_resident_memory_bytes" in generate_latest(registry)
 
 
-def some_histograms() -> Histograms:
+def some_histograms(daemon: str) -> Histograms:
     made = Histogram()
     made.add(0.2)
-    return {name: {"x" if label else "": made.facts()} for name, (label, _) in HISTOGRAMS.items()}
+    known = HISTOGRAMS[daemon]
+    return {name: {"x" if label else "": made.facts()} for name, (label, _) in known.items()}
 
 
 @pytest.mark.nightly
@@ -109,7 +118,11 @@ def test_metrics_are_as_prometheus_wants_them(daemon: str) -> None:
 
     facts = dict.fromkeys(DAEMONS[daemon], 1) | {"refused_WIRE": 2}
     registry = registry_of(
-        daemon, DAEMONS[daemon], lambda: facts, verdict=verdict, histograms=some_histograms
+        daemon,
+        DAEMONS[daemon],
+        lambda: facts,
+        verdict=verdict,
+        histograms=lambda: some_histograms(daemon),
     )
     promtool("check", "metrics", text=generate_latest(registry))
 

@@ -173,3 +173,17 @@ def test_text_of_a_list_is_read_by_older_hubs(folder: KeysFolder) -> None:
     assert read_clients(text, source="x") == listed
     older = Clients(replace(one, next_public="") for one in listed.without("some"))
     assert readable_by_older_hubs(text.encode()) == clients_text(older).encode()
+
+
+def test_age_of_a_key_is_that_of_its_file_until_it_is_rotated(folder: KeysFolder) -> None:
+    own = DaemonKeys(folder.credential("statestored"), folder)
+    path = folder.file("statestored")
+    os.utime(path, (5000, 5000))
+    assert own.key_age_s(now_s=5100.0) == 100.0
+    folder.rotate(new_pair)
+    rotated_at = folder.credential("statestored").rotated_at
+    os.utime(path, (5000, 5000))
+    assert own.key_age_s(now_s=rotated_at + 60.0) == 60.0
+    assert replace(own, is_guarded=True).key_age_s(now_s=5100.0) is None, "its file says nothing"
+    path.unlink()
+    assert own.key_age_s(now_s=5100.0) is None
