@@ -14,8 +14,7 @@ from .catalogd import catalogd
 from .flags import OutputOption
 from .lazy import subcommands
 from .main import topicast
-from .pages.front import COUNTER
-from .pages.metrics import CATALOGD, HISTOGRAMS, STATESTORED, VERDICT, Table, metric_name
+from .pages.metrics import CATALOGD, COUNTER, HISTOGRAMS, STATESTORED, VERDICT, Table, metric_name
 from .schemas import Schema, schema, text_of
 from .statestored import statestored
 

@@ -4,7 +4,7 @@
 /NAME      a table, for people or as ?json; ?refresh=5 loads it again each 5 s
 /healthz   a line for each reason of the verdict; 200 while the daemon serves, also when it is
            degraded, because a restart mends none of that; else 503
-/metrics   Prometheus
+/metrics   each number in words to a browser, with anchors as #drivers; to Prometheus its text
 """
 
 import json
@@ -27,8 +27,10 @@ from ...topics.errors import TopicastError, UsageError
 from ...topics.verdict import Serving, Verdict
 from ..lists import span
 from .document import document, link
-from .front import Fact, Meanings, front_html
+from .front import front_html
 from .grid import Query
+from .metrics import Facts, Histograms
+from .metrics_page import metrics_html
 from .page import NEEDS_SECRET, Page
 
 HEALTH: Final = "/healthz"
@@ -43,7 +45,6 @@ PRIVATE: Final = (
     f"read the pages: it is shown {NEEDS_SECRET}, which are set by --webserver_password_file or "
     "--webserver_token_file\n"
 )
-Facts = Mapping[str, Fact]
 Answer = tuple[HTTPStatus, str, bytes]
 """Status, content type and body."""
 
@@ -60,16 +61,22 @@ class Sources:
     title: str
     facts: Callable[[], Facts]
     verdict: Callable[[], Verdict]
-    meanings: Meanings
     metrics: CollectorRegistry
+    histograms: Callable[[], Histograms] = dict
     pages: Mapping[str, Page] = field(default_factory=dict)
     peers: Callable[[], Mapping[str, str]] = dict
     is_guarded: bool = False
     started: float = field(default_factory=time.time)
 
 
-async def answer(sources: Sources, target: str) -> Answer:
-    """Return the answer to a request for ``target``: a path, and ``?`` with a query if it has."""
+async def answer(sources: Sources, target: str, *, accepts: str = "") -> Answer:
+    """Return the answer to a request.
+
+    Args:
+        sources: Where it comes from.
+        target: A path, and ``?`` with a query if it has one.
+        accepts: The types of content that the reader accepts, as ``Accept`` has them.
+    """
     path, _, text = target.partition("?")
     query = {name: found[0] for name, found in parse_qs(text, keep_blank_values=True).items()}
     name, _, rest = path.removeprefix("/").partition("/")
@@ -79,6 +86,8 @@ async def answer(sources: Sources, target: str) -> Answer:
         case "/healthz":
             verdict = sources.verdict()
             return _status_of(verdict), TEXT, "".join(f"{x}\n" for x in verdict.lines).encode()
+        case "/metrics" if "json" in query or HTML.partition(";")[0] in accepts:
+            return _metrics(sources, query)
         case "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
         case _ if name in sources.pages:
@@ -109,11 +118,19 @@ def _front(sources: Sources, query: Query) -> Answer:
     body = front_html(
         sources.title,
         facts,
-        sources.meanings,
         pages=sources.pages,
         is_guarded=sources.is_guarded,
     )
     return _html(sources, "/", query, title=sources.title, body=body, verdict=verdict)
+
+
+def _metrics(sources: Sources, query: Query) -> Answer:
+    facts = sources.facts()
+    if "json" in query:
+        return _json(dict(facts))
+    body = metrics_html(sources.title, facts, sources.histograms())
+    title = f"{sources.title}: Metrics"
+    return _html(sources, "/metrics", query, title=title, body=body, verdict=sources.verdict())
 
 
 async def _page(sources: Sources, at: tuple[str, str], query: Query) -> Answer:
@@ -169,7 +186,7 @@ def _html(
     foot = " · ".join(
         (
             *(link(f"{path}?{urlencode(of)}" if of else path, text) for text, of in links.items()),
-            link("/metrics", "metrics"),
+            link("" if path == "/metrics" else "/metrics", "metrics"),
             link("/healthz", "healthz"),
         )
     )

@@ -1,23 +1,19 @@
-"""The front page: what matters now in a short table, the other pages, and every fact on request.
+"""The front page: what matters now in a short table, and the other pages.
 
 Its words and numbers are those of ``topicast status``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final, NamedTuple
 
 from ..lists import amount, size, span
 from ..overview import STATESTORED, drivers_by_state, restart_of, seen_by
 from .document import link
+from .metrics import Facts
 from .page import NEEDS_SECRET, Page
 
-Fact = str | int | float | bool | None
-Meanings = Mapping[str, tuple[str, str]]
-"""By the fact's name: its kind, ``counter`` or ``gauge``, and what it means."""
-
-COUNTER: Final = "counter"
-IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
+METRICS: Final = "What does each number say? To Prometheus, the same address has its text."
 
 
 class Line(NamedTuple):
@@ -39,8 +35,7 @@ def brief(kind: str, facts: Mapping[str, Any], *, is_guarded: bool = False) -> l
 
 def front_html(
     kind: str,
-    facts: Mapping[str, Fact],
-    meanings: Meanings,
+    facts: Facts,
     *,
     pages: Mapping[str, Page],
     is_guarded: bool,
@@ -50,7 +45,6 @@ def front_html(
     Args:
         kind: ``statestored`` or ``catalogd``.
         facts: Every fact that is one value.
-        meanings: What they mean, where that is known.
         pages: The daemon's other pages, by the first part of their path.
         is_guarded: Whether readers give a secret, so that they see every page.
     """
@@ -64,18 +58,8 @@ def front_html(
         for name, page in pages.items()
     )
     return (
-        f'<table class="brief">{rows}</table><h2>Pages</h2><table class="brief">{lead}</table>'
-        f"<details><summary>Every fact and counter</summary>{facts_html(facts, meanings)}</details>"
-    )
-
-
-def facts_html(facts: Mapping[str, Fact], meanings: Meanings) -> str:
-    """Return every fact, and its meaning where that is known; counts stand apart."""
-    counts = [name for name in facts if _is_count(name, meanings)]
-    now = _rows((name for name in facts if name not in counts), facts, meanings)
-    return (
-        f'<h2>Now</h2><table class="facts">{now}</table><h2>Since it was started</h2>'
-        f'<table class="facts">{_rows(counts, facts, meanings)}</table>'
+        f'<table class="brief">{rows}</table><h2>Pages</h2><table class="brief">{lead}'
+        f"<tr><th>{link('/metrics', 'Metrics')}</th><td>{METRICS}</td></tr></table>"
     )
 
 
@@ -131,21 +115,3 @@ def _locked(page: Page, *, is_guarded: bool) -> str:
     if is_guarded or not page.is_private:
         return ""
     return f' <span class="meaning">({escape(NEEDS_SECRET)})</span>'
-
-
-def _is_count(name: str, meanings: Meanings) -> bool:
-    return name.startswith("refused_") or meanings.get(name, ("", ""))[0] == COUNTER
-
-
-def _rows(names: Iterable[str], facts: Mapping[str, Fact], meanings: Meanings) -> str:
-    return "".join(
-        f'<tr><th>{escape(name)}</th><td class="number">{escape(_in_words(name, facts[name]))}</td>'
-        f'<td class="meaning">{escape(meanings.get(name, ("", ""))[1])}</td></tr>'
-        for name in names
-    )
-
-
-def _in_words(name: str, value: Fact) -> str:
-    if value is None or value == "":
-        return "–"
-    return f"{value:,}" if type(value) is int and name not in IDS else str(value)

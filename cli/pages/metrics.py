@@ -21,11 +21,13 @@ from prometheus_client.registry import Collector
 from ... import __version__
 from ...topics.histogram import HistogramFacts
 from ...topics.verdict import Serving, Verdict
-from .answers import Facts
-from .front import COUNTER
 
+COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 
+REFUSED: Final = "refused_"  # how the facts begin that count refusals by their codes
+Fact = str | int | float | bool | None
+Facts = Mapping[str, Fact]
 Table = Mapping[str, tuple[str, str]]
 
 VERDICT: Final = {
@@ -50,112 +52,186 @@ PROCESS: Final[Table] = {
         "Seconds until the certificate of the pages expires; absent where they are served by HTTP",
     ),
 }
-STATESTORED: Final[Table] = {
-    **PROCESS,
-    "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
-    "num_topics": (GAUGE, "Table topics"),
-    "watermark": (GAUGE, "HMS event id up to which catalogd is complete"),
-    "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
-    "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
-    "publisher_silent_s": (GAUGE, "Seconds since the last message from catalogd"),
-    "topics_behind": (GAUGE, "Topics that are behind the versions that catalogd announced last"),
-    "streams": (GAUGE, "Catch-ups that are being sent"),
-    "members": (GAUGE, "Subscribers, publishers and operators that are connected"),
-    "reader_lag_s": (GAUGE, "Seconds for which the slowest subscriber may not have been current"),
-    "drivers_live": (GAUGE, "Attached drivers that follow changes"),
-    "drivers_connecting": (GAUGE, "Attached drivers that have lost this hub, and come back"),
-    "drivers_plain": (GAUGE, "Attached drivers that cannot follow changes"),
-    "drivers_gone": (GAUGE, "Drivers that have ended within the last hour"),
-    "drivers_with_another_hub": (GAUGE, "Attached drivers that have another statestored to go to"),
-    "drivers_with_problem": (
-        GAUGE,
-        "Attached drivers that the verdict names as not as they should be",
-    ),
-    "entries": (GAUGE, "Entries held, in all topics"),
-    "full_bytes": (GAUGE, "Bytes held, in all topics"),
-    "deltas": (COUNTER, "Deltas that catalogd sent"),
-    "delta_bytes": (COUNTER, "Bytes of these deltas"),
-    "broadcasts": (COUNTER, "Deltas that were broadcast"),
-    "chunks": (COUNTER, "Chunks of the hub's own catch-ups"),
-    "catch_ups": (COUNTER, "Catch-ups that subscribers requested"),
-    "hellos": (COUNTER, "Connections whose Hello was answered"),
-    "barriers": (COUNTER, "Barriers that were sent"),
-    "members_lost": (COUNTER, "Members that sent nothing for too long"),
-    "frames_undecodable": (COUNTER, "Frames that were not of the protocol"),
-    "frames_dropped": (
-        COUNTER,
-        "Messages of more than one part, or no subscriptions, dropped unread",
-    ),
-    "handshakes_failed": (COUNTER, "Handshakes that failed: no key, or one that is not admitted"),
-    "revoked": (COUNTER, "Frames dropped and connections shut of keys that are revoked"),
-    "unreachable": (COUNTER, "Messages without a peer, or to a full queue"),
-    "subscriptions_invalid": (COUNTER, "Subscriptions to topics or levels that do not exist"),
+SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
+    "statestored": {
+        "drivers": {
+            "drivers_live": (GAUGE, "Attached drivers that follow changes"),
+            "drivers_connecting": (
+                GAUGE,
+                "Attached drivers that have lost this hub, and come back",
+            ),
+            "drivers_plain": (GAUGE, "Attached drivers that cannot follow changes"),
+            "drivers_gone": (GAUGE, "Drivers that have ended within the last hour"),
+            "drivers_with_another_hub": (
+                GAUGE,
+                "Attached drivers that have another statestored to go to",
+            ),
+            "drivers_with_problem": (
+                GAUGE,
+                "Attached drivers that the verdict names as not as they should be",
+            ),
+        },
+        "subscribers": {
+            "members": (GAUGE, "Subscribers, publishers and operators that are connected"),
+            "reader_lag_s": (
+                GAUGE,
+                "Seconds for which the slowest subscriber may not have been current",
+            ),
+            "members_lost": (COUNTER, "Members that sent nothing for too long"),
+            "hellos": (COUNTER, "Connections whose Hello was answered"),
+            "catch_ups": (COUNTER, "Catch-ups that subscribers requested"),
+            "barriers": (COUNTER, "Barriers that were sent"),
+        },
+        "catalogd": {
+            "publisher_silent_s": (GAUGE, "Seconds since the last message from catalogd"),
+            "topics_behind": (
+                GAUGE,
+                "Topics that are behind the versions that catalogd announced last",
+            ),
+            "watermark": (GAUGE, "HMS event id up to which catalogd is complete"),
+            "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
+            "num_topics": (GAUGE, "Table topics"),
+            "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
+        },
+        "topics": {
+            "entries": (GAUGE, "Entries held, in all topics"),
+            "full_bytes": (GAUGE, "Bytes held, in all topics"),
+            "deltas": (COUNTER, "Deltas that catalogd sent"),
+            "delta_bytes": (COUNTER, "Bytes of these deltas"),
+            "broadcasts": (COUNTER, "Deltas that were broadcast"),
+            "chunks": (COUNTER, "Chunks of the hub's own catch-ups"),
+            "streams": (GAUGE, "Catch-ups that are being sent"),
+        },
+        "refused": {
+            "handshakes_failed": (
+                COUNTER,
+                "Handshakes that failed: no key, or one that is not admitted",
+            ),
+            "revoked": (COUNTER, "Frames dropped and connections shut of keys that are revoked"),
+            "frames_undecodable": (COUNTER, "Frames that were not of the protocol"),
+            "frames_dropped": (
+                COUNTER,
+                "Messages of more than one part, or no subscriptions, dropped unread",
+            ),
+            "unreachable": (COUNTER, "Messages without a peer, or to a full queue"),
+            "subscriptions_invalid": (
+                COUNTER,
+                "Subscriptions to topics or levels that do not exist",
+            ),
+        },
+        "process": {
+            **PROCESS,
+            "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
+        },
+    },
+    "catalogd": {
+        "events": {
+            "lag_s": (GAUGE, "Seconds for which the metastore may have had what is not published"),
+            "lag_events": (GAUGE, "HMS events that are not published yet"),
+            "newest_event": (GAUGE, "Newest HMS event id, as the metastore said at the last poll"),
+            "watermark": (GAUGE, "HMS event id up to which everything is published"),
+            "events": (COUNTER, "HMS events that were seen"),
+            "events_skipped": (COUNTER, "Events of types that tell of nothing that is held"),
+            "events_not_understood": (
+                COUNTER,
+                "Events of an unknown type, or not decodable: what they name was read again",
+            ),
+            "event_gaps": (
+                COUNTER,
+                "Times that events were missing: everything was compared again",
+            ),
+        },
+        "metastore": {
+            "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),
+            "polls_late": (COUNTER, "Polls that were not answered within 2 s"),
+            "polls_failed": (COUNTER, "Polls for events that failed"),
+            "reads": (COUNTER, "Reads of tables and partitions from the metastore"),
+            "reads_failed": (COUNTER, "Such reads that failed"),
+            "databases": (GAUGE, "Databases"),
+            "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
+            "tables_unreadable": (
+                GAUGE,
+                "Tables that the metastore cannot read, or that are too large",
+            ),
+            "tables_withdrawn": (
+                COUNTER,
+                "Times that a table could not be read: it is unloaded until it can be",
+            ),
+            "tables_unfit": (
+                COUNTER,
+                "Times that a table was too large, or not text, and cannot be held",
+            ),
+        },
+        "statestoreds": {
+            "hubs": (GAUGE, "Hubs to which is published"),
+            "hubs_connected": (GAUGE, "Hubs that are connected"),
+            "topics_to_backfill": (
+                GAUGE,
+                "Topics in which content that was withheld is still to be sent",
+            ),
+            "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
+            "num_topics": (GAUGE, "Table topics"),
+            "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
+        },
+        "topics": {
+            "entries": (GAUGE, "Entries held, in all topics"),
+            "held_bytes": (GAUGE, "Bytes held, in all topics"),
+        },
+        "requests": {
+            "waiting_requests": (
+                GAUGE,
+                "Pulls, syncs, orders and reports that wait for the metastore",
+            ),
+            "pulls": (COUNTER, "Pulls that were answered"),
+            "scans": (COUNTER, "Pages of a topic that were requested"),
+            "syncs": (COUNTER, "Syncs that were answered"),
+            "orders": (COUNTER, "Orders that were given"),
+        },
+        "writes": {
+            "intents": (GAUGE, "Writes that drivers have begun and not ended"),
+            "drivers": (GAUGE, "Drivers whose reports of writes are remembered"),
+            "reports": (COUNTER, "Messages in which drivers reported what they write"),
+            "writes": (COUNTER, "Reported writes that were applied"),
+            "reported_statements": (
+                COUNTER,
+                "Reported statements that changed tables, and no data",
+            ),
+            "reported_writes_repeated": (COUNTER, "Reported writes that were known already"),
+            "reported_writes_unknown": (
+                COUNTER,
+                "Reported writes to objects that the metastore does not have",
+            ),
+            "reported_writes_not_visible": (
+                COUNTER,
+                "Reported writes to tables that the driver's key may not see",
+            ),
+            "reported_writes_lapsed": (
+                COUNTER,
+                "Writes taken for done because their driver stopped reporting",
+            ),
+        },
+        "refused": {
+            "refused": (COUNTER, "Requests that were refused"),
+            "handshakes_failed": (
+                COUNTER,
+                "Handshakes that failed: no key, or one that is not admitted",
+            ),
+            "revoked": (COUNTER, "Frames dropped and connections shut of keys that are revoked"),
+            "frames_undecodable": (COUNTER, "Frames that were not of the protocol"),
+            "frames_dropped": (COUNTER, "Messages of more than one part, dropped unread"),
+            "unreachable": (COUNTER, "Answers without a peer, or to a full queue"),
+        },
+        "process": {
+            **PROCESS,
+            "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
+        },
+    },
 }
-CATALOGD: Final[Table] = {
-    **PROCESS,
-    "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
-    "num_topics": (GAUGE, "Table topics"),
-    "watermark": (GAUGE, "HMS event id up to which everything is published"),
-    "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
-    "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
-    "topics_to_backfill": (GAUGE, "Topics in which content that was withheld is still to be sent"),
-    "newest_event": (GAUGE, "Newest HMS event id, as the metastore said at the last poll"),
-    "lag_events": (GAUGE, "HMS events that are not published yet"),
-    "lag_s": (GAUGE, "Seconds for which the metastore may have had what is not published"),
-    "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),
-    "databases": (GAUGE, "Databases"),
-    "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
-    "tables_unreadable": (GAUGE, "Tables that the metastore cannot read, or that are too large"),
-    "hubs": (GAUGE, "Hubs to which is published"),
-    "hubs_connected": (GAUGE, "Hubs that are connected"),
-    "waiting_requests": (GAUGE, "Pulls, syncs, orders and reports that wait for the metastore"),
-    "intents": (GAUGE, "Writes that drivers have begun and not ended"),
-    "drivers": (GAUGE, "Drivers whose reports of writes are remembered"),
-    "entries": (GAUGE, "Entries held, in all topics"),
-    "held_bytes": (GAUGE, "Bytes held, in all topics"),
-    "events": (COUNTER, "HMS events that were seen"),
-    "events_not_understood": (
-        COUNTER,
-        "Events of an unknown type, or not decodable: what they name was read again",
-    ),
-    "events_skipped": (COUNTER, "Events of types that tell of nothing that is held"),
-    "event_gaps": (COUNTER, "Times that events were missing: everything was compared again"),
-    "reads": (COUNTER, "Reads of tables and partitions from the metastore"),
-    "reads_failed": (COUNTER, "Such reads that failed"),
-    "polls_failed": (COUNTER, "Polls for events that failed"),
-    "polls_late": (COUNTER, "Polls that were not answered within 2 s"),
-    "tables_withdrawn": (
-        COUNTER,
-        "Times that a table could not be read: it is unloaded until it can be",
-    ),
-    "tables_unfit": (COUNTER, "Times that a table was too large, or not text, and cannot be held"),
-    "pulls": (COUNTER, "Pulls that were answered"),
-    "scans": (COUNTER, "Pages of a topic that were requested"),
-    "syncs": (COUNTER, "Syncs that were answered"),
-    "orders": (COUNTER, "Orders that were given"),
-    "reports": (COUNTER, "Messages in which drivers reported what they write"),
-    "writes": (COUNTER, "Reported writes that were applied"),
-    "reported_statements": (COUNTER, "Reported statements that changed tables, and no data"),
-    "reported_writes_repeated": (COUNTER, "Reported writes that were known already"),
-    "reported_writes_unknown": (
-        COUNTER,
-        "Reported writes to objects that the metastore does not have",
-    ),
-    "reported_writes_not_visible": (
-        COUNTER,
-        "Reported writes to tables that the driver's key may not see",
-    ),
-    "reported_writes_lapsed": (
-        COUNTER,
-        "Writes taken for done because their driver stopped reporting",
-    ),
-    "refused": (COUNTER, "Requests that were refused"),
-    "frames_undecodable": (COUNTER, "Frames that were not of the protocol"),
-    "frames_dropped": (COUNTER, "Messages of more than one part, dropped unread"),
-    "handshakes_failed": (COUNTER, "Handshakes that failed: no key, or one that is not admitted"),
-    "revoked": (COUNTER, "Frames dropped and connections shut of keys that are revoked"),
-    "unreachable": (COUNTER, "Answers without a peer, or to a full queue"),
-}
+"""The numbers of each daemon by what they are about, the most important first."""
+STATESTORED, CATALOGD = (
+    {name: row for rows in SECTIONS[daemon].values() for name, row in rows.items()}
+    for daemon in ("statestored", "catalogd")
+)
 
 
 HISTOGRAMS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -272,8 +348,8 @@ class FactsCollector(Collector):
             labels=["reason"],
         )
         for name, value in facts.items():
-            if name.startswith("refused_") and isinstance(value, int):
-                metric.add_metric([name.removeprefix("refused_")], value)
+            if name.startswith(REFUSED) and isinstance(value, int):
+                metric.add_metric([name.removeprefix(REFUSED)], value)
         return metric
 
 

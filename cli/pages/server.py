@@ -317,7 +317,13 @@ class _Page(RequestHandler):
     async def get(self) -> None:
         """Answer a reader who may read; a probe reads /healthz without a secret."""
         if self._admitted:
-            self._send(await answer(self._sources, str(self.request.uri)))
+            self._send(
+                await answer(
+                    self._sources,
+                    str(self.request.uri),
+                    accepts=self.request.headers.get("Accept", ""),
+                )
+            )
         else:
             self._send(answer_to_probe(self._sources))
 

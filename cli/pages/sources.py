@@ -12,7 +12,8 @@ from ...topics.topic import offered_names
 from ...topics.verdict import Reason, Serving, Verdict
 from . import metrics
 from .access import Access
-from .answers import Facts, Sources
+from .answers import Sources
+from .metrics import Facts
 from .page import Page
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts for commands, of the same verdict
@@ -88,8 +89,8 @@ def sources_of(
         title=name,
         facts=displayed,
         verdict=verdict,
-        meanings=numbers,
         metrics=registry,
+        histograms=histograms,
         pages=pages,
         peers=peers,
         is_guarded=is_guarded,

@@ -23,11 +23,11 @@ from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction
 from topicast.catalog.status import facts as catalog_facts
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.cli.daemons import collect_old_rarely, wake_soon
-from topicast.cli.pages.answers import Facts, Sources
+from topicast.cli.pages.answers import Sources
 from topicast.cli.pages.catalog_pages import catalog_pages
 from topicast.cli.pages.event_pages import event_pages
 from topicast.cli.pages.hub_pages import hub_pages
-from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table, registry_of
+from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, registry_of
 from topicast.cli.pages.page import Page
 from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, facts
 from topicast.tests.bench.report import RUNS, quantile, say, target
@@ -123,7 +123,6 @@ def sources_of(
         title=title,
         facts=known,
         verdict=Verdict,
-        meanings=table,
         metrics=registry_of(title, table, known),
         pages=pages,
         is_guarded=True,

@@ -9,9 +9,9 @@ from topicast.cli.pages.grid import Query
 from topicast.cli.pages.page import Page, Parts
 
 
-def answer(sources: Sources, target: str) -> Answer:
+def answer(sources: Sources, target: str, *, accepts: str = "") -> Answer:
     """Return the answer to a request for ``target``."""
-    return asyncio.run(answers.answer(sources, target))
+    return asyncio.run(answers.answer(sources, target, accepts=accepts))
 
 
 def parts(page: Page, rest: str, query: Query) -> Parts:

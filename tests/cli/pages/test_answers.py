@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from topicast import __version__
-from topicast.cli.pages.answers import Facts, Sources, answer_to_probe
+from topicast.cli.pages.answers import Sources, answer_to_probe
 from topicast.cli.pages.grid import Grid, Query
-from topicast.cli.pages.metrics import STATESTORED, registry_of
+from topicast.cli.pages.metrics import STATESTORED, Facts, registry_of
 from topicast.cli.pages.page import Page, grid_page
 from topicast.tests.cli.pages.asking import answer
 from topicast.topics.errors import HistoryGone, UsageError
@@ -28,7 +28,6 @@ def sources(*reasons: Reason) -> Sources:
         title="statestored",
         facts=lambda: FACTS,
         verdict=verdict,
-        meanings=STATESTORED,
         metrics=registry_of("statestored", STATESTORED, lambda: FACTS, verdict=verdict),
     )
 
@@ -94,6 +93,24 @@ def test_metrics_are_the_verdict_and_its_reasons(source: Sources, lines: list[st
     assert {line for line in scraped if line.startswith(names)} == {
         f"topicast_statestored_{line}" for line in lines
     }
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
+)
+
+
+def test_metrics_are_a_page_to_a_browser_and_text_to_everybody_else() -> None:
+    status, kind, body = answer(DEGRADED, "/metrics", accepts=BROWSER)
+    assert (status, kind) == (200, "text/html; charset=utf-8")
+    assert b"<h1>statestored: Metrics</h1>" in body
+    assert b'<h2 id="topics">Topics</h2>' in body
+    assert json.loads(answer(DEGRADED, "/metrics?json", accepts=BROWSER)[2]) == FACTS
+    for accepts in (PROMETHEUS, "*/*", ""):
+        _, kind, body = answer(DEGRADED, "/metrics", accepts=accepts)
+        assert kind.startswith("text/plain")
+        assert b"# TYPE topicast_statestored_deltas_total counter" in body
 
 
 def things(rest: str, query: Query) -> Grid:

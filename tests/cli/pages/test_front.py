@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 
 from topicast.cli.overview import Daemon, Stack, lines
-from topicast.cli.pages.front import COUNTER, Fact, brief, facts_html, front_html
+from topicast.cli.pages.front import brief, front_html
 from topicast.cli.pages.grid import Grid
+from topicast.cli.pages.metrics import Fact
 from topicast.cli.pages.page import grid_page
 
-MEANINGS = {"entries": ("gauge", "Entries held"), "pulls": (COUNTER, "Pulls answered")}
 HUB: dict[str, Fact] = {
     "num_topics": 256,
     "publisher_silent_s": 0.1,
@@ -85,7 +85,7 @@ def test_daemon_that_has_just_begun_leaves_out_what_it_does_not_know(kind: str) 
 
 
 def front(*, is_guarded: bool) -> str:
-    return front_html("catalogd", CATALOGD, MEANINGS, pages=PAGES, is_guarded=is_guarded)
+    return front_html("catalogd", CATALOGD, pages=PAGES, is_guarded=is_guarded)
 
 
 def test_front_page_leads_to_each_page_and_says_what_it_answers() -> None:
@@ -94,29 +94,9 @@ def test_front_page_leads_to_each_page_and_says_what_it_answers() -> None:
     assert '<th><a href="/logs">Log</a></th><td>What was logged?</td>' in found
     locked = '<td>What was logged? <span class="meaning">(once the pages need a password or'
     assert locked in front(is_guarded=False)
+    assert '<th><a href="/metrics">Metrics</a></th>' in found
 
 
-def test_facts_are_there_on_request() -> None:
-    before, _, facts = front(is_guarded=True).partition("<details>")
-    assert "<th>tables_to_load</th>" in facts
-    assert "tables_to_load" not in before
-
-
-def test_facts_stand_apart_from_counts_and_say_what_they_mean() -> None:
-    facts: dict[str, Fact] = {"entries": 12345, "pulls": 7, "refused_WIRE": 2}
-    now, _, counts = facts_html(facts, MEANINGS).partition("Since it was started")
-    assert '<th>entries</th><td class="number">12,345</td><td class="meaning">Entries held' in now
-    assert '<th>pulls</th><td class="number">7</td><td class="meaning">Pulls answered' in counts
-    assert "<th>refused_WIRE</th>" in counts
-
-
-def test_ids_are_not_cut_in_thousands_and_nothing_is_a_dash() -> None:
-    facts: dict[str, Fact] = {"epoch": 1795249888143087, "overrides": "", "silent_s": None}
-    printed = facts_html(facts, MEANINGS)
-    assert ">1795249888143087<" in printed
-    assert printed.count(">–<") == 2
-
-
-def test_fact_that_nobody_explained_is_shown_and_escaped() -> None:
-    found = facts_html({"name": "<b>"}, MEANINGS)
-    assert '<th>name</th><td class="number">&lt;b&gt;</td><td class="meaning"></td>' in found
+def test_front_page_leads_to_the_last_changes_where_names_may_be_shown() -> None:
+    assert '<th><a href="/history?since=10m">changes</a></th>' in front(is_guarded=True)
+    assert "/history" not in front(is_guarded=False)

@@ -1,8 +1,6 @@
 from prometheus_client import generate_latest
 
-from topicast.cli.pages.answers import Facts
-from topicast.cli.pages.front import COUNTER
-from topicast.cli.pages.metrics import CATALOGD, STATESTORED, registry_of
+from topicast.cli.pages.metrics import CATALOGD, COUNTER, STATESTORED, Facts, registry_of
 from topicast.topics.histogram import Histogram
 
 

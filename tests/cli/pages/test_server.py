@@ -21,7 +21,7 @@ import trustme
 from tornado.iostream import IOStream
 
 from topicast.cli.pages.access import Access
-from topicast.cli.pages.answers import Facts
+from topicast.cli.pages.metrics import Facts
 from topicast.cli.pages.server import CONNECTIONS_MAX, LOG_S, Pages
 from topicast.tests.cli.pages.secrets import TOKEN, access, basic, certificate, secret_file
 from topicast.tests.cli.pages.test_answers import FACTS, NEW, sources
@@ -107,8 +107,8 @@ def flooded(url: str, head: bytes, more: bytes) -> None:
         raise AssertionError("it takes everything")
 
 
-def test_front_page_shows_every_fact_and_escapes_it(served: str) -> None:
-    status, kind, body = get(served)
+def test_metrics_are_a_page_to_a_browser_with_every_fact_escaped(served: str) -> None:
+    status, kind, body = get(f"{served}/metrics", Accept="text/html,*/*;q=0.8")
     assert (status, kind) == (200, "text/html; charset=utf-8")
     assert '<th>data_address</th><td class="number">&lt;tcp&gt;</td>' in body
 
@@ -288,7 +288,7 @@ def test_reader_that_does_not_read_is_cut_off() -> None:
     with Pages(source, access(), connection_s=1) as pages:
         before = process.num_fds()
         with connected(pages.url) as slow:
-            slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            slow.sendall(b"GET /?json HTTP/1.1\r\nHost: localhost\r\n\r\n")
             until(lambda: process.num_fds() == before + 2)
             assert requested(f"{pages.url}/metrics")[0] == 200
             until(lambda: process.num_fds() == before + 1)
