@@ -4,8 +4,9 @@ catalogd    holds 100,000 tables, one of them with 10,000 partitions, and a long
 hub         has 1,000 drivers and as many subscribers
 
 Each page is made as the web server makes it, whole, as HTML and as a document. Meanwhile another
-thread wakes up each millisecond, as a daemon's loop does, and waits for the interpreter. Pages are
-measured in processor time, because on a busy machine a thread waits for a core.
+thread takes a turn each millisecond, as a daemon's loop does: it calls the system CALLS times, and
+waits for the interpreter after each. Both are measured in processor time of the page's thread,
+because on a busy machine a thread waits for a core.
 Run: make bench ARGS=tests/bench/bench_pages.py
 """
 
@@ -46,6 +47,7 @@ TURN: Final = 10_000  # changes in one transaction of the bench
 PAGE_MS_MAX: Final = 200.0
 TURN_MS_MAX: Final = 2.0
 WAKES_S: Final = 0.001
+CALLS: Final = 5  # of the system in a turn: a poll, and some frames that are sent
 ROUNDS: Final = 20  # of each page, while another thread wakes up
 FIRST: Final = ".".join(table_of(0, TABLES))
 DATABASE: Final = FIRST.partition(".")[0]
@@ -81,9 +83,9 @@ def measure(name: str, paths: tuple[str, ...], sources: Sources) -> None:
     slowest = max(took_ms, key=took_ms.__getitem__)
     ms = took_ms[slowest]
     say("pages", f"{name}_slowest", page=slowest, ms=ms, **target(ms, at_most=PAGE_MS_MAX))
-    p90_ms = quantile(waits, 0.9)  # beyond it, on a busy machine, is the wait for a core
-    is_met = target(p90_ms, at_most=TURN_MS_MAX)
-    say("pages", f"{name}_waits", n=len(waits), p90_ms=p90_ms, **is_met)
+    p90_ms, p99_ms = (quantile(waits, share) for share in (0.9, 0.99))
+    is_met = target(p90_ms, at_most=TURN_MS_MAX)  # beyond it are waits of this thread for a core
+    say("pages", f"{name}_waits", n=len(waits), p90_ms=p90_ms, p99_ms=p99_ms, **is_met)
 
 
 def cpu_ms(sources: Sources, path: str) -> float:
@@ -98,19 +100,21 @@ def cpu_ms(sources: Sources, path: str) -> float:
 
 @contextmanager
 def waking() -> Iterator[list[float]]:
-    """Yield the milliseconds by which a thread wakes up late, each time; filled at the end."""
-    late, stopping = list[float](), threading.Event()
+    """Yield the milliseconds that this thread computes in each turn of another; filled at last."""
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    waited, stopping = list[float](), threading.Event()
 
-    def wake() -> None:
-        due_at = time.perf_counter() + WAKES_S
+    def turns() -> None:
         while not stopping.wait(WAKES_S):
-            late.append(1000 * (time.perf_counter() - due_at))
-            due_at = time.perf_counter() + WAKES_S
+            began = time.clock_gettime(clock)
+            for _ in range(CALLS):
+                time.sleep(0)  # lets the interpreter go, and waits for it
+            waited.append(1000 * (time.clock_gettime(clock) - began))
 
-    thread = threading.Thread(target=wake)
+    thread = threading.Thread(target=turns)
     thread.start()
     try:
-        yield late
+        yield waited
     finally:
         stopping.set()
         thread.join()
