@@ -33,6 +33,7 @@ from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
 from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified
+from .ingest.load_progress import LoadProgress
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
 from .ingest.name_check import NAMES_S, NameCheck
 from .ingest.poller import (
@@ -257,6 +258,7 @@ class Catalog:
             polled=self.poller.enabled,
         )
         self.event_history = EventHistory()
+        self._load_progress = LoadProgress()
         self.name_check = NameCheck(settings.compare_names_s)
         self._held_names = HeldNames(
             self.namespace, self.tables, follows=self.follows, every_table=self._known_tables
@@ -530,6 +532,7 @@ class Catalog:
 
     def _status(self, topics: tuple[TopicStatus, ...]) -> Status:
         (epoch, start), poller, mode = self.position, self.poller, self.backfill.mode
+        load = self._load_progress.measure(self.loader.tables_left, now=self._now)
         metastore = MetastoreFacts(
             addresses=self.settings.metastore,
             polls=poller.problem(self._now),
@@ -560,7 +563,9 @@ class Catalog:
             metastore_found=self._finding,
             metastore_silent_s=poller.silent_s(self._now),
             databases=self.namespace.databases_count,
-            tables_to_load=self.loader.tables_left,
+            tables_to_load=load.left,
+            load_read=load.read,
+            load_left_s=load.left_s,
             loading=status.first_of(self.loader.loading()),
             tables_unreadable=len(self._unreadable),
             unreadable=status.first_of(self._unreadable),

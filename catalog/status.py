@@ -84,6 +84,8 @@ class Status:
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
     connection has found: the same metastore or another one, and why; empty at first.
+    ``load_read``: tables that were read since some are to be loaded. ``load_left_s``: how long
+    ``tables_to_load`` take at the pace of the last minute; None: not known.
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
     ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
     some of them, with the reason.
@@ -112,6 +114,8 @@ class Status:
     metastore_silent_s: float | None
     databases: int
     tables_to_load: int
+    load_read: int
+    load_left_s: float | None
     loading: str
     tables_unreadable: int
     unreadable: str

@@ -117,11 +117,22 @@ def _topics(status: Status) -> Grid:
 
 
 def _loading(status: Status) -> Grid:
-    names = ("tables_to_load", "loading", "tables_unreadable", "unreadable", "waiting_requests")
+    left, read = status.tables_to_load, status.load_read
+    facts: dict[str, Cell] = {
+        "tables": f"{read:,} of {read + left:,} read, {100 * read // (read + left)} %"
+        if left
+        else "all read",
+        "time left_s": status.load_left_s,
+        "being read, a part at a time": status.loading,
+        "cannot be read": status.tables_unreadable,
+        "why": status.unreadable,
+        "requests that wait": status.waiting_requests,
+    }
     return Grid(
-        about="What is being read from the metastore, and what cannot be.",
+        about="What is being read from the metastore, and what cannot be. The time left is at the "
+        "pace of the last minute.",
         columns=("name", "value"),
-        rows=tuple((name, getattr(status, name)) for name in names),
+        rows=tuple(facts.items()),
     )
 
 

@@ -99,6 +99,8 @@ def _loading(facts: Mapping[str, Any]) -> Iterator[str]:
     loads, unreadable = facts.get("tables_to_load"), facts.get("tables_unreadable")
     if loads is not None:
         yield f"{amount(loads, 'table waits', 'tables wait')} to be read" if loads else "all read"
+    if facts.get("load_left_s") is not None:
+        yield f"{span(facts['load_left_s'])} left"
     if unreadable:
         yield f"{unreadable} cannot be read"
 

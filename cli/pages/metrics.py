@@ -149,6 +149,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             "reads_failed": (COUNTER, "Such reads that failed"),
             "databases": (GAUGE, "Databases"),
             "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
+            "load_read": (GAUGE, "Tables that were read since there is something to load"),
+            "load_left_s": (
+                GAUGE,
+                "Seconds until all are read, at the pace of the last minute; absent if not known",
+            ),
             "tables_unreadable": (
                 GAUGE,
                 "Tables that the metastore cannot read, or that are too large",

@@ -1,0 +1,45 @@
+"""Load progress: how many of the tables that are to be read have been, and how long the rest takes.
+
+nothing left ──tables to read──▶ a load, measured each STEP_S ──nothing left──▶ forgotten
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+STEP_S: Final = 1.0  # between two measurements
+STEPS_MAX: Final = 60  # by which the pace is measured: the last minute
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFacts:
+    """A load at one moment. ``read`` of ``read`` and ``left`` tables; ``left_s``: how long the rest
+    takes at the pace of the last minute; None: not known yet, or nothing is left.
+    """
+
+    read: int = 0
+    left: int = 0
+    left_s: float | None = None
+
+
+class LoadProgress:
+    """Measures one load after the other."""
+
+    def __init__(self) -> None:
+        self._read = 0  # tables, since the load began
+        self._left = 0
+        self._steps: deque[tuple[float, int]] = deque(maxlen=STEPS_MAX)  # time, and ``_read`` then
+
+    def measure(self, left: int, *, now: float) -> LoadFacts:
+        """Return how far the load is of which ``left`` tables are still to be read."""
+        if not left:
+            self._read = self._left = 0
+            self._steps.clear()
+            return LoadFacts()
+        self._read += max(self._left - left, 0)
+        self._left = left
+        if not self._steps or now >= self._steps[-1][0] + STEP_S:
+            self._steps.append((now, self._read))
+        began, before = self._steps[0]
+        pace = (self._read - before) / (now - began) if now > began else 0.0
+        return LoadFacts(self._read, left, left / pace if pace else None)
