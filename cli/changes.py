@@ -23,6 +23,7 @@ OTHERS: Final = {
 }
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SPAN: Final = re.compile(r"(\d{1,6})([smhd])")
+PARTS: Final = ("loaded", "unloaded")  # kinds that come once for each part of a table
 WHOLE: Final = ("created", "dropped")  # kinds of what came or went: every property differs
 ARROW: Final = " -> "
 FOLLOWS: Final = re.compile(
@@ -125,6 +126,19 @@ def by(records: Iterable[Record], text: str) -> list[Record]:
     wanted = text.lower()
     names = ("by", "application", "user", "origin", "driver")
     return [one for one in records if any(wanted in str(one.get(n) or "").lower() for n in names)]
+
+
+def once(records: Iterable[Record]) -> list[Record]:
+    """Return of loads that follow each other, and say the same, the newest: a large table is read
+    in many parts.
+    """
+    found: list[Record] = []
+    for one in records:
+        same = ("object", "kind", "by")
+        is_again = one["kind"] in PARTS and found and all(one[n] == found[-1][n] for n in same)
+        if not is_again:
+            found.append(one)
+    return found
 
 
 def _record(

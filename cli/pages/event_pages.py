@@ -230,7 +230,7 @@ def _history(store: Path, query: Query, *, hubs: Mapping[str, str], now: float) 
         is_one = TABLE.fullmatch(pattern) is not None
         if is_one:
             records = _with_content(reader, pattern, records, since_us=since_us)
-    found = (changes.by(records, by) if by else records)[:LINES_MAX]
+    found = changes.once(changes.by(records, by) if by else records)[:LINES_MAX]
     rows = [
         (
             *(one["time"].replace("T", " ")[:19], one["object"], one["kind"], one["by"]),

@@ -26,8 +26,8 @@ ANSWER_S: Final = 2.0  # a driver answers within milliseconds, unless it is stop
 Ask = Callable[[str, str], "Future[Inspected | Refused]"]
 """Asks a reader for one of its tables; the table's name, then the reader's registration."""
 ABOUT_DRIVER: Final = (
-    *("application", "state", "since_s", "reason", "control", "user", "host", "pid", "spark"),
-    *("release", "application_id", "hubs"),
+    *("application", "state", "stale_s", "reason", "what to do", "since_s", "control", "user"),
+    *("host", "pid", "spark", "release", "application_id", "hubs"),
 )
 ABOUT_READER: Final = (
     *("name", "role", "lag_s", "lag_versions", "topics", "held_bytes", "budget_bytes"),
@@ -91,10 +91,9 @@ def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid
     facts: dict[str, Cell] = {}
     if driver is not None:
         said: Record = asdict(driver)
-        facts |= {name: said[name] for name in ABOUT_DRIVER[:4]}
-        facts["stale_s"] = reader.lag_s if reader is not None and driver.state != GONE else None
-        facts["what to do"] = fleet.mend(said)
-        facts |= {name: said[name] for name in ABOUT_DRIVER[4:]}
+        stale_s = reader.lag_s if reader is not None and driver.state != GONE else None
+        said |= {"stale_s": stale_s, "what to do": fleet.mend(said)}
+        facts |= {name: said[name] for name in ABOUT_DRIVER}
     if reader is not None:
         of_reader = asdict(reader)
         facts |= {name: of_reader[name] for name in ABOUT_READER}

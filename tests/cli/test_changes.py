@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.changes import HISTORY, LOG, about, by, joined, shown, since, told, utc
+from topicast.cli.changes import HISTORY, LOG, about, by, joined, once, shown, since, told, utc
 from topicast.cli.lists import listed
 from topicast.topics.errors import UsageError
 
@@ -157,3 +157,13 @@ def test_what_follows_from_another_difference_is_left_out() -> None:
     )
     assert one["what"] == "column x - -> int"
     assert moved["what"] == "columns id, city -> city, id"
+
+
+def test_parts_of_one_load_are_one_change() -> None:
+    def one(kind: str, by: str = "first read", name: str = "shop.orders") -> dict[str, str]:
+        return {"object": name, "kind": kind, "by": by}
+
+    some = [one("loaded"), one("loaded"), one("schema", "event 7"), one("loaded"), one("data")]
+    assert once(some) == [some[0], some[2], some[3], some[4]]
+    others = [one("loaded"), one("loaded", name="shop.t"), one("data"), one("data")]
+    assert once(others) == others
