@@ -47,7 +47,8 @@ TURN: Final = 10_000  # changes in one transaction of the bench
 PAGE_MS_MAX: Final = 200.0
 TURN_MS_MAX: Final = 2.0
 WAKES_S: Final = 0.001
-CALLS: Final = 5  # of the system in a turn: a poll, and some frames that are sent
+CALLS: Final = 4  # of the system in a turn: a poll, and some frames that are sent
+CALL_S: Final = 0.00005  # that each takes: long enough for the page's thread to go on
 ROUNDS: Final = 20  # of each page, while another thread wakes up
 FIRST: Final = ".".join(table_of(0, TABLES))
 DATABASE: Final = FIRST.partition(".")[0]
@@ -108,7 +109,7 @@ def waking() -> Iterator[list[float]]:
         while not stopping.wait(WAKES_S):
             began = time.clock_gettime(clock)
             for _ in range(CALLS):
-                Path("/").stat()  # lets the interpreter go, and waits for it
+                stopping.wait(CALL_S)  # lets the interpreter go, and waits for it
             waited.append(1000 * (time.clock_gettime(clock) - began))
 
     thread = threading.Thread(target=turns)
