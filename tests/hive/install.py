@@ -1,6 +1,6 @@
 """Installs a release of Hive's metastore for tests: jars through Maven, and an empty database.
 
-Run: python tests/hive/install.py 3.1.3 .venv/hive-3.1.3 (80 MB, 140 MB of 4.0.1), as
+Run: python tests/hive/install.py 3.1.3 .venv/hive-3.1.3 (80 MB, 220 MB of 4.0.1), as
 ``make compat-hive`` does. It needs mvn and a JDK, and leaves nothing behind when it fails.
 """
 
@@ -47,6 +47,8 @@ def install(release: Release, home: Path) -> None:
     shutil.rmtree(unpacked)
     for jar in release.jars:
         fetch(jar, ext)
+    for jar in release.client:
+        fetch(jar, home / "client")
     if release.source:
         compile_listener(Path(__file__).with_name(release.source), home)
     prepare(release, home)

@@ -41,6 +41,7 @@ class Release:
     """What a release needs: Maven's coordinates, and the classes that differ.
 
     ``listener``: a class of it that records events; ``source``: where ours is, if it has none.
+    ``client``: what Spark speaks to it with, where the client that Spark brings, of 2.3, cannot.
     """
 
     server: str
@@ -48,6 +49,7 @@ class Release:
     schema_tool: str
     listener: str
     source: str = ""
+    client: tuple[str, ...] = ()
 
 
 RELEASES: Final[Mapping[str, Release]] = {
@@ -76,6 +78,7 @@ RELEASES: Final[Mapping[str, Release]] = {
         schema_tool=f"{METASTORE}.tools.schematool.MetastoreSchemaTool",
         listener="topicast.DbNotificationListener",  # its own was not released as a jar
         source="DbNotificationListener.java",
+        client=("org.apache.hive:hive-exec:4.0.1",),
     ),
 }
 
@@ -231,6 +234,23 @@ def home() -> Path | None:
     """Return the folder of the release that the environment names; None: it is 2.3."""
     named = os.environ.get(HOME)
     return Path(named) if named else None
+
+
+def client_settings() -> dict[str, str]:
+    """Return the settings of Spark that let it speak to the release that is tested."""
+    found = home()
+    version = found.name.removeprefix("hive-") if found is not None else ""
+    if found is None or not RELEASES[version].client:
+        return {}
+    client = found / "client"
+    assert client.is_dir(), f"remove {found}, which was installed before {client.name} was needed"
+    return {
+        "spark.sql.hive.metastore.version": version,
+        "spark.sql.hive.metastore.jars": "path",
+        "spark.sql.hive.metastore.jars.path": ",".join(
+            f"file:{folder}/*.jar" for folder in (client, found / "lib", found / "ext")
+        ),
+    }
 
 
 def real_metastore(

@@ -20,6 +20,7 @@ from topicast.cli.quickstart.counting import Counting
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_statement
 from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.tests.hive.releases import client_settings
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import Application, applications
@@ -100,7 +101,7 @@ def attached_driver(
     hive: EmbeddedMetastore, folder: Path, *, endpoint: str = "off"
 ) -> Iterator[Planned]:
     """Run daemons and an attached driver beside them until the block ends."""
-    conf = {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
+    conf = {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict", **client_settings()}
     with (
         Counting(hive.uri) as counting,
         Counting(hive.uri) as log,
