@@ -72,9 +72,18 @@ def no_statestored(problems: Mapping[Address, str]) -> str:
     return f"no statestored answers {'; and '.join(each)}"
 
 
-def nobody(addresses: Iterable[Address]) -> str:
-    """Return what is at each address, if no daemon is at any; empty if one is. Needs no key."""
-    problems = {one: unknown_host(one) or stranger(one) for one in addresses}
+def nobody(addresses: Iterable[Address], credential: Credential | None = None) -> str:
+    """Return what is at each address, if no statestored is at any; empty if one may be.
+
+    Without a ``credential`` each of our daemons may be one, and admit us.
+    """
+
+    def look(address: Address) -> str:
+        if credential is None:
+            return unknown_host(address) or stranger(address)
+        return problem(address, credential)
+
+    problems = {one: look(one) for one in addresses}
     return no_statestored(problems) if all(problems.values()) else ""
 
 

@@ -56,11 +56,14 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
 
 def _look(statestores: str) -> None:
     """Say, while the application starts, that no statestored is there, and what is instead."""
+    from ...topics.keys.folder import DRIVER, KEY, KEY_FILE, find_credential
     from ...topics.settings import parse_addresses
     from ..reaching import nobody
 
     with suppress(ConfigError):  # the driver says so
-        if problem := nobody(parse_addresses(statestores, setting="statestores")):
+        is_named = any(os.environ.get(name) for name in (KEY, KEY_FILE))  # else Spark may name one
+        key = find_credential(DRIVER, environ=os.environ) if is_named else None
+        if problem := nobody(parse_addresses(statestores, setting="statestores"), key):
             click.echo(f"topicast: {problem}; until one does, this is plain Spark", err=True)
 
 

@@ -20,6 +20,7 @@ from topicast.tests.cli.processes import Running, catalogd, statestored
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
+from topicast.topics.keys.credential import credential_text
 from topicast.topics.link import new_pair
 from topicast.topics.settings import parse_addresses
 
@@ -214,9 +215,25 @@ def test_catalogd_that_is_stopped_is_said_to_be(
         both.catalogd.process.send_signal(signal.SIGCONT)
 
 
-def test_run_says_that_no_statestored_is_there(capfd: pytest.CaptureFixture[str]) -> None:
-    """While the application goes on."""
-    words = ["run", "--statestores=tcp://127.0.0.1:1", "--", sys.executable, "-c"]
+@pytest.mark.parametrize("what", ["nothing", "catalogd", "another key"])
+def test_run_says_that_no_statestored_is_there(
+    both: Both,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """While the application goes on; what needs a key if the environment names one."""
+    ours, at = user_keys("driver").credential, "tcp://127.0.0.1:1"
+    if what != "nothing":
+        stranger = replace(ours, pair=new_pair()) if what == "another key" else ours
+        monkeypatch.setenv("TOPICAST_KEY", credential_text(stranger))
+        at = (both.hub if what == "another key" else both.catalogd).ready["address"]
+    said = {
+        "nothing": "nothing listens there",
+        "catalogd": "that is catalogd; name a statestored",
+        "another key": "it does not admit the key driver; get a key file",
+    }
+    words = ["run", f"--statestores={at}", "--", sys.executable, "-c"]
     with pytest.raises(SystemExit):
         topicast_command.main([*words, "input()"], standalone_mode=False)
     errors = ""
@@ -227,7 +244,7 @@ def test_run_says_that_no_statestored_is_there(capfd: pytest.CaptureFixture[str]
         return "until one does, this is plain Spark" in errors
 
     until(look, timeout_s=10, what="the line")
-    assert "no statestored answers at tcp://127.0.0.1:1: nothing listens there" in errors
+    assert f"no statestored answers at {at}: {said[what]}" in errors
 
 
 def test_pipeline_says_so_before_it_starts_spark() -> None:
