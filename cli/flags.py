@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, fields
 from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -33,6 +33,11 @@ NOT_SECRET: Final = ("_FILE", "KEYS_DIR")  # likewise: they are paths
 F = TypeVar("F", bound=Callable[..., Any])
 Documents: TypeAlias = Mapping[str, object]
 
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]  # as classes of click from 8.2 on are written
+else:
+    _Choice = click.Choice
+
 
 class PathName(click.Path):
     """A path; an empty one, such as a variable that is not set leaves, names nothing."""
@@ -46,6 +51,26 @@ class PathName(click.Path):
         if value == "":
             self.fail("'' is not a path", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Words(_Choice):
+    """One of several words, shown with their ``-``; with ``_`` they are read, too, as flags are."""
+
+    def get_metavar(
+        self,
+        param: click.Parameter,  # noqa: ARG002 - click gives it
+        ctx: click.Context | None = None,  # noqa: ARG002 - likewise, from 8.2 on
+    ) -> str:
+        """Return what stands in the usage."""
+        return f"[{'|'.join(self.choices)}]"
+
+    def get_invalid_choice_message(
+        self,
+        value: Any,
+        ctx: click.Context | None,  # noqa: ARG002 - likewise
+    ) -> str:
+        """Return what is wrong with another word."""
+        return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
 
 
 def settings(**more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages import Inspected
 from ..exit_codes import DONE
-from ..flags import TIMEOUT, Documents, command, option, prints, statestores_option
+from ..flags import TIMEOUT, Documents, Words, command, option, prints, statestores_option
 from ..fleet import (
     NOBODY,
     SHOWN,
@@ -61,7 +61,7 @@ def _documents() -> Documents:
 
 
 @command()
-@click.argument("state", type=click.Choice(STATES), required=False)
+@click.argument("state", type=Words(STATES), required=False)
 @option(
     "app",
     metavar="PATTERN",
@@ -87,7 +87,7 @@ def drivers(
 ) -> int:
     """Show attached Spark drivers, or switch them off, on, or to a dry run.
 
-    off is plain Spark; dry_run only counts what would be refreshed. A rule takes effect within a
+    off is plain Spark; dry-run only counts what would be refreshed. A rule takes effect within a
     second, also in drivers that attach later, and is kept until another rule replaces it. The
     newest rule that matches an application holds; 'on --all' ends all rules. A subscriber that does
     not answer is shown, because it may be a driver. The state is what the driver is, with the

@@ -64,7 +64,7 @@ class FilesReport(Report):
         if self.continued:
             lines.insert(0, "continues a run that lists everything and was interrupted")
         if self.no_partition_count:
-            lines.append(f"{self.no_partition_count} folders are not partitions (--add-partitions)")
+            lines.append(f"{self.no_partition_count} folders are not partitions (--add_partitions)")
             lines += [f"  {name}" for name in self.no_partition[:NAMES_SHOWN_MAX]]
         if self.missing_count:
             lines.append(f"{self.missing_count} have no folder, so no files")

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.catalog.config import CatalogdConfig
 from topicast.cli.catalogd import CATALOGD_FLAGS
-from topicast.cli.flags import flags_of, settings, statestores_option, version_option
+from topicast.cli.flags import Words, flags_of, settings, statestores_option, version_option
 from topicast.cli.statestored import STATESTORED_FLAGS
 from topicast.statestore.config import StatestoredConfig
 from topicast.topics.errors import ConfigError
@@ -112,6 +112,23 @@ def test_statestores_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setenv("TOPICAST_STATESTORES", "tcp://hub:1")
     assert look.main([], standalone_mode=False) == "tcp://hub:1"
+
+
+def test_word_is_shown_with_its_hyphen_and_read_with_either(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @click.command(context_settings=settings())
+    @click.argument("state", type=Words(("on", "dry-run")))
+    def switch(state: str) -> str:
+        return state
+
+    assert [switch.main([one], standalone_mode=False) for one in ("dry-run", "dry_run")] == [
+        *("dry-run", "dry-run"),
+    ]
+    with pytest.raises(click.BadParameter, match="'off' is not one of 'on', 'dry-run'"):
+        switch.main(["off"], standalone_mode=False)
+    switch.main(["--help"], standalone_mode=False)
+    assert "[on|dry-run]" in capsys.readouterr().out
 
 
 def test_every_setting_has_a_meaning() -> None:
