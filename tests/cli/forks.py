@@ -10,28 +10,34 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from topicast.cli.main import PLACES
+from topicast.cli.daemons import daemons
+from topicast.cli.main import PLACES, PROGRAM
+from topicast.cli.main import main as topicast
 
 
 def forked(
-    words: Sequence[str], environment: Mapping[str, str], *, timeout_s: float
+    words: Sequence[object],
+    environment: Mapping[str, str],
+    *,
+    timeout_s: float,
+    entry: Callable[[], object] = topicast,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run one command of ``topicast`` to its end.
+    """Run one command to its end: ``topicast``, or the ``entry`` of a daemon.
 
     Raises:
         subprocess.TimeoutExpired: It did not end in ``timeout_s``, and was killed.
     """
     with TemporaryDirectory() as folder:
-        printed, complained = (Path(folder, name) for name in ("out", "err"))
+        files = [Path(folder, name) for name in ("out", "err")]
         process = _server().Process(
             target=_become,
-            args=(tuple(words), dict(environment), Path.cwd(), printed, complained),
+            args=(entry, tuple(map(str, words)), dict(environment), Path.cwd(), *files),
         )
         process.start()
         process.join(timeout_s)
@@ -41,7 +47,7 @@ def forked(
             raise subprocess.TimeoutExpired(words, timeout_s)
         code = process.exitcode
         assert code is not None
-        texts = [one.read_text("utf-8") for one in (printed, complained)]
+        texts = [one.read_text("utf-8") for one in files]
         process.close()
         return subprocess.CompletedProcess(list(words), code, *texts)
 
@@ -50,21 +56,21 @@ def forked(
 def _server() -> ForkServerContext:
     """Return what forks; it starts with the first command, and ends with this process."""
     context = multiprocessing.get_context("forkserver")
-    modules = {place.partition(":")[0] for place in PLACES.values()}
+    places = (*PLACES.values(), *daemons.places.values())
+    modules = {place.partition(":")[0] for place in places}
     context.set_forkserver_preload([__name__, *(f"topicast.cli.{one}" for one in sorted(modules))])
     return context
 
 
 def _become(
+    entry: Callable[[], object],
     words: tuple[str, ...],
     environment: dict[str, str],
     folder: Path,
     printed: Path,
     complained: Path,
 ) -> None:
-    """Be ``topicast`` with these arguments, as a new Python would be."""
-    from topicast.cli.main import main
-
+    """Be a command with these arguments, as a new Python would be."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -76,5 +82,5 @@ def _become(
     sys.stderr = os.fdopen(
         2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
-    sys.argv = ["topicast", *words]
-    main()
+    sys.argv = [PROGRAM if entry is topicast else entry.__name__, *words]
+    entry()

@@ -80,7 +80,7 @@ def completed(
 
 def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run one ``topicast`` command to its end, as a fork: its start is not what is tested."""
-    return forked(list(map(str, arguments)), {**os.environ, **environment}, timeout_s=60)
+    return forked(arguments, {**os.environ, **environment}, timeout_s=60)
 
 
 def shown(statestores: str, *words: str) -> str:

@@ -13,12 +13,13 @@ import pytest
 
 from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli import daemons
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
 from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.forks import forked
 from topicast.tests.cli.processes import (
     Running,
     catalogd,
-    command,
     completed,
     running,
     statestored,
@@ -33,9 +34,10 @@ from topicast.topics.keys.folder import KeysFolder
 from topicast.topics.link import new_pair
 
 
-def ended(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+def ended(name: str, *words: object, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a daemon that is expected to end by itself, with ``environment`` added."""
-    return completed(command("daemons", *arguments), timeout_s=100, **environment)
+    entry = {"statestored": daemons.statestored, "catalogd": daemons.catalogd}[name]
+    return forked(words, {**os.environ, **environment}, timeout_s=100, entry=entry)
 
 
 @pytest.mark.parametrize("name", ["statestored", "catalogd"])

@@ -26,8 +26,9 @@ from topicast.cli.launch import hooks
 from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.forks import forked
 from topicast.tests.cli.homes import ROOT, Home
-from topicast.tests.cli.processes import command, completed, statestored, topicast
+from topicast.tests.cli.processes import completed, statestored, topicast
 from topicast.tests.cluster.fake_metastore import thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, real_metastore
 from topicast.tests.keys import user_keys
@@ -78,7 +79,7 @@ def report(done: "subprocess.CompletedProcess[str]") -> Report:
 
 def doctor(*words: object, **environment: str) -> Report:
     words = ("doctor", "--output=json", *words)
-    return report(completed(command("main", *words), timeout_s=END_S_MAX, **environment))
+    return report(forked(words, {**os.environ, **environment}, timeout_s=END_S_MAX))
 
 
 def doctor_after(code: str, *words: str) -> Report:
