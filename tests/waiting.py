@@ -51,6 +51,13 @@ def until_equal(read: Callable[[], T], wanted: T, *, timeout_s: float = 30) -> N
         raise
 
 
+def seconds(call: Callable[[], object]) -> float:
+    """Return how many seconds ``call`` takes."""
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
 def in_time(attempt: Callable[[], float], *, limit_s: float, tries: int = 3) -> None:
     """Assert that ``attempt``, which returns how many seconds it took, takes ``limit_s`` at most.
 
