@@ -46,6 +46,7 @@ GROUPS = {  # files that one process runs, by folder and by how their names begi
         "edge": (
             "test_daemons",
             "test_operator",
+            "test_schemas",
             "doctor/",
             *(f"commands/test_{one}" for one in SERVED),
         )

@@ -207,6 +207,7 @@ def test_dataframe_over_another_spelling_of_a_location_reads_anew(
     assert driver.do("rows()") == [[1, "b"]]
 
 
+@pytest.mark.nightly
 def test_of_many_folders_the_last_ones_are_looked_at(drivers: Drivers, tmp_path: Path) -> None:
     driver = drivers.writer
     days = [tmp_path / f"day={number:03}" for number in range(FOLDERS_MAX + 1)]

@@ -311,6 +311,7 @@ def test_stream_converts_what_another_application_adds_until_it_is_stopped(
     assert sorted(report["created"]) == ["ds=x/hour=1", "ds=x/hour=2"]
 
 
+@pytest.mark.nightly  # it makes the pair of the others
 @pytest.mark.parametrize(
     ("source", "target", "options", "problem"),
     [

@@ -36,12 +36,10 @@ def pair(drivers: Drivers) -> Iterator[Pair]:
     drivers.reader.do("handle.detach()")
 
 
+@pytest.mark.nightly  # units have the events
 @pytest.mark.parametrize(
     "setting",
-    [
-        "spark.sql.hive.convertInsertingPartitionedTable",
-        pytest.param("spark.sql.hive.convertMetastoreParquet", marks=pytest.mark.nightly),
-    ],
+    ["spark.sql.hive.convertInsertingPartitionedTable", "spark.sql.hive.convertMetastoreParquet"],
     ids=lambda name: name.rpartition(".")[2],
 )
 def test_write_by_hives_own_code_is_read_though_its_event_shows_no_difference(

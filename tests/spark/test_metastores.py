@@ -51,9 +51,9 @@ A, B, C = ("thrift://a:1", "thrift://b:1", "thrift://c:1")
         ({"hive.metastore.uris": A}, "", "", A),
         ({}, B, "", B),
         ({}, "", C, C),
-        ({"hive.metastore.uris": A}, B, "", B),
-        ({"hive.metastore.uris": A}, "", C, A),
-        ({}, B, C, B),
+        pytest.param({"hive.metastore.uris": A}, B, "", B, marks=pytest.mark.nightly),
+        pytest.param({"hive.metastore.uris": A}, "", C, A, marks=pytest.mark.nightly),
+        pytest.param({}, B, C, B, marks=pytest.mark.nightly),
         ({}, "", "", ""),
     ],
     ids=[

@@ -171,6 +171,7 @@ Known.send = counted
     sweeper.sql(f"DROP TABLE {DB}.shrunk")
 
 
+@pytest.mark.nightly
 def test_folder_beside_that_of_a_partition_and_of_the_same_value_hides_no_change(
     sweeper: Application,
 ) -> None:
@@ -188,6 +189,7 @@ def test_folder_beside_that_of_a_partition_and_of_the_same_value_hides_no_change
     sweeper.sql(f"DROP TABLE {DB}.twice")
 
 
+@pytest.mark.nightly
 def test_file_that_seems_older_than_a_write_is_found_where_a_sweep_came_between(
     sweeper: Application,
 ) -> None:
@@ -207,6 +209,7 @@ def test_file_that_seems_older_than_a_write_is_found_where_a_sweep_came_between(
     sweeper.sql(f"DROP TABLE {DB}.seconds")
 
 
+@pytest.mark.nightly
 def test_table_of_a_source_is_listed_where_spark_reads_it(
     sweeper: Application, tmp_path: Path
 ) -> None:
@@ -330,6 +333,7 @@ def test_change_whose_answer_was_lost_is_named_once(sweeper: Application) -> Non
     assert changed(sweeper, pattern=f"{DB}.stock") == []
 
 
+@pytest.mark.nightly
 def test_changes_behind_one_whose_answer_was_lost_are_named_too(sweeper: Application) -> None:
     """Given batches of one partition: the report of the first is no notice of the second."""
     changed(sweeper)
@@ -373,6 +377,7 @@ lister = Lister(spark)
     ]
 
 
+@pytest.mark.nightly
 def test_write_that_its_driver_reported_is_no_change_for_a_sweep(
     drivers: Drivers, sweeper: Application
 ) -> None:
@@ -400,6 +405,7 @@ def test_folder_that_is_no_partition_is_shown_and_added_only_if_that_is_wanted(
     assert [Path(one).name for one in found["no_partition"]] == ["notes"]
 
 
+@pytest.mark.nightly
 def test_folders_of_any_name_and_of_convert_stop_no_sweep(sweeper: Application) -> None:
     sweeper.sql(
         f"CREATE TABLE {DB}.odd (id INT) PARTITIONED BY (n INT) STORED AS PARQUET "

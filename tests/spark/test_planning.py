@@ -218,6 +218,7 @@ def test_statement_that_another_driver_reports_is_seen_before_the_metastores_log
             assert time.monotonic() - begin < LATE_S, "the log was read meanwhile"
 
 
+@pytest.mark.nightly  # the other direction is above
 def test_statements_of_a_driver_are_reported_before_the_metastores_log_is_read(
     planned: Planned,
 ) -> None:
@@ -324,6 +325,7 @@ def test_transactional_and_iceberg_tables_are_never_answered_from_memory(planned
         until(lambda: planned.reasons(f"_ = {read}") == {"never"}, what=property_)  # noqa: B023
 
 
+@pytest.mark.nightly
 def test_detach_in_the_middle_of_queries_and_attach_again(planned: Planned) -> None:
     create(planned, "again")
     driver = planned.driver
@@ -473,6 +475,7 @@ def test_write_past_the_commands_that_would_undo_an_update_is_refused(planned: P
     planned.is_live()
 
 
+@pytest.mark.nightly
 def test_schema_that_a_query_infers_does_not_undo_an_update(planned: Planned) -> None:
     create(planned, "inferred")
     driver = planned.driver

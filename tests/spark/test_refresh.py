@@ -472,7 +472,10 @@ PATH_VIEW = "spark.sql('SELECT id FROM path_view')"
 
 @pytest.mark.parametrize(
     ("db", "sources", "relation"),
-    [("paths", "parquet", "LogicalRelation"), ("paths_v2", "", "DataSourceV2Relation")],
+    [
+        ("paths", "parquet", "LogicalRelation"),
+        pytest.param("paths_v2", "", "DataSourceV2Relation", marks=pytest.mark.nightly),
+    ],
 )
 def test_relations_over_the_paths_of_a_table_are_refreshed_as_it_is(
     attached: Scene, db: str, sources: str, relation: str
@@ -535,6 +538,7 @@ def test_users_cached_data_stays_unless_requested(attached: Scene) -> None:
     scene.attach_anew()
 
 
+@pytest.mark.nightly
 def test_cached_data_that_is_to_be_fresh_is_so_of_young_tables_and_of_partitions(
     attached: Scene,
 ) -> None:
@@ -577,6 +581,7 @@ def overwritten(scene: Scene, db: str, number: int) -> list[int]:
     return rows
 
 
+@pytest.mark.nightly
 def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_like_others(
     attached: Scene,
 ) -> None:

@@ -202,6 +202,7 @@ OTHER = """
 """
 
 
+@pytest.mark.nightly
 def test_session_is_released_when_its_client_ends_it(attached: Place) -> None:
     place = attached
     place.host.do(HOSTED)
@@ -218,6 +219,7 @@ def test_session_is_released_when_its_client_ends_it(attached: Place) -> None:
     assert place.status("errors") == 0
 
 
+@pytest.mark.nightly
 def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Place) -> None:
     place, table = attached, "written.by_client"
     place.writer.sql(
@@ -253,6 +255,7 @@ def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Pl
     place.writer.do("handle.detach()")
 
 
+@pytest.mark.nightly
 def test_what_a_client_begins_to_write_is_known_until_it_ends(attached: Place) -> None:
     """So a server that is killed midway leaves a write that counts as a change."""
     place = attached
