@@ -10,6 +10,7 @@ import pytest
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import topicast
 from topicast.tests.spark.applications import SPARK, Application
+from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
@@ -39,7 +40,7 @@ COLUMNS: Final = tuple(
     for at, kind in enumerate((*TYPES, *(TYPES_OF_4 if SPARK >= (4, 0) else ())))
 )
 SOME: Final = "Id BIGINT, At TIMESTAMP_NTZ, c CHAR(4) COMMENT 'its code'"
-TABLES: Final = {
+EVERY_TABLE: Final = {
     **{f"type_{at}": f"({column}) USING parquet" for at, column in enumerate(COLUMNS)},
     "wide": f"({', '.join(COLUMNS)}) USING parquet",
     "csv": f"({SOME}) USING csv",
@@ -50,6 +51,8 @@ TABLES: Final = {
     "buckets": "(A INT, B INT) USING parquet CLUSTERED BY (A) INTO 4 BUCKETS",
     "defaults": "(a INT DEFAULT 5, b STRING NOT NULL COMMENT 'x') USING parquet",
 }
+# The wide table has each type, too.
+TABLES: Final = cells(EVERY_TABLE, some=[one for one in EVERY_TABLE if "type_" not in one])
 
 
 @pytest.fixture(scope="module")
