@@ -26,7 +26,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 compat-upgrade foreign check lint types sim mutants soak bench walks nightly fresh screenshots dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 foreign check lint types sim mutants soak bench walks nightly fresh screenshots dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -104,10 +104,6 @@ compat-kerberos: $(STAMP) .venv/kerberos/installed  ## log in to a metastore by 
 
 compat-deploy: $(STAMP) .venv/deploy/installed  ## check what deploy/ holds: systemd's units, Kubernetes' manifests, Spark behind a NAT (needs systemd-analyze; 23 MB, once)
 	@PYTHONPATH='$(CURDIR)/.venv/deploy' $(BIN)/python -m pytest tests/deploy $(ARGS)
-
-compat-upgrade: $(STAMP)  ## upgrade a fleet of an older release, out of the git history, process by process, and go back
-	@$(BIN)/python tests/upgrade/install.py
-	@$(BIN)/python -m pytest tests/upgrade --timeout=600 $(ARGS)
 
 compat-s3: $(STAMP) .venv/s3/installed  ## run the pipelines on an object store: moto's S3 server behind s3a (130 MB, once)
 	@$(BIN)/python -m pytest tests/s3 --timeout=600 $(ARGS)

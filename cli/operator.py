@@ -25,13 +25,13 @@ from ..subscriber.client.conversation import (
 from ..subscriber.engine.reachability import unreached
 from ..subscriber.protocol.effects import Connection
 from ..topics.backports import Self
-from ..topics.errors import LinkError, NotReady, TopicastError, UsageError
+from ..topics.errors import LinkError, NotReady, TopicastError
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import OPERATOR as OPERATOR_KEY
 from ..topics.keys.folder import find_credential
 from ..topics.link import Handshake, Link
 from ..topics.settings import Address, parse_addresses
-from ..topics.verdict import Reason, Serving, Verdict, verdict_in, verdict_of
+from ..topics.verdict import Verdict, verdict_in
 from ..topics.wire import header
 from ..topics.wire.messages import (
     Heartbeat,
@@ -303,12 +303,8 @@ def readers_of(visit: Operator) -> list[Record]:
 
 
 def announced_at(visit: Operator) -> dict[str, Record]:
-    """Return by registration what drivers last said to a hub; nothing of an older release."""
-    try:
-        found = visit.hub("drivers").records()
-    except UsageError:  # it is of an older release
-        return {}
-    return {one["registration"]: one for one in found}
+    """Return by registration what drivers last said to a hub."""
+    return {one["registration"]: one for one in visit.hub("drivers").records()}
 
 
 def verdicts_at(visit: Operator) -> dict[str, Verdict]:
@@ -353,25 +349,8 @@ def note_policy(left_out: str) -> bool:
 
 
 def verdict_by(inspect: Callable[[str], Inspected]) -> Verdict:
-    """Return the verdict of a daemon, which ``inspect`` asks for tables.
-
-    One of an older release has two texts instead.
-    """
-    try:
-        return verdict_in(inspect("verdict").records())
-    except UsageError:
-        facts = facts_of(inspect("status"))
-    states = {"problem": Serving.NOT_SERVING, "warning": Serving.DEGRADED}
-    return verdict_of(
-        Reason(
-            state=state,
-            code="metastore" if "metastore" in facts[name] else name,
-            what=str(facts[name]),
-            mend="",
-        )
-        for name, state in states.items()
-        if facts.get(name)
-    )
+    """Return the verdict of a daemon, which ``inspect`` asks for tables."""
+    return verdict_in(inspect("verdict").records())
 
 
 def facts_of(table: Inspected) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def _seen_by_hub(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what catalogd sees; one of an older release does not say all."""
+    """Yield what catalogd sees; it does not say all to a key of some databases."""
     if facts.get("hubs") is not None:
         yield f"{facts['hubs_connected']} of {amount(facts['hubs'], 'hub', 'hubs')}"
     if facts.get("lag_events") is not None:
@@ -245,12 +245,10 @@ def _restarts(stack: Stack) -> Iterator[tuple[str, str]]:
 def _restart_of_hub(facts: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
     """``alone``: of the hubs that were named, no other answers."""
     present = _present(facts) or 0
-    with_other = facts.get("drivers_with_another_hub")
     back = "plain Spark until it is back"
+    with_other = facts["drivers_with_another_hub"] if present else 0
     if not present:
         yield "no driver is connected"
-    elif with_other is None:
-        yield f"{amount(present, 'driver', 'drivers')}; this release does not say their other hubs"
     elif not with_other:
         yield f"{amount(present, 'driver has', 'drivers have')} no other hub: {back}"
     elif alone:
@@ -280,6 +278,6 @@ def _restart_of_catalogd(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _present(facts: Mapping[str, Any]) -> int | None:
-    """Return how many drivers a hub has; None: it does not say, to this key or in its release."""
+    """Return how many drivers a hub has; None: it does not say, to a key of some databases."""
     counts: Sequence[int | None] = [facts.get(f"drivers_{state}") for state in PRESENT]
     return None if None in counts else sum(filter(None, counts))

@@ -26,11 +26,8 @@ from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
 from ..topics.wire import encode
 from ..topics.wire.header import (
     BARRIER_PREFIX,
-    FEATURES,
     HEARTBEAT_PREFIX,
-    NEXT_KEYS,
     NONCE_BYTES,
-    PAGES,
     PROTOCOL,
     prefix,
     prefixes_in,
@@ -447,13 +444,12 @@ class Hub:
         member.welcomed_at[channel] = self._now
         answers: tuple[Effect, ...] = (Send(peer, self._welcome(hello, client.policy)),)
         if channel is Channel.CONTROL:
-            member.takes_keys = bool(hello.features & NEXT_KEYS)
             answers += self._keys_for(member)
         if member.role != Role.PUBLISHER or channel is not Channel.CONTROL:
             if member is self._publisher and known is None:
                 self.ingest.lose_streams(now=self._now)  # they ran on the connection before
             return answers
-        if self.pages and hello.features & PAGES:
+        if self.pages:
             answers += (Send(peer, PagesAt(address=self.pages)),)
         return (*answers, self._send_have(member, peer))
 
@@ -594,10 +590,8 @@ class Hub:
         address = ingest.catalog_address
         if hello.role == Role.OPERATOR and (waiting := self._unannounced()):
             address = waiting.catalog_address
-        features = hello.features & FEATURES | self._policies.features(policy)
         return Welcome(
             protocol=min(PROTOCOL, hello.protocol_max),
-            features=features,
             hub=self._hub_id,
             epoch=ingest.epoch,
             start=ingest.start,
@@ -607,6 +601,8 @@ class Hub:
             catalog_name=ingest.catalog_name,
             heartbeat_ms=self._heartbeat_ms,
             lost_ms=self._lost_ms,
+            policy=self._policies.number(policy),
+            policy_digest=policy.digest if policy is not None else 0,
         )
 
     def _heartbeat(self) -> Heartbeat:
@@ -679,9 +675,8 @@ class Hub:
         )
 
     def _keys_for(self, member: Member) -> tuple[Effect, ...]:
-        """Return the servers' keys for ``member``; nothing if it does not know the message."""
         peer = member.peers.get(Channel.CONTROL)
-        if not member.takes_keys or peer is None or not self._own_keys[0]:
+        if peer is None or not self._own_keys[0]:
             return ()
         return (Send(peer, self._server_keys()),)
 

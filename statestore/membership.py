@@ -16,7 +16,6 @@ from ..topics.keys.clients import Client
 from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
 from ..topics.policy import Policy
 from ..topics.topic import NONE
-from ..topics.wire.header import COMMAND
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
@@ -42,7 +41,6 @@ class Member:
     """When each of ``peers`` was last sent a Welcome."""
     have: Have | None = None  # of a publisher: the last Have that it was sent
     catalog_address: str = ""  # of a publisher: where it takes requests, once it has said so
-    takes_keys: bool = False  # whether it knows ServerKeys
     pages: str = ""  # of a publisher: where its pages are, as it said last
     is_command: bool = False  # whether it ends soon, as commands do, and is no application
     lag_versions: int = 0
@@ -119,7 +117,7 @@ class Membership:
             member.peers[channel] = peer
             self._connections[peer] = (member, channel)
         member.name = hello.name
-        member.is_command = role == Role.OPERATOR or bool(hello.features & COMMAND)
+        member.is_command = role == Role.OPERATOR or hello.is_command
         self.mark_alive(member, now=now)
         return member
 

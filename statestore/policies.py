@@ -20,7 +20,6 @@ from ..topics.wire.header import (
     BARRIER_PREFIX,
     HEARTBEAT_PREFIX,
     NONCE_BYTES,
-    policy_bits,
     policy_lead,
     prefix,
     prefixes_in,
@@ -54,11 +53,9 @@ class Policies:
         """Whether a reader with a policy has subscribed to anything yet."""
         return bool(self._numbers)
 
-    def features(self, policy: Policy | None) -> int:
-        """Return the bits of a Welcome that tell a reader which policy it is served by."""
-        if policy is None:
-            return 0
-        return policy_bits(self._number(policy) or EVERY, policy.digest)
+    def number(self, policy: Policy | None) -> int:
+        """Return the number of ``policy`` here; EVERY if there is none, or none is left for it."""
+        return EVERY if policy is None else self._number(policy) or EVERY
 
     def prefixes_for(self, client: Client | None, subscribed: bytes) -> tuple[bytes, ...]:
         """Return the prefixes that ``client`` (None: unknown) receives for ``subscribed``."""

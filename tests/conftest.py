@@ -60,7 +60,6 @@ NAMED = (
     "tests/dbt",
     "tests/kerberos",
     "tests/deploy",
-    "tests/upgrade",
     "tests/s3",
 )  # run by make compat-…, which installs what they need
 NET = "tests/net"  # on hosts of its own: where there can be none, make nightly alone names it

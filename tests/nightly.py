@@ -54,7 +54,6 @@ STEPS: Final[Steps] = {
     "kerberos": ("make compat-kerberos", {}),
     "s3": ("make compat-s3", {}),
     "deploy": ("make compat-deploy", {}),
-    "upgrade": ("make compat-upgrade", {}),
     "hosts": ("make test ARGS=tests/net", {}),
     "strangers": (
         "make test ARGS='--nightly tests/integration/test_strangers.py'",

@@ -72,7 +72,6 @@ LISTED: Final = {  # page -> first words of what is neither code nor a command o
         "topicast keys rotate": "on several hosts: tests/integration/test_rotation.py",
         "useradd": "needs root and systemd: make compat-deploy checks the units",
         "kubectl": "needs a cluster",
-        "/opt/topicast/bin/pip install --upgrade": "needs an older release: make compat-upgrade",
     },
     "docs/spark.md": {"spark.driver.extraClassPath": "settings: tests/spark/jvm/test_kinds.py"},
     "docs/doctor.md": {"topicast doctor": "names of hosts: tests/cli/doctor/"},

@@ -26,7 +26,6 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/s3",
     "tests/sim",
     "tests/spark",
-    "tests/upgrade",
 }
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))

@@ -21,7 +21,7 @@ from typing import Final
 from ...topics.backports import StrEnum
 from ...topics.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
 from ...topics.errors import ConfigError, WireError
-from ...topics.keys.clients import checked_keys, readable_by_older_hubs
+from ...topics.keys.clients import checked_keys
 from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import LOST, SUSPECT, Liveness
 from ...topics.objects.drivers import ANNOUNCED_REQUEST, CATALOG_ADDRESS
@@ -29,16 +29,7 @@ from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
 from ...topics.wire.codec import is_large, row_bytes
-from ...topics.wire.header import (
-    CLIENT_LISTS,
-    DELTA_BYTES_MAX,
-    FEATURES,
-    INTRODUCTIONS,
-    NEXT_KEYS,
-    PAGES,
-    PROTOCOL,
-    PROTOCOL_MIN,
-)
+from ...topics.wire.header import DELTA_BYTES_MAX, PROTOCOL, PROTOCOL_MIN
 from ...topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -270,8 +261,6 @@ class Publisher:
         self._liveness: dict[Channel, Liveness] = {}
         self._probed: set[Channel] = set()
         self._welcomed: set[Channel] = set()
-        self._takes_lists = False  # whether the hub that welcomed us knows ClientList
-        self._takes_next_keys = False  # and next keys in it
         self._clients = b""  # the list that the hub was sent on its present connection
         self._clients_at = 0.0  # seconds: when it is sent again
         self._have: Have | None = None
@@ -407,10 +396,8 @@ class Publisher:
             return self._leave("another hub answers at this address", now=now)
         self.hub = message.hub
         self._welcomed.add(channel)
-        self._takes_lists = bool(message.features & CLIENT_LISTS)
-        self._takes_next_keys = bool(message.features & NEXT_KEYS)
-        first = (*self._send_clients(now), *self._pages_of_ours(channel, message.features))
-        if channel == CONTROL_CHANNEL and message.features & INTRODUCTIONS:
+        first = (*self._send_clients(now), *self._pages_of_ours(channel))
+        if channel == CONTROL_CHANNEL:
             first = (*first, SendOn(CONTROL_CHANNEL, self._introduction()))
         return (*first, *(self._compare(now) if self.state == State.CONNECTING else ()))
 
@@ -429,10 +416,10 @@ class Publisher:
         with suppress(ConfigError):  # what is no address is not shown
             self._pages = checked_pages(address)
 
-    def _pages_of_ours(self, channel: Channel, features: int) -> tuple[Effect, ...]:
-        """Tell a hub that has welcomed us, and takes it, where catalogd's pages are."""
+    def _pages_of_ours(self, channel: Channel) -> tuple[Effect, ...]:
+        """Tell a hub that has welcomed us where catalogd's pages are."""
         pages = self._published.pages
-        if channel != CONTROL_CHANNEL or not pages or not features & PAGES:
+        if channel != CONTROL_CHANNEL or not pages:
             return ()
         return (SendOn(CONTROL_CHANNEL, PagesAt(address=pages)),)
 
@@ -566,13 +553,12 @@ class Publisher:
     def _send_clients(self, now: float) -> tuple[Effect, ...]:
         """Send the hub the list of clients, unless it has been sent this one a moment ago."""
         clients = self._published.clients
-        if not clients or not self._takes_lists or CONTROL_CHANNEL not in self._welcomed:
+        if not clients or CONTROL_CHANNEL not in self._welcomed:
             return ()
         if clients == self._clients and now < self._clients_at:
             return ()
         self._clients, self._clients_at = clients, now + CLIENTS_AGAIN_S
-        text = clients if self._takes_next_keys else readable_by_older_hubs(clients)
-        return (SendOn(CONTROL_CHANNEL, ClientList(text=text)),)
+        return (SendOn(CONTROL_CHANNEL, ClientList(text=clients)),)
 
     def _turn(self) -> tuple[Effect, ...]:
         sends = self._sender.turn(TURN_BYTES)
@@ -592,7 +578,6 @@ class Publisher:
             registration=self._registration,
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL,
-            features=FEATURES,
         )
         return SendOn(channel, hello)
 

@@ -20,6 +20,11 @@ SCHEMA: Final = (
         name TEXT NOT NULL,
         incarnation INTEGER NOT NULL,
         revision INTEGER NOT NULL,
+        as_of INTEGER NOT NULL DEFAULT 0,
+        swept_us INTEGER NOT NULL DEFAULT 0,
+        open_as_of INTEGER NOT NULL DEFAULT 0,
+        open_until TEXT NOT NULL DEFAULT '',
+        whole INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (db, name)) WITHOUT ROWID""",
     """CREATE TABLE files (
         db TEXT NOT NULL,
@@ -30,18 +35,9 @@ SCHEMA: Final = (
         bytes INTEGER NOT NULL,
         small INTEGER NOT NULL,
         newest_ms INTEGER NOT NULL,
+        folder_ms INTEGER NOT NULL,
         PRIMARY KEY (db, name, partition)) WITHOUT ROWID""",
 )
-POINTS: Final = (
-    "ALTER TABLE sweeps ADD COLUMN as_of INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE sweeps ADD COLUMN swept_us INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE sweeps ADD COLUMN open_as_of INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE sweeps ADD COLUMN open_until TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE sweeps ADD COLUMN whole INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE files ADD COLUMN folder_ms INTEGER NOT NULL DEFAULT 0",
-)
-"""The columns that the next schema version adds."""
-
 PUT_SWEEP: Final = """INSERT INTO sweeps (db, name, incarnation, revision) VALUES (?, ?, ?, ?)
     ON CONFLICT (db, name) DO UPDATE SET revision = excluded.revision"""
 PUT_OPEN: Final = """UPDATE sweeps SET open_as_of = ?, open_until = ?, whole = ?

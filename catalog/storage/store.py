@@ -5,9 +5,9 @@
 Invariant: once ``commit`` has returned, its transactions survive ``kill -9`` at any instruction;
 one that has not returned is stored as a whole or not at all. Used from one thread.
 
-state    one row: num_topics, epoch, last event id, poll window, policy (ModeState)
+state    one row: num_topics, epoch, last event id, poll window, mode (ModeState)
 topics   version and floor of each topic            starts   one row a start, of this epoch
-entries  values and stubs                           graves   tombstones, by version
+entries  values and stubs                           tombstones   by version
 changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
          ``who`` is set for an operator's order, topic and versions are then -1 and 0
 writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
@@ -36,7 +36,7 @@ from . import file_facts, history
 from .lock import FolderLock
 
 FILE_NAME: Final = "catalog.sqlite3"
-SCHEMA: Final = 7
+SCHEMA: Final = 1
 APPLICATION_ID: Final = 0x746F7063  # "topc": distinguishes this file from other SQLite databases
 
 PAGE_BYTES: Final = 8192
@@ -49,25 +49,6 @@ CHECKPOINT_PAGES: Final = 100  # of the log; then a commit moves them into the f
 FREE_BYTES_MIN: Final = 64 << 10  # SQLite's index of its log grows by 32 KB
 BUSY_S: Final = 5.0  # so long an operator's sqlite3 shell may hold a lock
 
-WRITES_TABLE: Final = """CREATE TABLE writes (
-        driver BLOB NOT NULL,
-        number INTEGER NOT NULL,
-        object TEXT NOT NULL,
-        partitions TEXT NOT NULL,
-        open INTEGER NOT NULL,
-        at_us INTEGER NOT NULL,
-        topic INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        PRIMARY KEY (driver, number)) WITHOUT ROWID"""
-
-LEASES_TABLE: Final = """CREATE TABLE leases (
-        db TEXT NOT NULL,
-        name TEXT NOT NULL,
-        holder BLOB NOT NULL,
-        owner TEXT NOT NULL,
-        lease_s INTEGER NOT NULL,
-        PRIMARY KEY (db, name)) WITHOUT ROWID"""
-
 TABLES: Final = (
     """CREATE TABLE state (
         id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -75,7 +56,7 @@ TABLES: Final = (
         epoch INTEGER NOT NULL,
         last_event_id INTEGER,
         window BLOB NOT NULL,
-        policy TEXT NOT NULL DEFAULT '')""",
+        mode TEXT NOT NULL)""",
     """CREATE TABLE topics (
         topic INTEGER PRIMARY KEY,
         version INTEGER NOT NULL,
@@ -96,7 +77,7 @@ TABLES: Final = (
         value BLOB,
         kind INTEGER NOT NULL,
         PRIMARY KEY (topic, key)) WITHOUT ROWID""",
-    """CREATE TABLE graves (
+    """CREATE TABLE tombstones (
         topic INTEGER NOT NULL,
         version INTEGER NOT NULL,
         key BLOB NOT NULL,
@@ -115,25 +96,26 @@ TABLES: Final = (
         event_before INTEGER,
         event_after INTEGER,
         who TEXT)""",
-    WRITES_TABLE,
+    """CREATE TABLE writes (
+        driver BLOB NOT NULL,
+        number INTEGER NOT NULL,
+        object TEXT NOT NULL,
+        partitions TEXT NOT NULL,
+        open INTEGER NOT NULL,
+        at_us INTEGER NOT NULL,
+        topic INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        PRIMARY KEY (driver, number)) WITHOUT ROWID""",
     *history.SCHEMA_OF_HISTORY,
-    LEASES_TABLE,
+    """CREATE TABLE leases (
+        db TEXT NOT NULL,
+        name TEXT NOT NULL,
+        holder BLOB NOT NULL,
+        owner TEXT NOT NULL,
+        lease_s INTEGER NOT NULL,
+        PRIMARY KEY (db, name)) WITHOUT ROWID""",
     *file_facts.SCHEMA,
-    *file_facts.POINTS,
 )
-
-UPGRADES: Final = {
-    1: (
-        "ALTER TABLE state ADD COLUMN policy TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE changes ADD COLUMN who TEXT",
-    ),
-    2: (WRITES_TABLE,),
-    3: (*history.SCHEMA_OF_HISTORY, history.BEGIN_HERE),
-    4: (LEASES_TABLE,),
-    5: file_facts.SCHEMA,
-    6: file_facts.POINTS,
-}
-"""By schema, what makes the next one of it."""
 
 STARTS_MAX: Final = 1000
 """Three years at one restart a day. A peer whose last start is an older one counts as ahead and
@@ -152,11 +134,11 @@ TOMBSTONE_OVERHEAD_BYTES: Final = 32
 TOMBSTONES_STEP: Final = 500  # of one topic that are deleted at once: 1 ms
 
 UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-ADD_TOMBSTONE = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
+ADD_TOMBSTONE = "INSERT OR REPLACE INTO tombstones VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
 DELETE_ALL_BUT = "DELETE FROM entries WHERE NOT (topic = ? AND key = ?)"
 DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
-DELETE_TOMBSTONES = "DELETE FROM graves WHERE topic = ? AND version <= ?"
+DELETE_TOMBSTONES = "DELETE FROM tombstones WHERE topic = ? AND version <= ?"
 SET_VERSION = """INSERT INTO topics VALUES (?, ?, 0)
           ON CONFLICT (topic) DO UPDATE SET version = excluded.version"""
 RAISE_FLOOR = """INSERT INTO topics VALUES (?, 0, ?)
@@ -168,11 +150,11 @@ ADD_LEASE = "INSERT INTO leases VALUES (?, ?, ?, ?, ?)"
 ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VALUES_OF = f"SELECT {history.ENTRY} FROM entries WHERE topic = ? ORDER BY key"
 TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
-               FROM graves WHERE topic = ? ORDER BY version, key"""
+               FROM tombstones WHERE topic = ? ORDER BY version, key"""
 Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
-TOMBSTONES_BYTES = f"""SELECT total(length(key) + {TOMBSTONE_OVERHEAD_BYTES}) FROM graves
+TOMBSTONES_BYTES = f"""SELECT total(length(key) + {TOMBSTONE_OVERHEAD_BYTES}) FROM tombstones
                          WHERE topic = ?"""
-TOMBSTONES_OLDEST_FIRST = """SELECT version, length(key), at_us FROM graves
+TOMBSTONES_OLDEST_FIRST = """SELECT version, length(key), at_us FROM tombstones
                          WHERE topic = ? ORDER BY version LIMIT ?"""
 
 _BROKEN = (
@@ -220,17 +202,18 @@ def connect(path: Path, *, num_topics: int, epoch: int) -> sqlite3.Connection:
     """Open the store's file; a missing one is created with ``num_topics`` and ``epoch``.
 
     Raises:
-        StoreError: no store, a store of another ``num_topics`` or of a newer schema, or one
-            that SQLite cannot read.
+        StoreError: no store, a store of another ``num_topics`` or schema, or one that SQLite
+            cannot read. Nothing was changed.
     """
     with explained(path):
         db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
-            _set_up(db)
             if _is_new(db):
+                _set_up(db)
                 _create(db, num_topics=num_topics, epoch=epoch)
-            _check(db, path, num_topics=num_topics)
-            _upgrade(db)
+            else:
+                _check(db, path, num_topics=num_topics)
+                _set_up(db)
         except BaseException:
             db.close()
             raise
@@ -272,22 +255,15 @@ def _create(db: sqlite3.Connection, *, num_topics: int, epoch: int) -> None:
         db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
-def _upgrade(db: sqlite3.Connection) -> None:
-    for schema in range(_pragma(db, "user_version"), SCHEMA):
-        with transaction(db):
-            for change in UPGRADES[schema]:
-                db.execute(change)
-            db.execute(f"PRAGMA user_version = {schema + 1}")
-
-
 def _check(db: sqlite3.Connection, path: Path, *, num_topics: int) -> None:
     if _pragma(db, "application_id") != APPLICATION_ID:
         remedy = "move the file away, or name another folder (--state_dir)"
         raise StoreError(str(path), "is not a store of catalogd", remedy)
     schema = _pragma(db, "user_version")
-    if schema > SCHEMA:
-        problem = f"was written by a newer catalogd (schema {schema}, {SCHEMA} understood here)"
-        raise StoreError(str(path), problem, "run that version, or put back an older copy")
+    if schema != SCHEMA:
+        problem = f"was written by another release (schema {schema}, {SCHEMA} understood here)"
+        remedy = "run that release, or name an empty folder (--state_dir): all is read again"
+        raise StoreError(str(path), problem, remedy)
     theirs = int(db.execute("SELECT num_topics FROM state").fetchone()[0])
     if theirs != num_topics:
         problem = f"was made with --num_topics={theirs}, and --num_topics={num_topics} is given"
@@ -352,7 +328,7 @@ class Store:
 
         Raises:
             StoreError: the folder is taken or cannot be written; the file is damaged, of another
-                ``num_topics`` or of a newer version. Nothing was changed.
+                ``num_topics`` or schema. Nothing was changed.
         """
         assert 0 < new_id < 1 << 64
         assert 0 < now_us <= EPOCH_MAX
@@ -453,7 +429,7 @@ class Store:
             if sweeps:
                 file_facts.write(self._db, sweeps)
             self._db.executemany(SET_VERSION, ends.items())
-            self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", state)
+            self._db.execute("UPDATE state SET last_event_id = ?, window = ?, mode = ?", state)
         self._versions.update(ends)
         self._changes_end = changes[-1][0] if changes else self._changes_end
         self._images_end = images_end
@@ -526,7 +502,7 @@ class Store:
         floors = {topic: version for topic, version in self._versions.items() if version}
         with explained(self.path), transaction(self._db):
             self._db.execute(DELETE_ALL_BUT, (NAMESPACE, rules_key()))
-            self._db.execute("DELETE FROM graves")
+            self._db.execute("DELETE FROM tombstones")
             self._db.executemany(RAISE_FLOOR, floors.items())
             history.begin_here(self._db)
             self._db.execute("UPDATE state SET last_event_id = NULL, window = ?", (b"",))
@@ -557,7 +533,7 @@ class Store:
         self._record_start(record, now_us)
 
     def _read(self, now_us: int, new_id: int) -> None:
-        state = "SELECT num_topics, epoch, last_event_id, window, policy FROM state"
+        state = "SELECT num_topics, epoch, last_event_id, window, mode FROM state"
         row = self._db.execute(state).fetchone()
         self.num_topics, self.epoch, self.last_event_id, self.window, self.mode_state = row
         ids = topic_ids(self.num_topics)

@@ -26,8 +26,8 @@ SAME_RELEASE: Final = (
     "--version, and install the newer one on both: pip install 'topicast==RELEASE'"
 )
 UPGRADE: Final = (
-    "releases work together, and what only the newer one has is missing; upgrade hubs, then "
-    "catalogd, then drivers: docs/deploy.md"
+    "releases of one protocol version work together; install one release everywhere when you can: "
+    "docs/deploy.md"
 )
 OF_METASTORE: Final = ("metastore", "events")  # how codes of reasons begin that are about it
 LOOK_S: Final = 0.1  # between two looks at a handshake
@@ -106,11 +106,7 @@ class Servers:
             )
         if self._catalog:
             releases["catalogd"] = self._catalog.get("release")
-        others = [
-            f"{it} has {has or 'an older one'}"
-            for it, has in releases.items()
-            if has != __version__
-        ]
+        others = [f"{it} has {has}" for it, has in releases.items() if has != __version__]
         if others:
             return warning(f"this is release {__version__}, {', '.join(others)}", UPGRADE)
         return ok(

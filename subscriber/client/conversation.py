@@ -283,7 +283,7 @@ def _hello(*, reads_bulk: bool) -> Hello:
         registration=secrets.token_bytes(16),
         protocol_min=header.PROTOCOL_MIN,
         protocol_max=header.PROTOCOL,
-        features=header.FEATURES | header.COMMAND,
+        is_command=True,
     )
 
 

@@ -19,7 +19,6 @@ from ...topics.keys.clients import checked_keys
 from ...topics.objects.names import name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
-from ...topics.wire.header import policy_of
 from ...topics.wire.messages import (
     Barrier,
     Bye,
@@ -374,8 +373,10 @@ class Core:
                 self._priorities.advance(now=now)
                 effects = self.subscriptions.tick(now=now) + self.catalog.tick(now=now)
                 return effects + self.placement.tick(now=now)
-            case Undecodable():
+            case Undecodable(connection=connection, error=error):
                 self._wire_errors += 1
+                if connection is Connection.CONTROL:
+                    self.subscriptions.on_unreadable(error)
                 return ()
             case Watching(on=on):
                 self._replicas.change_feed.enabled = on
@@ -404,26 +405,24 @@ class Core:
 
         Positions do not cover entries that the old policy left out.
         """
-        self._policy_number, digest = policy_of(welcome.features)
-        if self._policy_digest in (None, digest):
-            self._on_policy(digest)
-            self._announced = None
-            return self.subscriptions.on_welcome(welcome, now=now) + self._announce()
-        self._on_policy(digest)
-        return (BeginAnew(),)
+        self._policy_number = welcome.policy
+        begins_anew = self._on_policy(welcome.policy_digest)
+        if begins_anew:
+            return begins_anew
+        self._announced = None
+        return self.subscriptions.on_welcome(welcome, now=now) + self._announce()
 
     def _on_bulk_welcome(self, welcome: Welcome, *, now: float) -> Effects:  # noqa: ARG002 - as all
         """Restart if what follows on this connection is of another policy."""
-        _, digest = policy_of(welcome.features)
-        if self._policy_digest in (None, digest):
-            return ()
-        self._on_policy(digest)
-        return (BeginAnew(),)
+        return () if self._policy_digest is None else self._on_policy(welcome.policy_digest)
 
-    def _on_policy(self, digest: int) -> None:
+    def _on_policy(self, digest: int) -> Effects:
+        """Note the policy of what follows; begin anew if what is held is of another one."""
+        is_other = self._policy_digest not in (None, digest)
         self._policy_digest = digest
         known = self._policy is not None and self._policy.digest == digest
         self.view.policy = self._policy if known else None
+        return (BeginAnew(),) if is_other else ()
 
     def _on_delta(self, delta: Delta, *, now: float) -> Effects:
         if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:

@@ -395,5 +395,5 @@ def _read(connection: Connection, frame: bytes) -> Fact:
         if not frame.startswith(POLICY_MARK):
             return Received(connection, decode(frame))
         return Received(connection, decode(without_policy(frame)), policy_number(frame))
-    except WireError:
-        return Undecodable()
+    except WireError as error:
+        return Undecodable(connection, error)

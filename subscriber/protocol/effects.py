@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from ...topics.backports import StrEnum
-from ...topics.errors import NotReady, TopicastError
+from ...topics.errors import NotReady, TopicastError, WireError
 from ...topics.keys.credential import PublicKeys
 from ...topics.wire.messages import Message
 
@@ -72,7 +72,10 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A frame that could not be decoded arrived and was dropped."""
+    """A frame that could not be decoded arrived on ``connection`` and was dropped."""
+
+    connection: Connection
+    error: WireError
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,9 @@ from zlib import crc32
 from ...topics.replica_set import Account, patience_s
 from ...topics.requests import Requests
 from ...topics.wire.header import (
-    COMMAND,
-    FEATURES,
     HEARTBEAT_PREFIX,
-    KEEP_ALIVES,
     PROTOCOL,
     PROTOCOL_MIN,
-    TOPIC_SETS,
     barrier_prefix,
     prefix,
     set_prefix,
@@ -111,14 +107,13 @@ class HubSession:
         self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
         self._addresses = addresses
         self._name = name
-        self._own_features = FEATURES | (COMMAND if command else 0)
+        self._is_command = command
         self._registration = registration
         self._next_id = next_id
         self._new_nonce = new_nonce
         self._index = -1  # of the hub in ``addresses``; -1: none was tried
         self._data_address = ""  # where deltas come from; empty: not connected
         self._hub = 0  # the id in the last welcome; another one means that it restarted; 0: unknown
-        self._features = 0  # the bits of the last welcome
         self._heartbeat_s = HEARTBEAT_S
         self._active_at = 0.0  # seconds: the hub's last sign of life
         self._fit_at = 0.0  # seconds: its last heartbeat of a confirmed start
@@ -155,15 +150,6 @@ class HubSession:
         return self.state is SessionState.GREETING
 
     @property
-    def takes_keep_alives(self) -> bool:
-        """Whether the hub that welcomed us knows KeepAlive; an older one is sent a Status."""
-        return bool(self._features & KEEP_ALIVES)
-
-    @property
-    def _takes_sets(self) -> bool:
-        return bool(self._features & TOPIC_SETS)
-
-    @property
     def _silence_s(self) -> float:
         return HEARTBEATS_MISSED * self._heartbeat_s
 
@@ -192,12 +178,10 @@ class HubSession:
         self._hello_pause_s = HELLO_AGAIN_S
         self.answer_s = now - self._greeted_at
         self._hub = welcome.hub
-        self._features = welcome.features
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
         self._fit_at = now
         self._joins.clear()
-        takes_all = self._takes_sets or not self._prefixes.has_sets
-        if welcome.data_address == self._data_address and takes_all:
+        if welcome.data_address == self._data_address:
             return ()
         self._discard_data()
         self._data_address = welcome.data_address
@@ -253,7 +237,7 @@ class HubSession:
             effects += self.drop(dropped)
         if news:
             self._subscribed.update(dict.fromkeys(news, _Fence.NEW))
-            effects += self._prefixes.add(news, in_sets=self._takes_sets)
+            effects += self._prefixes.add(news)
             effects += () if self._nonces else self._barrier(now)
         return tuple(effects)
 
@@ -318,7 +302,7 @@ class HubSession:
                     registration=self._registration,
                     protocol_min=PROTOCOL_MIN,
                     protocol_max=PROTOCOL,
-                    features=self._own_features,
+                    is_command=self._is_command,
                 ),
             )
             for channel, number in CHANNELS
@@ -363,17 +347,11 @@ class Prefixes:
         self._of: dict[Account, bytes] = {}
         self._accounts: dict[bytes, tuple[Account, ...]] = {}  # by prefix
 
-    @property
-    def has_sets(self) -> bool:
-        """Whether a prefix is of more than one account."""
-        return len(self._of) > len(self._accounts)
-
-    def add(self, accounts: Iterable[Account], *, in_sets: bool) -> list[Effect]:
-        """Subscribe to ``accounts``, which are new; ``in_sets``: with as few prefixes as can be."""
-        together: dict[object, list[Account]] = {}
+    def add(self, accounts: Iterable[Account]) -> list[Effect]:
+        """Subscribe to ``accounts``, which are new, with as few prefixes as can be."""
+        together: dict[tuple[int, int], list[Account]] = {}
         for topic, level in accounts:
-            key = (window_of(topic), level) if in_sets else (topic, level)
-            together.setdefault(key, []).append((topic, level))
+            together.setdefault((window_of(topic), level), []).append((topic, level))
         found: dict[bytes, tuple[Account, ...]] = {}
         for some in together.values():
             topic, level = some[0]
@@ -396,5 +374,5 @@ class Prefixes:
             for account in some:
                 del self._of[account]
             left = [account for account in some if account not in gone]
-            effects += [Unsubscribe(one), *self.add(left, in_sets=True)]
+            effects += [Unsubscribe(one), *self.add(left)]
         return effects

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
-from ...topics.errors import OverBudget, TopicastError, UsageError
+from ...topics.errors import OverBudget, TopicastError, UsageError, WireError
 from ...topics.liveness import LOST_S
 from ...topics.replica_set import Account
 from ...topics.topic import (
@@ -272,6 +272,11 @@ class Subscriptions:
             self._refusal = f": {refused.message}"
         return ()
 
+    def on_unreadable(self, error: WireError) -> None:
+        """The hub's answer cannot be read: it may be of another protocol version."""
+        if self._session.greeting:
+            self._refusal = f": it does not speak our protocol: {error}"
+
     def on_bulk_refused(self, refused: Refused, *, now: float) -> Effects:
         """A catch-up, or one topic of it, is not served now."""
         if refused.code == Refusal.HELLO:
@@ -460,7 +465,7 @@ class Subscriptions:
         held = before.held_bytes, before.budget_bytes
         same = held == (status.held_bytes, status.budget_bytes)
         is_current = max(before.lag_us, status.lag_us) < LAG_US
-        if self._session.takes_keep_alives and same and is_current and not moved:
+        if same and is_current and not moved:
             return (Send(Connection.CONTROL, KEEP_ALIVE),)
         self._reported.update((position.topic, position) for position in moved)
         return (Send(Connection.CONTROL, status),)

@@ -36,7 +36,7 @@ from topicast.topics.keys.folder import CATALOGD, DRIVER, STATESTORED
 from topicast.topics.link import Link
 from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
-from topicast.topics.wire.header import FEATURES, PROTOCOL
+from topicast.topics.wire.header import PROTOCOL
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     READER,
@@ -156,7 +156,6 @@ def _hello(name: str) -> Hello:
         registration=secrets.token_bytes(16),
         protocol_min=PROTOCOL,
         protocol_max=PROTOCOL,
-        features=FEATURES,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ class Served:
 
     statestored: Running
     catalogd: Running
+    state_dir: Path
 
     @property
     def statestores(self) -> str:
@@ -32,4 +34,4 @@ def served(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) ->
     ):
         until(lambda: hub.health()[0] == 200, timeout_s=30, what="the hub to be seeded")
         until(lambda: own.health() == (200, "serving\n"), timeout_s=60, what="catalogd's health")
-        yield Served(hub, own)
+        yield Served(hub, own, folder / "state")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import venv
 from pathlib import Path
@@ -15,6 +16,8 @@ from topicast.tests.subscriber.spark.driver.test_launch import SPARK
 
 ROOT: Final = Path(topicast.__path__[0])
 LIBRARIES: Final = Path(click.__file__).parent.parent
+Change = tuple[str, str, str]  # a file of Topicast, what it has, and what another release has there
+PROTOCOL_2: Final[Change] = ("topics/wire/header.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2")
 
 
 class Home:
@@ -55,3 +58,13 @@ class Home:
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found | {"printed": done.stderr}
+
+
+def another_release(folder: Path, *changes: Change) -> None:
+    """Copy Topicast into ``folder``, as a release that differs from this one by ``changes``."""
+    copy = folder / "topicast"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "tests", "docs", "build"))
+    for file, old, new in changes:
+        text = (copy / file).read_text()
+        assert old in text
+        (copy / file).write_text(text.replace(old, new))

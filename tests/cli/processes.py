@@ -23,7 +23,7 @@ END_TIMEOUT_S: Final = 60.0
 
 @dataclass(slots=True)
 class Running:
-    """A daemon that listens. ``ready``: its addresses; ``is_ready``: whether it serves, too."""
+    """A daemon that listens. ``ready``: its addresses; ``is_ready``: whether it says it serves."""
 
     process: "subprocess.Popen[str]"
     ready: dict[str, str]
@@ -153,9 +153,8 @@ def running(
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        is_ready = line.startswith("ready ")  # of an older release: its only line
-        assert is_ready or line.startswith("listening "), f"{line}{log.read_text()}"
-        yield Running(process, read_ready(line), log, is_ready)
+        assert line.startswith("listening "), f"{line}{log.read_text()}"
+        yield Running(process, read_ready(line), log)
     finally:
         process.kill()
         process.wait()

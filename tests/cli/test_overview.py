@@ -202,15 +202,12 @@ def test_reason_that_both_hubs_give_is_said_once() -> None:
 
 
 def test_daemons_that_do_not_say_all_are_shown_with_what_they_say() -> None:
-    """Such are those of an older release, and all to a key of some databases."""
-    old = Daemon(kind="statestored", address="tcp://a:1", facts={"num_topics": 0})
-    text = shown(old, catalogd=Daemon(kind="catalogd", address="tcp://c:1", facts={"hubs": None}))
+    """Such are all to a key of some databases."""
+    some = Daemon(kind="statestored", address="tcp://a:1", facts={"num_topics": 0})
+    text = shown(some, catalogd=Daemon(kind="catalogd", address="tcp://c:1", facts={"hubs": None}))
     assert "no catalogd yet\n" in text
     assert "drivers" not in text
     assert "A restart" not in text
-    before = hub(drivers=2)
-    del before.facts["drivers_with_another_hub"]  # type: ignore[attr-defined]  # it is a dict
-    assert "2 drivers; this release does not say" in shown(before, catalogd=catalogd())
 
 
 def test_document_is_whole_and_its_numbers_are_numbers() -> None:

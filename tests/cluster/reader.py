@@ -17,7 +17,7 @@ from topicast.tests.cluster.workers import Worker
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client
 from topicast.topics.policy import Policy
-from topicast.topics.wire.header import DIGEST_SHIFT, policy_number, prefixes_in
+from topicast.topics.wire.header import policy_number, prefixes_in
 from topicast.topics.wire.messages import CatchUp, Credit, Welcome, Write
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class ReaderProcess:
             look(connection, frame)
         fact = effects.Received(connection, self.world.frames.read(frame), policy_number(frame))
         if connection == Connection.CONTROL and isinstance(fact.message, Welcome):
-            self.welcomed_by = fact.message.features >> DIGEST_SHIFT
+            self.welcomed_by = fact.message.policy_digest
         if self.slow:
             self.world.at(self.slow, lambda: self.handle(fact))
         else:

@@ -26,12 +26,7 @@ from topicast.topics.link import Link
 from topicast.topics.policy import Policy
 from topicast.topics.topic import FULL, MINIMAL, Entry, topic_ids
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.header import (
-    FEATURES,
-    HEARTBEAT_PREFIX,
-    prefix,
-    without_policy,
-)
+from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix, without_policy
 from topicast.topics.wire.messages import (
     READER,
     SELECT_BLOCKS,
@@ -234,7 +229,6 @@ def hello(channel: Channel) -> Hello:
         registration=b"raw-registration",
         protocol_min=1,
         protocol_max=1,
-        features=FEATURES,
     )
 
 

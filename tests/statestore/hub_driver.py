@@ -57,7 +57,6 @@ def hello(name: str, role: int, channel: int, *, protocol: tuple[int, int] = (1,
         registration=registration(name),
         protocol_min=protocol[0],
         protocol_max=protocol[1],
-        features=0,
     )
 
 

@@ -43,7 +43,7 @@ from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
 from topicast.topics.wire import decode
-from topicast.topics.wire.header import COMMAND, FEATURES, NEXT_KEYS, PAGES, PROTOCOL
+from topicast.topics.wire.header import PROTOCOL
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -124,12 +124,12 @@ def test_hello_of_a_reader_that_waited_behind_another_one_is_not_answered_again(
     assert [type(one) for one in driver.receive(READER_CONTROL, again)] == [Welcome]
 
 
-def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
-    """P-VER-1."""
+def test_welcome_names_the_version_chosen_and_none_of_the_features_that_only_a_peer_knows() -> None:
+    """P-VER-1, P-VER-4."""
     greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=(0, 9))
     (welcome,) = HubDriver().receive(READER_CONTROL, replace(greeting, features=0b111111))
     assert isinstance(welcome, Welcome)
-    assert (welcome.protocol, welcome.features) == (PROTOCOL, FEATURES)
+    assert (welcome.protocol, welcome.features) == (PROTOCOL, 0)
     assert (welcome.epoch, welcome.start, welcome.num_topics) == (0, 0, 0)
     assert (welcome.catalog_address, welcome.catalog_name) == ("", "")
 
@@ -343,22 +343,20 @@ def test_member_that_is_lost_makes_room_for_a_new_one_and_is_listed_for_a_while(
 
 
 @pytest.mark.parametrize(
-    ("role", "features", "listed_as", "stays"),
+    ("role", "is_command", "listed_as", "stays"),
     [
-        (READER, 0, "reader", True),
-        (READER, FEATURES | COMMAND, "command", False),
-        (OPERATOR, FEATURES, "operator", False),
+        (READER, False, "reader", True),
+        (READER, True, "command", False),
+        (OPERATOR, False, "operator", False),
     ],
 )
 def test_command_that_was_killed_is_gone_as_soon_as_it_is_lost(
-    role: Role, features: int, listed_as: str, stays: bool
+    role: Role, is_command: bool, listed_as: str, stays: bool
 ) -> None:
     """P-LIVE-12."""
     driver, _ = seeded()
-    greeting = replace(hello("one", role, CONTROL_CHANNEL), features=features)
-    (welcome, *_) = driver.receive(b"one", greeting)
-    assert isinstance(welcome, Welcome)
-    assert not welcome.features & COMMAND, "the hub is none"
+    greeting = replace(hello("one", role, CONTROL_CHANNEL), is_command=is_command)
+    driver.receive(b"one", greeting)
     assert member(driver, listed_as).name == "one"
     driver.pass_time(SUSPECT_S + 1)
     assert "one" in [one.name for one in driver.status.subscribers]
@@ -446,7 +444,7 @@ def test_reader_that_leaves_loses_its_streams_at_once(
 
 
 def test_garbage_is_counted_and_refused_now_and_then() -> None:
-    """P-BAD-3."""
+    """P-BAD-3, P-VER-3."""
     driver, _ = seeded()
     driver.greet()
     garbage = Undecodable(READER_CONTROL, WireError("no message"))
@@ -541,7 +539,7 @@ def test_subscribers_that_died_are_named_for_a_while() -> None:
 
     for name in "abcdefg":
         driver.greet(name)
-    greeting = replace(hello("killed", READER, CONTROL_CHANNEL), features=COMMAND)
+    greeting = replace(hello("killed", READER, CONTROL_CHANNEL), is_command=True)
     driver.receive(b"killed", greeting)
     driver.pass_time(SUSPECT_S + 1)
     assert lost() == [], "it may be a pause"
@@ -696,16 +694,14 @@ def test_list_is_taken_from_catalogd_on_control_alone(peer: bytes) -> None:
 
 
 def test_members_that_know_next_keys_receive_the_servers_keys_and_their_changes() -> None:
-    """P-CLIENTS-2, P-KEYS-1: behind Welcome on control; nothing to a member without the feature."""
+    """P-CLIENTS-2, P-KEYS-1: behind Welcome on control."""
     driver, _ = seeded()
     driver.hub.have_keys(("h" * 40, "i" * 40))
-    driver.receive(b"older", hello("older", READER, CONTROL_CHANNEL))
-    known = replace(hello("reader", READER, CONTROL_CHANNEL), features=NEXT_KEYS)
     driver.receive(CONTROL, client_list(CATALOGD, client()))
-    _, keys = driver.receive(READER_CONTROL, known)
+    _, keys = driver.receive(READER_CONTROL, hello("reader", READER, CONTROL_CHANNEL))
     public = CATALOGD.public
     assert keys == ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd=public, catalogd_next="")
-    bulk = replace(hello("reader", READER, BULK_CHANNEL), features=NEXT_KEYS)
+    bulk = hello("reader", READER, BULK_CHANNEL)
     assert [type(one) for one in driver.receive(READER_BULK, bulk)] == [Welcome]
     following = replace(CATALOGD, next_public="n" * 40)
     sent = driver.receive(CONTROL, client_list(following, client()))
@@ -715,18 +711,16 @@ def test_members_that_know_next_keys_receive_the_servers_keys_and_their_changes(
     assert (send.message.hub, send.message.hub_next) == ("i" * 40, "")
 
 
-def test_publisher_is_told_where_the_pages_are_if_it_takes_that() -> None:
-    """P-PAGES-1: behind Welcome on control, to a publisher with the feature, if there are pages."""
+def test_publisher_is_told_where_the_pages_are() -> None:
+    """P-PAGES-1: behind Welcome on control, to a publisher, if there are pages."""
     driver, _ = seeded()
-    greeting = replace(hello("publisher", PUBLISHER, CONTROL_CHANNEL), features=PAGES)
+    greeting = hello("publisher", PUBLISHER, CONTROL_CHANNEL)
     assert PagesAt not in map(type, driver.receive(b"before", greeting))
     driver.hub.pages = "http://a:25010"
     assert PagesAt(address="http://a:25010") in driver.receive(b"again", greeting)
-    older = replace(greeting, features=NEXT_KEYS)
-    assert PagesAt not in map(type, driver.receive(b"older", older))
     on_bulk = replace(greeting, channel=BULK_CHANNEL)
     assert PagesAt not in map(type, driver.receive(b"bulk", on_bulk))
-    reader = replace(hello("reader", READER, CONTROL_CHANNEL), features=PAGES)
+    reader = hello("reader", READER, CONTROL_CHANNEL)
     assert PagesAt not in map(type, driver.receive(READER_CONTROL, reader))
 
 

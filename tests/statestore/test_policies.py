@@ -25,7 +25,6 @@ from topicast.topics.wire.header import (
     PROTOCOL,
     barrier_prefix,
     policy_number,
-    policy_of,
     prefix,
     set_prefix,
     without_policy,
@@ -132,10 +131,10 @@ def test_welcome_names_the_policy_by_its_number_here_and_its_digest() -> None:
     (frame,) = reader.frames()
     for peer in (b"restricted-control", b"restricted-bulk"):
         (welcome,) = [one for to, one in driver.sent if to == peer and isinstance(one, Welcome)]
-        assert policy_of(welcome.features) == (policy_number(frame), SALES.digest)
+        assert (welcome.policy, welcome.policy_digest) == (policy_number(frame), SALES.digest)
     driver.greet("whole")
     (welcome,) = [one for to, one in driver.sent if to == b"whole-control"]
-    assert policy_of(welcome.features) == (0, 0)
+    assert (welcome.policy, welcome.policy_digest) == (0, 0)
     assert SALES.digest != Policy(("sale*",)).digest
 
 

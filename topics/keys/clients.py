@@ -30,8 +30,6 @@ _KEY: Final = re.compile(rf"[0-9A-Za-z.:+=^!/*?&<>()[\]{{}}@%$#-]{{{KEY_CHARS}}}
 _HEADER: Final = "# Clients of Topicast: name, role, public key, address of a hub; databases.\n"
 _NEXT: Final = "next="
 _DATABASES: Final = "databases="
-_NEXT_WORD: Final = re.compile(rb" next=\S+")
-_RESTRICTED: Final = re.compile(rb"^.* databases=\S*\n", re.MULTILINE)
 
 
 class ClientRole(StrEnum):
@@ -222,15 +220,6 @@ def read_clients(text: str, *, source: str) -> Clients:
 def clients_text(clients: Clients) -> str:
     """Return the text that ``read_clients`` reads."""
     return _HEADER + "".join(f"{_line(one)}\n" for one in clients)
-
-
-def readable_by_older_hubs(text: bytes) -> bytes:
-    """Return the text of a list for hubs that know neither next keys nor databases.
-
-    Next keys are left out, and so are the clients that have databases: such a hub cannot read
-    their lines, and without these it would send them everything.
-    """
-    return _NEXT_WORD.sub(b"", _RESTRICTED.sub(b"", text))
 
 
 def _line(client: Client) -> str:

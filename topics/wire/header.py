@@ -20,18 +20,6 @@ from ..topic import BARRIER, CONTROL, FULL, HEARTBEAT, MINIMAL, NUM_TOPICS_MAX, 
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
-KEEP_ALIVES: Final = 1  # a feature bit: a hub that has it takes KeepAlive for a sign of life
-CLIENT_LISTS: Final = 2  # a feature bit: a hub that has it takes ClientList from catalogd
-NEXT_KEYS: Final = 4  # a feature bit: it takes ServerKeys, and a hub next keys in the list
-TOPIC_SETS: Final = 8  # a feature bit: a hub that has it takes subscriptions to topic sets
-PAGES: Final = 16  # a feature bit: a hub or a publisher that has it takes PagesAt
-INTRODUCTIONS: Final = 32  # a feature bit: a hub that has it takes Inspected from catalogd
-FEATURES: Final = (  # the bits spoken here
-    KEEP_ALIVES | CLIENT_LISTS | NEXT_KEYS | TOPIC_SETS | PAGES | INTRODUCTIONS
-)
-COMMAND: Final = 1 << 15  # a feature bit of a Hello: its sender is a command, no application
-NUMBER_SHIFT: Final = 16  # from here the features of a Welcome have the number of a policy, u16,
-DIGEST_SHIFT: Final = 32  # and its digest, u32
 
 
 class FrameKind(IntEnum):
@@ -150,22 +138,11 @@ def policy_number(frame: bytes) -> int:
     return int(POLICY_LEAD.unpack_from(frame)[1])
 
 
-def policy_bits(number: int, digest: int) -> int:
-    """Return the features of a Welcome that name a policy: its ``number`` and ``digest``."""
-    return number << NUMBER_SHIFT | digest << DIGEST_SHIFT
-
-
-def policy_of(features: int) -> tuple[int, int]:
-    """Return the number and the digest that the ``features`` of a Welcome name; 0 without."""
-    return features >> NUMBER_SHIFT & _NUMBER_MAX, features >> DIGEST_SHIFT
-
-
 def barrier_prefix(nonce: bytes) -> bytes:
     """Return the prefix of a subscriber's barrier, which is also the barrier's whole frame."""
     return prefix(BARRIER, 0) + nonce
 
 
-_NUMBER_MAX: Final = (1 << 16) - 1
 _SET_BITS_BYTES: Final = SET_TOPICS_MAX // 8
 _SET: Final = Struct(f">B{_SET_BITS_BYTES}s")  # the window of a set, and a bit for each topic
 _SET_LEAD: Final = prefix(TOPIC_SET, 0)[:3]

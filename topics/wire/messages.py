@@ -229,7 +229,11 @@ class Barrier(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello(Message):
-    """First message on a connection. ``registration`` ties control and bulk of one peer."""
+    """First message on a connection. ``registration`` ties control and bulk of one peer.
+
+    ``features`` is for bits of later releases: receivers ignore those that they do not know.
+    ``is_command``: the sender is a command, which ends soon, and no application.
+    """
 
     role: U8
     channel: U8
@@ -237,15 +241,20 @@ class Hello(Message):
     registration: Registration
     protocol_min: U8
     protocol_max: U8
-    features: U64
+    features: U64 = 0
+    is_command: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome(Message):
-    """The hub's answer to Hello. ``features``: the bits that both sides have."""
+    """The hub's answer to Hello. ``features``: the bits that both sides have; there are none yet.
+
+    ``policy``: the hub's number of the policy that the key has; 0: it has none, or no number is
+    left. ``policy_digest``: of the policy; 0: the key has none.
+    """
 
     protocol: U8
-    features: U64
+    features: U64 = 0
     hub: U64
     epoch: U64
     start: U64
@@ -255,6 +264,8 @@ class Welcome(Message):
     catalog_name: str
     heartbeat_ms: U64
     lost_ms: U64
+    policy: U16 = 0
+    policy_digest: U64 = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

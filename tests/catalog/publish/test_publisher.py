@@ -41,7 +41,6 @@ from topicast.catalog.publish.publisher import (
     Tick,
 )
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.wire.header import CLIENT_LISTS, INTRODUCTIONS, NEXT_KEYS, PAGES
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -70,10 +69,9 @@ EPOCH = 1000
 FULL = 2
 
 
-def welcome(hub: int = 5, protocol: int = 1, features: int = CLIENT_LISTS) -> Welcome:
+def welcome(hub: int = 5, protocol: int = 1) -> Welcome:
     return Welcome(
         protocol=protocol,
-        features=features,
         hub=hub,
         epoch=0,
         start=0,
@@ -178,7 +176,8 @@ def test_announcement_waits_for_both_welcomes_and_what_the_hub_has(
         FromHub(CONTROL_CHANNEL, peer.have()),
     )
     peer.tick()
-    first, second, third = (peer.sent(peer.handle(facts[at])) for at in order)
+    sent = [peer.sent(peer.handle(facts[at])) for at in order]
+    first, second, third = ([one for one in some if type(one) is Announce] for some in sent)
     ours = Announce(epoch=EPOCH, start=1, num_topics=4, catalog_address="c", catalog_name="hms")
     assert (first, second, third) == ([], [], [ours])
     assert peer.publisher.state == State.ANNOUNCED
@@ -206,21 +205,14 @@ def test_nothing_is_announced_before_the_names_were_read_but_clients_are_sent(
     assert peer.publisher.state == State.ANNOUNCED
 
 
-@pytest.mark.parametrize("features", [CLIENT_LISTS, CLIENT_LISTS | INTRODUCTIONS])
-def test_hub_that_knows_introductions_is_told_where_requests_are_taken(
-    peer: HubPeer, features: int
-) -> None:
+def test_hub_is_told_where_requests_are_taken(peer: HubPeer) -> None:
     """P-START-9. Before the names were read, too: operators request why nothing is announced."""
     peer.published.names_known = False
     peer.tick()
-    sent = peer.sent(peer.receive(welcome(features=features)))
-    assert peer.sent(peer.receive(welcome(features=features), BULK_CHANNEL)) == []
-    if features & INTRODUCTIONS:
-        (said,) = sent
-        assert isinstance(said, Inspected)
-        assert (said.request, said.rows) == (0, (("catalog_address", "c"),))
-    else:
-        assert sent == [], "an older hub would refuse it"
+    (said,) = peer.sent(peer.receive(welcome()))
+    assert peer.sent(peer.receive(welcome(), BULK_CHANNEL)) == []
+    assert isinstance(said, Inspected)
+    assert (said.request, said.rows) == (0, (("catalog_address", "c"),))
 
 
 @pytest.mark.parametrize("sign", ["filed", "have"])
@@ -498,14 +490,13 @@ def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(peer: 
     assert peer.publisher.deadline - peer.now <= 1.5 * BACKOFF_S
 
 
-def test_hub_is_told_where_the_pages_are_if_it_takes_that(peer: HubPeer) -> None:
+def test_hub_is_told_where_the_pages_are(peer: HubPeer) -> None:
     """P-PAGES-1: behind each Welcome on control, if there are pages."""
     peer.tick()
-    assert PagesAt not in map(type, peer.sent(peer.receive(welcome(features=PAGES))))
+    assert PagesAt not in map(type, peer.sent(peer.receive(welcome())))
     peer.published.pages = "http://c:25020"
-    assert peer.sent(peer.receive(welcome(features=PAGES))) == [PagesAt(address="http://c:25020")]
-    assert peer.sent(peer.receive(welcome(features=NEXT_KEYS))) == []
-    assert peer.sent(peer.receive(welcome(features=PAGES), BULK_CHANNEL)) == []
+    assert PagesAt(address="http://c:25020") in peer.sent(peer.receive(welcome()))
+    assert PagesAt not in map(type, peer.sent(peer.receive(welcome(), BULK_CHANNEL)))
 
 
 def test_pages_of_a_hub_are_known_and_what_is_no_address_is_not_shown(peer: HubPeer) -> None:
@@ -561,23 +552,6 @@ def test_list_of_clients_is_sent_again_so_that_none_that_is_lost_leaves_a_key_ad
         peer.receive(welcome())
         peer.receive(welcome(), BULK_CHANNEL)
     assert sent == [b"a"]
-
-
-def test_hub_that_does_not_know_lists_is_sent_none() -> None:
-    """P-CLIENTS-1, P-VER-1."""
-    peer = HubPeer()
-    peer.published.clients = b"a"
-    peer.tick()
-    assert lists(peer, *peer.receive(welcome(features=0)), *peer.tick()) == []
-
-
-def test_hub_that_knows_no_next_keys_is_sent_the_list_without_them() -> None:
-    """P-CLIENTS-1, P-KEYS-3."""
-    for features, text in ((CLIENT_LISTS, b"a b c"), (CLIENT_LISTS | NEXT_KEYS, b"a b c next=k")):
-        peer = HubPeer()
-        peer.published.clients = b"a b c next=k"
-        peer.tick()
-        assert lists(peer, *peer.receive(welcome(features=features))) == [text]
 
 
 def test_keys_of_a_hub_are_learned_and_what_is_none_is_not(peer: HubPeer) -> None:

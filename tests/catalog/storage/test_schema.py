@@ -1,13 +1,14 @@
-"""Opening a store: whatever is in the folder, it is used, brought up, or refused with a remedy."""
+"""Opening a store: whatever is in the folder, it is used, or refused with a remedy."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.catalog.storage.store import FILE_NAME, SCHEMA, Store
 from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transaction
 from topicast.tests.strategies import value
 from topicast.topics.errors import StoreError
@@ -32,10 +33,6 @@ def replace_file(folder: Path) -> None:
     (folder / FILE_NAME).mkdir()
 
 
-def newer_schema(folder: Path) -> None:
-    rows(folder, "PRAGMA user_version = 8")
-
-
 def other_program(folder: Path) -> None:
     (folder / FILE_NAME).unlink()
     rows(folder, "CREATE TABLE recipes (name TEXT)")
@@ -48,7 +45,6 @@ def other_program(folder: Path) -> None:
         (damage_head, "is damaged"),
         (damage_middle, "is damaged"),
         (replace_file, "cannot be opened"),
-        (newer_schema, "newer catalogd (schema 8, 7 understood here)"),
         (other_program, "is not a store of catalogd"),
     ],
 )
@@ -77,27 +73,21 @@ def test_store_of_another_num_topics_is_refused_unchanged_and_not_left_locked(
         assert [s.start for s in store.starts] == [1, 3]
 
 
-def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("schema", [0, SCHEMA + 1])
+def test_store_of_another_schema_is_refused_and_not_a_byte_of_it_changes(
+    tmp_path: Path, schema: int
+) -> None:
+    """Given it keeps its log in another way, too: that is its own release's choice."""
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
-    for query in (
-        "ALTER TABLE state DROP COLUMN policy",
-        "ALTER TABLE changes DROP COLUMN who",
-        "DROP TABLE writes",
-        "DROP TABLE leases",
-        "DROP TABLE sweeps",
-        "DROP TABLE files",
-        "DROP TABLE images",
-        "DROP TABLE history_floors",
-        "PRAGMA user_version = 1",
-    ):
-        rows(tmp_path, query)
-    for new_id in (2, 3):
-        with opened(tmp_path, new_id=new_id) as store:
-            assert (store.mode_state, store.versions[0], store.last_event_id) == ("", 1, 7)
-    with opened(tmp_path, new_id=4) as store:
-        commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
-    assert rows(tmp_path, "PRAGMA user_version") == [(7,)]
+    rows(tmp_path, "PRAGMA journal_mode = DELETE")
+    rows(tmp_path, f"PRAGMA user_version = {schema}")
+    before = (tmp_path / FILE_NAME).read_bytes()
+    said = re.escape(f"another release (schema {schema}, {SCHEMA} understood here)")
+    with pytest.raises(StoreError, match=said) as caught:
+        Store.open(tmp_path, num_topics=4, now_us=NOW_US, new_id=2)
+    assert "--state_dir" in caught.value.remedy
+    assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
 def test_folder_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:

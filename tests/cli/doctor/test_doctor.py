@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.forks import forked
-from topicast.tests.cli.homes import ROOT, Home
+from topicast.tests.cli.homes import PROTOCOL_2, Home, another_release
 from topicast.tests.cli.processes import completed, statestored, topicast
 from topicast.tests.cluster.fake_metastore import thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, real_metastore
@@ -304,7 +303,7 @@ def test_clock_that_is_off(served: Served, ahead_s: int, said: str) -> None:
 
 
 def test_release_of_another_protocol(served: Served, tmp_path: Path) -> None:
-    another_release(tmp_path, "topics/wire/header.py", "PROTOCOL: Final = 1", "PROTOCOL: Final = 2")
+    another_release(tmp_path, PROTOCOL_2)
     found = doctor(f"--statestores={served.statestores}", PYTHONPATH=str(tmp_path))
     assert (found.verdict("hub"), found.verdict("versions")) == ("wrong", "not tried")
     assert "protocol version 1 offered, 2 spoken here" in found.text("hub")
@@ -313,21 +312,12 @@ def test_release_of_another_protocol(served: Served, tmp_path: Path) -> None:
 
 
 def test_daemons_of_another_release(served: Served, tmp_path: Path) -> None:
-    another_release(tmp_path, "__init__.py", __version__, "99.0")
+    another_release(tmp_path, ("__init__.py", __version__, "99.0"))
     found = doctor(f"--statestores={served.statestores}", PYTHONPATH=str(tmp_path))
     assert (found.code, found.verdict("versions")) == (0, "warning")
     both = f"this is release 99.0, statestored has {__version__}, catalogd has {__version__}"
     assert both in found.text("versions")
-    assert "upgrade hubs, then catalogd, then drivers" in found.text("versions")
-
-
-def another_release(folder: Path, file: str, old: str, new: str) -> None:
-    """Copy Topicast into ``folder``, as a release whose ``file`` has ``new`` instead of ``old``."""
-    copy = folder / "topicast"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "tests", "docs"))
-    text = (copy / file).read_text()
-    assert old in text
-    (copy / file).write_text(text.replace(old, new))
+    assert "releases of one protocol version work together" in found.text("versions")
 
 
 def test_hook_that_takes_no_effect(tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ from topicast.subscriber.protocol.effects import Command, Connection
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
-from topicast.topics.errors import NoSuchObject, NotReady, NotVisible, SourceError, UsageError
+from topicast.topics.errors import (
+    NoSuchObject,
+    NotReady,
+    NotVisible,
+    SourceError,
+    UsageError,
+    VersionMismatch,
+    WireError,
+)
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
@@ -30,6 +38,7 @@ from topicast.topics.wire.messages import (
     Join,
     Order,
     Refused,
+    Welcome,
 )
 
 
@@ -48,7 +57,7 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
 
 
 def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
-    shopping.reader.handle(effects.Undecodable())
+    shopping.reader.handle(effects.Undecodable(Connection.DATA, WireError("no message")))
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
     for connection, message in (
         (Connection.CONTROL, Dropped(request=1)),
@@ -57,6 +66,22 @@ def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping:
     ):
         shopping.reader.handle(effects.Received(connection, message))
     assert shopping.stats().wire_errors == 1
+    assert shopping.columns("shop.orders") == ("id",)
+
+
+def test_hub_of_another_version_is_named_with_both_versions_until_one_registers_us() -> None:
+    """P-VER-3."""
+    shopping = Shopping(start=False)
+    shopping.lose("hub-0", "reader-0", Welcome)
+    shopping.pass_time(1)
+    error = VersionMismatch("1", "2")
+    shopping.reader.handle(effects.Undecodable(Connection.DATA, error))
+    assert "version" not in shopping.reader.member.subscriptions.missing()
+    shopping.reader.handle(effects.Undecodable(Connection.CONTROL, error))
+    said = "it does not speak our protocol: protocol version 2 offered, 1 spoken here"
+    assert said in shopping.reader.member.subscriptions.missing()
+    shopping.mend()
+    shopping.start()
     assert shopping.columns("shop.orders") == ("id",)
 
 

@@ -6,7 +6,6 @@ from itertools import count
 import pytest
 
 from topicast.subscriber.protocol.effects import (
-    ConnectData,
     Effect,
     Send,
     Subscribe,
@@ -17,10 +16,6 @@ from topicast.topics.replica_set import Account
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
 from topicast.topics.wire.header import (
     BARRIER_PREFIX,
-    COMMAND,
-    FEATURES,
-    HEARTBEAT_PREFIX,
-    TOPIC_SETS,
     prefix,
     set_prefix,
 )
@@ -37,7 +32,6 @@ WELCOME = Welcome(
     catalog_address="",
     catalog_name="",
     protocol=1,
-    features=0,
 )
 HEARTBEAT = Heartbeat(
     hub=1,
@@ -109,15 +103,14 @@ def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, comman
         new_nonce=bytes,
     )
 
-    def features(now: float) -> set[int]:
+    def said(now: float) -> set[bool]:
         sent = [one.message for one in session.tick(now=now) if isinstance(one, Send)]
-        return {one.features for one in sent if isinstance(one, Hello)}
+        return {one.is_command for one in sent if isinstance(one, Hello)}
 
-    wanted = {FEATURES | COMMAND} if command else {FEATURES}
-    assert features(0.0) == wanted
+    assert said(0.0) == {command}
     session.on_welcome(WELCOME, now=0.1)
-    later = set[int]().union(*(features(float(now)) for now in range(1, 120)))
-    assert later == wanted, "to a hub that has fallen silent"
+    later = set[bool]().union(*(said(float(now)) for now in range(1, 120)))
+    assert later == {command}, "to a hub that has fallen silent"
 
 
 def test_subscriptions_that_come_while_a_barrier_is_under_way_do_not_delay_it() -> None:
@@ -206,7 +199,6 @@ def test_another_connection_begins_without_barriers() -> None:
     assert session.all_fenced() == {A, B}
 
 
-SETS = replace(WELCOME, hub=2, features=TOPIC_SETS)
 MANY = [(topic, FULL) for topic in range(300)]
 
 
@@ -218,18 +210,17 @@ def prefixes(effects: tuple[Effect, ...] | None) -> list[tuple[bool, bytes]]:
     return [(isinstance(one, Subscribe), one.prefix) for one in ours]
 
 
-def with_sets() -> Session:
-    """Return a session that follows nothing yet, of a hub that takes topic sets."""
+def without_topics() -> Session:
+    """Return a session that follows nothing yet."""
     session = Session()
     session.wants()
     session.receives(session.first)
-    session.on_welcome(SETS, now=0.0)
     return session
 
 
 def test_topics_that_are_new_together_are_subscribed_to_in_sets() -> None:
     """P-SUB-1."""
-    session = with_sets()
+    session = without_topics()
     wanted = [*MANY, (NAMESPACE, FULL), (0, MINIMAL)]
     effects = session.subscribe(wanted, now=0.1)
     assert set(prefixes(effects)) == {
@@ -256,7 +247,7 @@ def test_hub_is_notified_of_what_is_followed_no_more() -> None:
 
 def test_what_is_left_of_a_set_is_subscribed_to_again_behind_its_end() -> None:
     """P-SUB-7."""
-    session = with_sets()
+    session = without_topics()
     session.subscribe(MANY[:4], now=0.1)
     assert prefixes(session.subscribe([MANY[0], *MANY[2:4]], now=0.2)) == [
         (False, set_prefix(range(4), FULL)),
@@ -267,19 +258,3 @@ def test_what_is_left_of_a_set_is_subscribed_to_again_behind_its_end() -> None:
         (True, prefix(3, FULL)),
     ]
     assert prefixes(session.subscribe((), now=0.4)) == [(False, prefix(3, FULL))]
-    assert session.on_welcome(replace(WELCOME, hub=3), now=0.5) == (), "no set is left"
-
-
-def test_hub_that_takes_no_sets_in_the_place_of_one_that_did_is_connected_to_again() -> None:
-    """P-SUB-6."""
-    session = with_sets()
-    session.subscribe(MANY[:2], now=0.1)
-    again = session.on_welcome(replace(SETS, hub=3), now=0.2)
-    assert again == (), "it takes them as well"
-    effects = session.on_welcome(replace(SETS, hub=4, features=0), now=0.3)
-    assert effects == (ConnectData("data"), Subscribe(HEARTBEAT_PREFIX))
-    assert prefixes(session.subscribe(MANY[:2], now=0.4)) == [
-        (True, prefix(0, FULL)),
-        (True, prefix(1, FULL)),
-    ]
-    assert session.on_welcome(replace(SETS, hub=5, features=0), now=0.5) == ()

@@ -622,17 +622,6 @@ def test_topics_of_an_idle_reader_are_current_while_heartbeats_come_and_lag_when
     assert max(info.lag_s for info in shopping.topics().values()) <= 0.4
 
 
-def test_hub_that_does_not_know_keep_alives_is_sent_reports() -> None:
-    """P-LIVE-7."""
-    shopping = late(start=False)
-    shopping.alter(Welcome, lambda welcome: replace(welcome, features=0))
-    shopping.start()
-    shopping.pass_time(3)
-    reports = signs(shopping, seconds=5)
-    assert len(reports) == 5
-    assert all(isinstance(one, Status) for one in reports)
-
-
 def test_heartbeat_that_is_older_than_a_catch_up_requests_nothing() -> None:
     shopping = late()
     heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]

@@ -8,18 +8,12 @@ import pytest
 
 from topicast.topics.errors import ConfigError
 from topicast.topics.keys.clients import (
-    Client,
     ClientRole,
-    Clients,
-    clients_text,
-    read_clients,
-    readable_by_older_hubs,
 )
 from topicast.topics.keys.credential import Credential, credential_text
 from topicast.topics.keys.files import write_secret
 from topicast.topics.keys.folder import DAEMONS, DaemonKeys, KeysFolder
 from topicast.topics.link import new_pair
-from topicast.topics.policy import parse_policy
 
 CRASHED = 9
 STEPS_MAX = 60  # of a rotation: before and behind each rename, of which it has one for each file
@@ -161,18 +155,6 @@ def test_hub_elsewhere_and_catalogd_learn_each_other_s_keys(
     (rotated,) = hub.rotate(new_pair)
     folder.learn_hub(before, rotated.own_keys)
     assert folder.credential("driver").hub_keys(HUB) == rotated.own_keys
-
-
-def test_text_of_a_list_is_read_by_older_hubs(folder: KeysFolder) -> None:
-    """P-KEYS-3: without next keys, and without the clients that have databases."""
-    policy = parse_policy("sales,finance_*", setting="x")
-    some = Client(name="some", role=ClientRole.DRIVER, public="s" * 40, policy=policy)
-    last = Client(name="last", role=ClientRole.OBSERVER, public="l" * 40)
-    listed = Clients((*folder.clients(), some, last))
-    text = clients_text(listed)
-    assert read_clients(text, source="x") == listed
-    older = Clients(replace(one, next_public="") for one in listed.without("some"))
-    assert readable_by_older_hubs(text.encode()) == clients_text(older).encode()
 
 
 def test_age_of_a_key_is_that_of_its_file_until_it_is_rotated(folder: KeysFolder) -> None:

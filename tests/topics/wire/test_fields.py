@@ -15,7 +15,7 @@ from topicast.topics.wire.codec import LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
 
 KEY = b"a\0b\0"
 FIELDS: dict[type, list[Any]] = {
-    m.Hello: [1, 1, "n", bytes(16), 1, 1, 0],
+    m.Hello: [1, 1, "n", bytes(16), 1, 1, 0, False],
     m.Refused: [1, "BUSY", "again", 100, -1],
     m.Join: [1, [2, [8, 1], 2, 5, [3, 4]]],
     m.Joined: [1, 5, 9, [2, 1, 2, 0, [3, 4], [10, 11]]],
