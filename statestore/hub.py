@@ -18,7 +18,6 @@ from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import LOST, SUSPECT_S
-from ..topics.objects.drivers import CATALOG_ADDRESS, fact_text
 from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
@@ -48,11 +47,11 @@ from ..topics.wire.messages import (
     Hello,
     Inspect,
     Inspected,
+    Introduction,
     Join,
     Joined,
     KeepAlive,
     Message,
-    PagesAt,
     Refused,
     Role,
     ServerKeys,
@@ -410,8 +409,8 @@ class Hub:
                 return self._on_announce(member, peer, message)
             case ClientList():
                 return self._on_client_list(member, peer, message)
-            case PagesAt():
-                return self._on_pages(member, peer, message)
+            case Introduction():
+                return self._on_introduction(member, peer, message)
             case Heartbeat() | Chunk():
                 return self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
@@ -420,7 +419,7 @@ class Hub:
                 to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
             case Inspected():
-                return self._on_inspected(member, message)
+                return self._introspection.on_answer(member, message, now=self._now)
             case Refused():
                 return self._on_refused(member, message)
             case _:
@@ -450,7 +449,7 @@ class Hub:
                 self.ingest.lose_streams(now=self._now)  # they ran on the connection before
             return answers
         if self.pages:
-            answers += (Send(peer, PagesAt(address=self.pages)),)
+            answers += (Send(peer, Introduction(pages=self.pages)),)
         return (*answers, self._send_have(member, peer))
 
     def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> tuple[Effect, ...]:
@@ -480,17 +479,14 @@ class Hub:
             self._applied.on_joined(member, answer)
         return self._reply(peer, answer, of=message)
 
-    def _on_inspected(self, member: Member, message: Inspected) -> tuple[Effect, ...]:
-        if member.role != Role.PUBLISHER:
-            return self._introspection.on_answer(member, message, now=self._now)
-        member.catalog_address = fact_text(message.rows, CATALOG_ADDRESS)
-        return ()
-
-    def _on_pages(self, member: Member, peer: bytes, message: PagesAt) -> tuple[Effect, ...]:
+    def _on_introduction(
+        self, member: Member, peer: bytes, message: Introduction
+    ) -> tuple[Effect, ...]:
         try:
-            member.pages = checked_pages(message.address)
+            pages = checked_pages(message.pages) if message.pages else ""
         except ConfigError as error:
             return self._refuse(peer, refuse(Refusal.WIRE, str(error)), of=message)
+        member.catalog_address, member.pages = message.catalog_address, pages
         return ()
 
     def _on_client_list(

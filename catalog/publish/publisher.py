@@ -24,7 +24,6 @@ from ...topics.errors import ConfigError, WireError
 from ...topics.keys.clients import checked_keys
 from ...topics.keys.credential import PublicKeys
 from ...topics.liveness import LOST, SUSPECT, Liveness
-from ...topics.objects.drivers import ANNOUNCED_REQUEST, CATALOG_ADDRESS
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
@@ -46,9 +45,8 @@ from ...topics.wire.messages import (
     Have,
     Heartbeat,
     Hello,
-    Inspected,
+    Introduction,
     Message,
-    PagesAt,
     Refused,
     ServerKeys,
     Wanted,
@@ -368,8 +366,8 @@ class Publisher:
                 return self._on_welcome(channel, message, now)
             case ServerKeys(hub=current, hub_next=following):
                 return self._on_keys(current, following)
-            case PagesAt(address=address):
-                self._on_pages(address)
+            case Introduction():
+                self._on_introduction(message)
             case Have():
                 return self._on_have(message, now)
             case Filed():
@@ -396,15 +394,16 @@ class Publisher:
             return self._leave("another hub answers at this address", now=now)
         self.hub = message.hub
         self._welcomed.add(channel)
-        first = (*self._send_clients(now), *self._pages_of_ours(channel))
+        first = self._send_clients(now)
         if channel == CONTROL_CHANNEL:
-            first = (*first, SendOn(CONTROL_CHANNEL, self._introduction()))
+            first = (*first, self._introduction())
         return (*first, *(self._compare(now) if self.state == State.CONNECTING else ()))
 
-    def _introduction(self) -> Inspected:
-        """Return where catalogd takes requests: operators ask why it announces nothing."""
-        said = ((CATALOG_ADDRESS, self._published.catalog_address),)
-        return Inspected(request=ANNOUNCED_REQUEST, columns=("name", "value"), rows=said)
+    def _introduction(self) -> SendOn:
+        """Tell the hub where catalogd takes requests: operators ask why it announces nothing."""
+        published = self._published
+        ours = Introduction(catalog_address=published.catalog_address, pages=published.pages)
+        return SendOn(CONTROL_CHANNEL, ours)
 
     def _on_keys(self, current: str, following: str) -> tuple[Effect, ...]:
         try:
@@ -412,16 +411,9 @@ class Publisher:
         except ConfigError:
             return ()
 
-    def _on_pages(self, address: str) -> None:
+    def _on_introduction(self, hub: Introduction) -> None:
         with suppress(ConfigError):  # what is no address is not shown
-            self._pages = checked_pages(address)
-
-    def _pages_of_ours(self, channel: Channel) -> tuple[Effect, ...]:
-        """Tell a hub that has welcomed us where catalogd's pages are."""
-        pages = self._published.pages
-        if channel != CONTROL_CHANNEL or not pages:
-            return ()
-        return (SendOn(CONTROL_CHANNEL, PagesAt(address=pages)),)
+            self._pages = checked_pages(hub.pages)
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
         position = message.epoch, message.start

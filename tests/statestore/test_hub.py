@@ -61,12 +61,11 @@ from topicast.topics.wire.messages import (
     Have,
     Heartbeat,
     Inspect,
-    Inspected,
+    Introduction,
     Join,
     Joined,
     KeepAlive,
     Message,
-    PagesAt,
     Refused,
     Role,
     ServerKeys,
@@ -483,10 +482,7 @@ def test_catalogd_that_has_announced_nothing_is_named_to_operators_and_not_to_re
     """P-START-9."""
     driver, publisher = HubDriver(), PublisherPeer()
     driver.receive(CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL))
-    said = Inspected(
-        request=0, columns=("name", "value"), rows=(("catalog_address", "tcp://c:26000"), (7,))
-    )
-    assert driver.receive(CONTROL, said) == []
+    assert driver.receive(CONTROL, Introduction(catalog_address="tcp://c:26000")) == []
 
     def named(peer: bytes, role: int) -> str:
         answers = driver.receive(peer, hello(peer.decode(), role, CONTROL_CHANNEL))
@@ -507,7 +503,7 @@ def test_catalogd_that_has_announced_nothing_is_named_to_operators_and_not_to_re
 def test_catalogd_that_has_left_before_it_announced_anything_is_not_named() -> None:
     driver = HubDriver()
     driver.receive(CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL))
-    driver.receive(CONTROL, Inspected(request=0, columns=(), rows=(("catalog_address", "c"),)))
+    driver.receive(CONTROL, Introduction(catalog_address="c"))
     driver.receive(CONTROL, Bye(reason="ends"))
     assert (driver.status.unannounced, driver.status.catalog_address) == ("", "")
     (reason,) = verdict(driver.status).reasons
@@ -715,23 +711,23 @@ def test_publisher_is_told_where_the_pages_are() -> None:
     """P-PAGES-1: behind Welcome on control, to a publisher, if there are pages."""
     driver, _ = seeded()
     greeting = hello("publisher", PUBLISHER, CONTROL_CHANNEL)
-    assert PagesAt not in map(type, driver.receive(b"before", greeting))
+    assert Introduction not in map(type, driver.receive(b"before", greeting))
     driver.hub.pages = "http://a:25010"
-    assert PagesAt(address="http://a:25010") in driver.receive(b"again", greeting)
+    assert Introduction(pages="http://a:25010") in driver.receive(b"again", greeting)
     on_bulk = replace(greeting, channel=BULK_CHANNEL)
-    assert PagesAt not in map(type, driver.receive(b"bulk", on_bulk))
+    assert Introduction not in map(type, driver.receive(b"bulk", on_bulk))
     reader = hello("reader", READER, CONTROL_CHANNEL)
-    assert PagesAt not in map(type, driver.receive(READER_CONTROL, reader))
+    assert Introduction not in map(type, driver.receive(READER_CONTROL, reader))
 
 
 def test_hub_knows_where_the_pages_of_its_catalogd_are() -> None:
     """P-PAGES-2: what is no address is refused, and the one before stays."""
     driver, _ = seeded()
     assert driver.status.catalogd_pages == ""
-    assert driver.receive(CONTROL, PagesAt(address="https://[::1]:25020")) == []
+    assert driver.receive(CONTROL, Introduction(pages="https://[::1]:25020")) == []
     assert driver.status.catalogd_pages == "https://[::1]:25020"
     driver.tick(1.0)
-    (refused,) = driver.receive(CONTROL, PagesAt(address="javascript:alert(1)"))
+    (refused,) = driver.receive(CONTROL, Introduction(pages="javascript:alert(1)"))
     assert isinstance(refused, Refused)
     assert refused.code == "WIRE"
     assert driver.status.catalogd_pages == "https://[::1]:25020"

@@ -430,7 +430,10 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         "server-keys",
         m.ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd="c" * 40, catalogd_next=""),
     ),
-    ("pages-at", m.PagesAt(address="http://hub:25010")),
+    (
+        "introduction",
+        m.Introduction(catalog_address="tcp://127.0.0.1:26000", pages="http://c:25020"),
+    ),
     (
         "inspected",
         m.Inspected(

@@ -32,7 +32,6 @@ ANNOUNCED: Final = (
     *(STATE, REASON, "control", HUBS, WRITER),
 )
 ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
-CATALOG_ADDRESS: Final = "catalog_address"  # what catalogd says in one, before it announces
 CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less
 FACT_CHARS_MAX: Final = 500  # of a text: an error's, or the name of an application
 NUMBERS: Final = {PID: 1 << 32, HUBS: 1 << 10}
@@ -48,12 +47,6 @@ def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
         return False
     connects = state == CONNECTING and since_s < CONNECTING_S
     return not (connects or (state == LIVE and not reason and control in ("", ON)))
-
-
-def fact_text(rows: Iterable[Sequence[Fact]], name: str) -> str:
-    """Return the text ``name`` of ``rows``, of names and values; empty if it is missing."""
-    given = {row[0]: row[1] for row in rows if len(row) == 2}
-    return str(given.get(name) or "")[:FACT_CHARS_MAX]
 
 
 def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:

@@ -3,7 +3,7 @@
     data   (hub XPUB -> SUB)          Delta  Heartbeat  Barrier
     control (DEALER <-> hub ROUTER)   Hello  Welcome  ServerKeys  Join  Joined  Drop  Dropped
                                       Status  Bye  Announce  Have  Filed  ClientList  Inspect
-                                      Inspected  PagesAt  Refused
+                                      Inspected  Introduction  Refused
     bulk   (DEALER <-> hub ROUTER)    Hello  CatchUp  Chunk  Credit  Cancel  Delta (publisher)
     catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Scan  Scanned …
 
@@ -409,10 +409,15 @@ class ClientList(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PagesAt(Message):
-    """A publisher to a hub, or a hub to a publisher: where its pages for people are."""
+class Introduction(Message):
+    """A publisher to a hub, or a hub to a publisher, after Welcome: where others find it.
 
-    address: str
+    ``catalog_address``: where a publisher takes requests, before it announces anything, too; empty
+    from a hub. ``pages``: where its pages for people are; empty: nowhere that others reach.
+    """
+
+    catalog_address: str = ""
+    pages: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -875,6 +880,6 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     37: Sweep,
     38: Swept,
     39: ServerKeys,
-    40: PagesAt,
+    40: Introduction,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""
