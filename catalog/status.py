@@ -283,8 +283,5 @@ def table(status: Status, what: str) -> Inspected:
             columns = tuple(f.name for f in fields(TopicStatus))
             rows = tuple(map(attrgetter(*columns), status.topics))
         case _:
-            raise UsageError(
-                f"no table {what!r}: status, verdict, hubs, topics, versions, history@db.table, "
-                "changes@…"
-            )
+            raise UsageError(f"no table {what!r}: status, verdict, hubs, topics")
     return Inspected(request=0, columns=columns, rows=rows)

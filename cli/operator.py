@@ -35,8 +35,10 @@ from ..topics.verdict import Verdict, verdict_in
 from ..topics.wire import header
 from ..topics.wire.messages import (
     Heartbeat,
+    Inspect,
     Inspected,
     Order,
+    StoreRequest,
     Welcome,
 )
 from .exit_codes import DONE
@@ -116,21 +118,22 @@ class Operator:
         finally:
             self._link.close()
 
-    def hub(self, what: str) -> Inspected:
-        """Return the hub's table ``what``.
+    def hub(self, what: str, *, member: str = "") -> Inspected:
+        """Return the hub's table ``what``; ``member``: the registration that it is about.
 
         Raises:
             NotReady: no answer in time.
             UsageError: the hub does not know ``what``.
         """
-        return self._hub.inspect(what, timeout_s=self.timeout_s)
+        about = Inspect(what=what, member=bytes.fromhex(member))
+        return self._hub.inspect(about, timeout_s=self.timeout_s)
 
     def readers(self, what: str, registrations: Sequence[str]) -> dict[str, Answer]:
         """Return the table ``what`` of each reader, or its refusal; nothing for silent readers."""
         return self._hub.inspect_readers(what, registrations, timeout_s=self.timeout_s)
 
-    def catalog(self, what: str) -> Inspected:
-        """Return catalogd's table ``what``.
+    def catalog(self, what: str | StoreRequest) -> Inspected:
+        """Return catalogd's table ``what``, or the one that answers a request.
 
         Raises:
             NotReady, UsageError: as ``hub``.
@@ -138,7 +141,8 @@ class Operator:
         """
         with self._catalog() as catalogd:
             try:
-                return catalogd.inspect(what, timeout_s=self.timeout_s)
+                asked = Inspect(what=what) if isinstance(what, str) else what
+                return catalogd.inspect(asked, timeout_s=self.timeout_s)
             except NotReady as error:
                 raise LinkError(self._silence()) from error
 

@@ -1,6 +1,6 @@
 """Introspection: tables of facts, the hub's own and those that only a reader has.
 
-    operator ──Inspect "topics@REGISTRATION"──▶ hub ──Inspect "topics"──▶ that reader
+    operator ──Inspect topics of a member──▶ hub ──Inspect topics──▶ that reader
     operator ◀──────────Inspected─────────────  hub ◀────Inspected──────  (or Refused)
 
     page ──Ask──▶ hub ──Inspect──▶ that reader ──Inspected──▶ hub ──Answered──▶ page
@@ -83,16 +83,15 @@ class Introspection:
 
         A ``caller`` with a policy sees members with its own key, and no totals of others.
         """
-        what, _, registration = inspect.what.partition("@")
-        if not registration:
-            return peer, self._table(what, inspect.request, caller)
-        members = (one for one in self._membership if _shows(one, caller))
-        member = next((one for one in members if one.registration.hex() == registration), None)
-        if member is None:
-            return peer, refuse(Refusal.INSPECT, f"no member has the registration {registration}")
-        if what == JOINED:
+        if not inspect.member:
+            return peer, self._table(inspect.what, inspect.request, caller)
+        member = self._membership.get(inspect.member)
+        if member is None or not _shows(member, caller):
+            text = f"no member has the registration {inspect.member.hex()}"
+            return peer, refuse(Refusal.INSPECT, text)
+        if inspect.what == JOINED:
             return peer, self._positions(member, inspect.request)
-        return self._forwarded(member, what, peer=peer, request=inspect.request)
+        return self._forwarded(member, inspect.what, peer=peer, request=inspect.request)
 
     def ask(self, what: str, registration: bytes, *, number: int) -> Send | Answered:
         """Return the request of a page for the reader ``registration``, or why there is none."""

@@ -1,6 +1,6 @@
 """HistoryThread: reads answers from the store's file, so that no commit waits for it.
 
-Inspect history@db.table | Inspect versions | Scan ──▶ one thread ──▶ an answer | Refused
+ReadHistory | ReadVersions | Scan | … ──▶ one thread ──▶ an answer | Refused
 """
 
 import logging

@@ -34,9 +34,12 @@ from ...topics.wire.messages import (
     Order,
     OrderKind,
     Pull,
+    ReadFiles,
+    ReadSweeps,
     Refused,
     Report,
     Scan,
+    StoreRequest,
     Sweep,
     Sync,
     Synced,
@@ -45,8 +48,7 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal, request_id
 from ..history.history_thread import HistoryRead, ReadStore
-from ..history.questions import FILES, SWEEPS, Question, question_of
-from ..history.scans import Page
+from ..history.questions import Question, question_of
 from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
 from ..ingest.name_check import NameCheck
@@ -242,11 +244,8 @@ class Dispatcher:
                 self._on_lease(peer, message, now)
             case Sweep():
                 self._on_sweep(peer, message, at_us)
-            case Scan():
-                request, page = message.request, Page(message)
-                self._reads.append(
-                    ReadStore(peer=peer, request=request, question=page, policy=policy)
-                )
+            case Scan() | StoreRequest():
+                self._on_read(peer, message, policy)
             case Credit(stream=stream, amount=amount):
                 self._pull_server.on_credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
@@ -397,35 +396,43 @@ class Dispatcher:
         self._replies.add(peer, answer)
 
     def _on_inspect(self, peer: bytes, inspect: Inspect, policy: Policy | None) -> None:
-        request = inspect.request
         try:
-            question = self._question(inspect.what, policy)
-            if question is None:
-                found = common(self._core.inspect(inspect.what), policy)
-                self._replies.add(peer, replace(found, request=request))
-            elif question.table and policy and (why := fault(question.table, policy)):
-                self._replies.refuse(peer, request, Refusal.NOT_VISIBLE, why=why)
-            else:
-                read = ReadStore(peer=peer, request=request, question=question, policy=policy)
-                self._reads.append(read)
+            found = common(self._core.inspect(inspect.what), policy)
         except UsageError as error:
-            self._replies.refuse(peer, request, Refusal.UNKNOWN, why=str(error))
+            self._replies.refuse(peer, inspect.request, Refusal.UNKNOWN, why=str(error))
+        else:
+            self._replies.add(peer, replace(found, request=inspect.request))
 
-    def _question(self, what: str, policy: Policy | None) -> Question | None:
-        """Return what ``what`` asks of the store; None if it needs nothing of it.
+    def _on_read(self, peer: bytes, asked: Scan | StoreRequest, policy: Policy | None) -> None:
+        """Have the store read, unless ``policy`` does not see the table that is asked about."""
+        try:
+            question = self._question(asked, policy)
+        except UsageError as error:
+            self._replies.refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
+            return
+        if question.table and policy and (why := fault(question.table, policy)):
+            self._replies.refuse(peer, asked.request, Refusal.NOT_VISIBLE, why=why)
+            return
+        self._reads.append(
+            ReadStore(peer=peer, request=asked.request, question=question, policy=policy)
+        )
+
+    def _question(self, asked: Scan | StoreRequest, policy: Policy | None) -> Question:
+        """Return what ``asked`` asks of the store.
 
         Raises:
-            UsageError: it begins like a question, and the rest is not valid.
+            UsageError: it names no table.
         """
-        if what.startswith(SWEEPS):
-            name = what.removeprefix(SWEEPS)
-            after = parse_table_name(name) if name else None
-            return SweptTables(self._sweeps.page(after, policy=policy))
-        if what.startswith(FILES):
-            name, more, last = what.removeprefix(FILES).partition("@")
-            table = parse_table_name(name)
-            return SweptFiles(table, self._sweeps.incarnation(table), last if more else None)
-        return question_of(what)
+        match asked:
+            case ReadSweeps(behind=behind):
+                after = parse_table_name(behind) if behind else None
+                return SweptTables(self._sweeps.page(after, policy=policy))
+            case ReadFiles(behind=behind):
+                table = (asked.db, asked.table)
+                last = behind[-1] if behind else None
+                return SweptFiles(table, self._sweeps.incarnation(table), last)
+            case _:
+                return question_of(asked)
 
     def _synced(self, request: int) -> Synced:
         epoch, start = self._core.position

@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 import click
 
-from ...topics.errors import UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages import ReadHistory, ReadRecent
 from .. import changes
 from ..flags import TIMEOUT, command, prints, statestores_option
 from ..lists import Column, Record
@@ -46,15 +45,12 @@ def history(
     reaches as far back as catalogd's --change_history_mb and --change_history_hours.
     """
     since_us = 0 if since is None else changes.since(since, now=time.time())
-    name = table_name(*parse_table_name(table))
+    db, name = parse_table_name(table)
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
-        limit = f":0:{count}" if count else ""
-        rows = visit.catalog(f"history@{name}{limit}").records()
-        log: list[Record] = []
-        with suppress(UsageError):  # a catalogd of an older release does not say who
-            lines = visit.catalog(f"recent@{since_us}:{LINES_MAX}:{name}").records()
-            log = changes.told(lines, announced_at(visit).values())
+        rows = visit.catalog(ReadHistory(db=db, table=name, count=count or 0)).records()
+        recent = ReadRecent(since_us=since_us, count=LINES_MAX, pattern=table_name(db, name))
+        log = changes.told(visit.catalog(recent).records(), announced_at(visit).values())
     records = changes.joined([one for one in rows if one["time_us"] >= since_us], log)
     if not records:
         than = "since then" if since else "since the history begins"
@@ -93,7 +89,8 @@ def events(
     addresses = parse_addresses(statestores, setting="statestores")
     known, _ = at_each(addresses, lambda visit: list(announced_at(visit).values()))
     with Operator(addresses, timeout_s=timeout_s) as visit:
-        lines = visit.catalog(f"recent@{since_us}:{asked}:{pattern}").records()
+        recent = ReadRecent(since_us=since_us, count=asked, pattern=pattern)
+        lines = visit.catalog(recent).records()
     note_policy("changes of other databases are left out")
     records = changes.told(lines, [one for some in known for one in some])
     named = changes.about(records, pattern)

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ import click
 
 from ...topics.errors import ConfigError, LinkError, TopicastError, UsageError
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages import ReadRecent
 from ..exit_codes import DONE, NOT_REACHABLE
 from ..flags import PathName, command, option, prints, shown, statestores_option
 from ..operator import Operator, each_of
@@ -24,8 +26,9 @@ from ..page_reader import PageReader, Secrets
 
 TABLES: Final = {
     "statestored": ("status", "verdict", "topics", "subscribers", "drivers"),
-    "catalogd": ("status", "verdict", "hubs", "topics", "recent@0:1000:"),
+    "catalogd": ("status", "verdict", "hubs", "topics"),
 }
+RECENT: Final = ReadRecent(since_us=0, count=1000)  # of the log of changes
 LOG_BYTES_MAX: Final = 8 << 20  # of each log, its end: a day of a daemon that logs each change
 CHECK_S: Final = 10.0
 
@@ -134,13 +137,16 @@ def _of_daemons(visit: Operator, parts: dict[str, Any], problems: list[str]) -> 
     for kind, address in daemons:
         place = address.partition("://")[2].replace(":", "-")
         ask = visit.hub if kind == "statestored" else visit.catalog
-        for what in TABLES[kind] if place else ():
+        asked = {name: partial(ask, name) for name in TABLES[kind]}
+        if kind == "catalogd":
+            asked["recent"] = partial(visit.catalog, RECENT)
+        for name, table in asked.items() if place else ():
             try:
-                found = ask(what).records()
+                found = table().records()
             except TopicastError as error:
-                problems.append(f"{kind} {address}, {what}: {error}")
+                problems.append(f"{kind} {address}, {name}: {error}")
             else:
-                parts[f"{kind}-{place}/{what.partition('@')[0]}"] = found
+                parts[f"{kind}-{place}/{name}"] = found
 
 
 def _pages_in(parts: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ import click
 
 from ...topics.errors import LinkError, UsageError
 from ...topics.settings import Address, parse_addresses
+from ...topics.wire.messages import ReadRecent
 from ..activity import KEPT_MAX, MINUTES, Activity, Look, activity, picture
 from ..changes import told
 from ..exit_codes import DONE
@@ -67,7 +68,7 @@ class Log:
         since_us = max(self._lines[0]["time_us"] if self._lines else 0, from_us)
         with suppress(LinkError, UsageError), Operator(self._hubs) as visit:
             self._drivers = list(announced_at(visit).values())
-            found = visit.catalog(f"recent@{since_us}:{LINES_MAX}:").records()
+            found = visit.catalog(ReadRecent(since_us=since_us, count=LINES_MAX)).records()
             known = {one["number"] for one in self._lines}
             self._lines[:0] = [one for one in found if one["number"] not in known]
         self._lines = [one for one in self._lines if one["time_us"] >= from_us][:KEPT_MAX]

@@ -288,7 +288,7 @@ def _show_why(
     reader = meant([one for readers in found for one in readers], why)
     with Operator(parse_addresses(reader["statestored"])) as visit:
         try:
-            levels = visit.hub(f"topics@{reader['registration']}").records()
+            levels = visit.hub("topics", member=reader["registration"]).records()
         except NotReady as error:
             text = f"{reader['name']} did not answer: is it stopped, or too busy?"
             raise NotReady(text) from error
@@ -365,7 +365,7 @@ def _by_level(visit: Operator) -> list[SubscriberLevel]:
 def _joined(visit: Operator, registration: str) -> list[Record]:
     """Return the levels at which a reader follows each topic; nothing if it has just left."""
     try:
-        return visit.hub(f"joined@{registration}").records()
+        return visit.hub("joined", member=registration).records()
     except UsageError:
         return []
 

@@ -33,7 +33,15 @@ from ...topics.objects.names import (
 from ...topics.objects.values import decode_names
 from ...topics.settings import parse_addresses
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
-from ...topics.wire.messages import Inspected, Welcome
+from ...topics.wire.messages import (
+    Inspect,
+    Inspected,
+    ReadCuts,
+    ReadLogBounds,
+    ReadVersions,
+    StoreRequest,
+    Welcome,
+)
 from .moments import Moment, moment_of
 from .options import EARLIEST, LATEST, Options, hubs_of
 from .renewal import Application, grant, this_application
@@ -118,7 +126,7 @@ class ReadPlanner:
 
     def moment(self) -> Moment:
         """Return the present moment."""
-        return moment_of(self._facts("versions"))
+        return moment_of(self._facts(ReadVersions()))
 
     def entries(self, keys: KeyRange, *, epoch: int) -> Iterator[Entry]:
         """Yield the values in ``keys`` of catalogd's store, sorted by key; raises as ``scan``."""
@@ -129,7 +137,7 @@ class ReadPlanner:
         if isinstance(options.starting, Moment):
             return options.starting
         latest = (options.starting or usual) == LATEST
-        found = moment_of(self._facts("versions"), "version" if latest else "oldest")
+        found = moment_of(self._facts(ReadVersions()), "version" if latest else "oldest")
         return found.beginning if options.latest_state else found
 
     def bounded(self, after: Moment, until: Moment, entries_max: int) -> Moment:
@@ -160,7 +168,7 @@ class ReadPlanner:
         Raises:
             HistoryGone: changes are not known any more; says of which topics and versions.
         """
-        oldest = moment_of(self._facts("versions"), "oldest")
+        oldest = moment_of(self._facts(ReadVersions()), "oldest")
         if options.fail_on_data_loss:
             self._demand(after, until, oldest)
         if not _of_one_catalog(until, oldest):
@@ -217,18 +225,15 @@ class ReadPlanner:
         """Return the work of a view; ``columns``: those wanted of views that need no executor."""
         match options.view:
             case TOPICS.name:
-                held = {row["topic"]: row for row in self._facts("topics").records()}
-                found = self._facts("versions").records()
+                held = {row["topic"]: row for row in self._facts(Inspect(what="topics")).records()}
+                found = self._facts(ReadVersions()).records()
                 return [_of_rows([held.get(row["topic"], {}) | row for row in found], columns)]
             case SUBSCRIBERS.name:
-                members = self._patiently(
-                    lambda: self._hub.inspect("subscribers", timeout_s=ANSWER_S)
-                )
-                return [_of_rows(members.records(), columns)]
+                return [_of_rows(self._members().records(), columns)]
             case DRIVERS.name:
                 return [_of_rows(self._drivers(), columns)]
             case EVENTS.name:
-                ((first, last),) = self._facts("log").rows
+                ((first, last),) = self._facts(ReadLogBounds()).rows
                 bounds = [*range(int(first or 1) - 1, int(last or 0), LOG_BYTES), int(last or 0)]
                 spans = ([LogRange(after, until)] for after, until in pairwise(bounds))
                 return self._works(self.moment(), spans)
@@ -251,9 +256,15 @@ class ReadPlanner:
                 moment = self._moment_of(options)
                 return self._works(moment, _bundles(self._pieces(moment, options)))
 
+    def _members(self) -> Inspected:
+        wanted = Inspect(what="subscribers")
+        return self._patiently(lambda: self._hub.inspect(wanted, timeout_s=ANSWER_S))
+
     def _drivers(self) -> list[dict[str, Any]]:
         """Return what each attached driver of the hub that answers says of itself."""
-        members = self._patiently(lambda: self._hub.inspect("subscribers", timeout_s=ANSWER_S))
+        members = self._patiently(
+            lambda: self._hub.inspect(Inspect(what="subscribers"), timeout_s=ANSWER_S)
+        )
         readers = [
             str(one["registration"])
             for one in members.records()
@@ -290,11 +301,15 @@ class ReadPlanner:
     def _cuts(self, topic: int, size: int) -> list[bytes]:
         """Return where ``topic``, which takes ``size`` bytes, is cut for several tasks."""
         every = max(WORK_BYTES, size // TASKS_OF_TOPIC_MAX)
-        return [str(key).encode() for (key,) in self._facts(f"cuts@{topic}:{every}").rows]
+        cuts = ReadCuts(topic=topic, every_bytes=every)
+        return [str(key).encode() for (key,) in self._facts(cuts).rows]
 
     def _held_bytes(self) -> dict[int, int]:
         """Return about how many bytes each topic holds now."""
-        return {row["topic"]: int(row["held_bytes"]) for row in self._facts("topics").records()}
+        return {
+            row["topic"]: int(row["held_bytes"])
+            for row in self._facts(Inspect(what="topics")).records()
+        }
 
     def _moment_of(self, options: Options) -> Moment:
         return self.moment() if options.as_of is None else self._checked(options.as_of)
@@ -334,7 +349,7 @@ class ReadPlanner:
         granted = replace(own, role=observer, pair=pair, hubs=(), policy=None)
         return credential_text(granted)
 
-    def _facts(self, what: str) -> Inspected:
+    def _facts(self, what: Inspect | StoreRequest) -> Inspected:
         return self._patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
 
     def _patiently(self, call: Callable[[], T]) -> T:

@@ -16,17 +16,24 @@ from typing import Any, Final, Protocol, TypeVar
 from ...subscriber.client.conversation import Conversation
 from ...topics.bulk import CREDIT_MAX
 from ...topics.errors import LinkError, WireError
-from ...topics.objects.names import TableId
+from ...topics.objects.names import TableId, parse_table_name
 from ...topics.topic import Entry, value_of
 from ...topics.wire.messages import (
     IN_PIECES,
     SELECT_BLOCKS,
     Cell,
+    Inspect,
     Inspected,
     Pull,
     Pulled,
+    ReadBound,
+    ReadChanges,
+    ReadFiles,
+    ReadLog,
+    ReadSweeps,
     Scan,
     Scanned,
+    StoreRequest,
 )
 
 ANSWER_S: Final = 5.0  # then a request is sent again
@@ -40,7 +47,7 @@ T = TypeVar("T")
 class Inspects(Protocol):
     """What answers with tables of facts: a conversation, or what makes new ones."""
 
-    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
+    def inspect(self, what: Inspect | StoreRequest, *, timeout_s: float) -> Inspected:
         """As ``Conversation.inspect``."""
 
 
@@ -131,8 +138,8 @@ def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[d
     """
     after, skip = span.after, 0
     while True:
-        what = f"changes@{span.topic}:{epoch}:{after}:{span.until}:{skip}"
-        answer = patiently(lambda: catalogd.inspect(what, timeout_s=ANSWER_S))  # noqa: B023
+        asked = ReadChanges(topic=span.topic, epoch=epoch, after=after, until=span.until, skip=skip)
+        answer = patiently(lambda: catalogd.inspect(asked, timeout_s=ANSWER_S))  # noqa: B023
         if not answer.rows:
             return
         yield from answer.records()
@@ -152,8 +159,8 @@ def bounded(catalogd: Conversation, span: VersionRange, *, epoch: int, entries_m
         HistoryGone: what is kept begins later than ``span``, or is of another epoch.
         LinkError: catalogd does not answer.
     """
-    what = f"entries@{span.topic}:{epoch}:{span.after}:{entries_max}"
-    answer = catalogd.inspect(what, timeout_s=ANSWER_S)
+    asked = ReadBound(topic=span.topic, epoch=epoch, after=span.after, count=entries_max)
+    answer = catalogd.inspect(asked, timeout_s=ANSWER_S)
     return min(int(answer.rows[0][0] or 0), span.until)
 
 
@@ -165,7 +172,8 @@ def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
     """
     after = span.after
     while after < span.until:
-        answer = patiently(lambda: catalogd.inspect(f"log@{after}", timeout_s=ANSWER_S))  # noqa: B023
+        asked = ReadLog(after=after)
+        answer = patiently(lambda: catalogd.inspect(asked, timeout_s=ANSWER_S))  # noqa: B023
         for line in answer.records():
             after = int(line["number"] or 0)
             if after > span.until:
@@ -185,27 +193,29 @@ def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> 
     Raises:
         LinkError: catalogd does not answer.
     """
-    after = "" if behind is None else f"@{behind}"
+    db, name = parse_table_name(table)
+    asked = ReadFiles(db=db, table=name, behind=() if behind is None else (behind,))
     while True:
-        page = patiently(lambda: catalogd.inspect(f"files@{table}{after}", timeout_s=ANSWER_S))  # noqa: B023
+        page = patiently(lambda: catalogd.inspect(asked, timeout_s=ANSWER_S))  # noqa: B023
         if not page.rows:
             return
         yield page
-        after = f"@{page.rows[-1][page.columns.index('partition')]}"
+        last = page.rows[-1][page.columns.index("partition")]
+        asked = replace(asked, behind=(str(last),))
 
 
-def sweeps(inspect: Callable[[str], Inspected]) -> Iterator[dict[str, Any]]:
+def sweeps(inspect: Callable[[ReadSweeps], Inspected]) -> Iterator[dict[str, Any]]:
     """Yield how far each table is swept, and what was found of its files, as catalogd's columns.
 
     ``inspect`` requests a table of catalogd.
     """
-    after: Cell = ""
+    behind = ""
     while True:
-        page = inspect(f"sweeps@{after}")
+        page = inspect(ReadSweeps(behind=behind))
         yield from page.records()
         if not page.rows:
             return
-        after = page.rows[-1][0]
+        behind = str(page.rows[-1][0])
 
 
 def pull(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:

@@ -17,7 +17,17 @@ from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.objects.names import parse_table_name
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages import FileFacts, Inspected, Sweep, Swept
+from ...topics.wire.messages import (
+    FileFacts,
+    Inspect,
+    Inspected,
+    ReadHistory,
+    ReadLogBounds,
+    ReadVersions,
+    StoreRequest,
+    Sweep,
+    Swept,
+)
 from ..datasource.moments import moment_of
 from ..datasource.options import hubs_of
 from ..datasource.scanning import (
@@ -66,7 +76,7 @@ class Catalogd:
                 self._disconnect()
                 raise
 
-    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
+    def inspect(self, what: Inspect | StoreRequest, *, timeout_s: float) -> Inspected:
         """As ``Conversation.inspect``; raises as ``answer``."""
         return self.answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
 
@@ -142,7 +152,7 @@ class Known:
 
     def next_line(self) -> tuple[int, int]:
         """Return the numbers of the first line of the log of changes, and of the next one."""
-        first, last = (int(cell or 0) for cell in self._inspect("log").rows[0])
+        first, last = (int(cell or 0) for cell in self._inspect(ReadLogBounds()).rows[0])
         return (first, last + 1) if last else (1, 1)
 
     def swept(self) -> dict[str, SweptTable]:
@@ -183,7 +193,7 @@ class Known:
                 versions[int(line["version_after"] or 0)] = number
         if not wanted:
             return
-        epoch = moment_of(self._inspect("versions")).epoch
+        epoch = moment_of(self._inspect(ReadVersions())).epoch
         for (name, topic), versions in wanted.items():
             span = VersionRange(topic, min(versions) - 1, max(versions))
             try:
@@ -265,9 +275,11 @@ class Known:
 
     def _history(self, table: str, *, after: int, count: int) -> list[dict[str, Any]]:
         """Return the newest ``count`` changes of ``table`` behind a version, the newest first."""
-        return self._inspect(f"history@{table}:{after}:{count}").records()
+        db, name = parse_table_name(table)
+        asked = ReadHistory(db=db, table=name, after=after, count=count)
+        return self._inspect(asked).records()
 
-    def _inspect(self, what: str) -> Inspected:
+    def _inspect(self, what: StoreRequest) -> Inspected:
         return patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
 
 

@@ -46,6 +46,7 @@ from ...topics.wire.messages import (
     Pull,
     Refused,
     Scan,
+    StoreRequest,
     Sweep,
     Welcome,
 )
@@ -57,7 +58,7 @@ CATALOG: Final = "catalog"
 ADD: Final = "get a key file where catalogd's keys are: topicast keys add NAME --role ROLE"
 
 M = TypeVar("M")
-Request = Inspect | Order | Scan | Pull | Sweep | Grant | Lease
+Request = Inspect | Order | Scan | Pull | Sweep | Grant | Lease | StoreRequest
 
 
 class Conversation:
@@ -104,9 +105,9 @@ class Conversation:
         self.send(replace(message, request=self.next_request()))
         return self.receive(kind, timeout_s=timeout_s)
 
-    def inspect(self, what: str, *, timeout_s: float) -> Inspected:
-        """Return the table of facts ``what``; raises as ``request``."""
-        return self.request(Inspect(request=0, what=what), Inspected, timeout_s=timeout_s)
+    def inspect(self, what: Inspect | StoreRequest, *, timeout_s: float) -> Inspected:
+        """Return the table that answers ``what``; raises as ``request``."""
+        return self.request(what, Inspected, timeout_s=timeout_s)
 
     def inspect_readers(
         self, what: str, registrations: Sequence[str], *, timeout_s: float
@@ -128,7 +129,7 @@ class Conversation:
         for registration in registrations:
             request = self.next_request()
             open_[request] = registration
-            self.send(Inspect(request=request, what=f"{what}@{registration}"))
+            self.send(Inspect(request=request, what=what, member=bytes.fromhex(registration)))
         found: dict[str, Inspected | TopicastError] = {}
         deadline = time.monotonic() + timeout_s
         while open_ and (left_s := deadline - time.monotonic()) > 0:

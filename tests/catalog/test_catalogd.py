@@ -36,6 +36,7 @@ from topicast.topics.wire.messages import (
     Inspect,
     Inspected,
     Message,
+    ReadHistory,
     Refused,
 )
 
@@ -264,7 +265,7 @@ def test_reads_of_the_store_beyond_a_number_are_refused_in_the_next_turn(
     shell: Callable[..., Shell],
 ) -> None:
     found = shell()  # nobody started its threads: what is read of the store waits
-    wanted = Inspect(request=1, what="history@d.t")
+    wanted = ReadHistory(request=1, db="d", table="t")
     several = [Requested(peer=b"p", message=wanted, client=client())] * (WAITING_MAX + 2)
     found.turn(*several)
     counts = found.core.dispatcher.counts

@@ -44,6 +44,9 @@ from topicast.topics.wire.messages import (
     Message,
     Position,
     Pull,
+    ReadHistory,
+    ReadRecent,
+    ReadVersions,
     Refused,
     Report,
     Scan,
@@ -184,19 +187,14 @@ class Raw:
             self.catch_up(epoch, level)
         for what in ("status", "verdict", "topics", "subscribers"):
             self.ask("CONTROL", Inspect(request=0, what=what))
-        for what in (
-            "status",
-            "verdict",
-            "hubs",
-            "topics",
-            "versions",
-            f"history@{OWN}",
-            f"history@{HIDDEN}",
-            "recent@0:100:",
-            f"recent@0:100:{HIDDEN}",
-        ):
+        for what in ("status", "verdict", "hubs", "topics"):
             self.ask("service", Inspect(request=0, what=what))
         names = [name.split(".") for name in (OWN, HIDDEN, "elsewhere.absent")]
+        self.ask("service", ReadVersions())
+        for db, table in names[:2]:
+            self.ask("service", ReadHistory(db=db, table=table))
+        for pattern in ("", HIDDEN):
+            self.ask("service", ReadRecent(since_us=0, count=100, pattern=pattern))
         claims = tuple(Claimed(db=d, table=t, version=1, whole=True) for d, t in names)
         for db, table in names:
             pull = Pull(request=0, db=db, table=table, selector=SELECT_BLOCKS, credit=1 << 20)

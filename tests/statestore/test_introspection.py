@@ -25,7 +25,7 @@ from topicast.topics.wire.messages import (
     Refused,
 )
 
-OF = registration("reader").hex()
+OF = registration("reader")
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def driver() -> HubDriver:
     return made
 
 
-def inspect(driver: HubDriver, what: str, *, request: int = 7) -> Message:
+def inspect(driver: HubDriver, what: str, of: bytes = b"", *, request: int = 7) -> Message:
     """Send an Inspect as the operator; return the one message that the hub sends then."""
-    (message,) = driver.receive(b"op", Inspect(request=request, what=what))
+    (message,) = driver.receive(b"op", Inspect(request=request, what=what, member=of))
     return message
 
 
@@ -67,7 +67,7 @@ def test_operator_receives_tables_of_the_hub_and_a_refusal_for_an_unknown_one(
 def test_topics_that_a_member_joined_are_answered_by_the_hub(driver: HubDriver) -> None:
     join = Join(request=1, positions=(at(1), at(2, level=MINIMAL)))
     driver.receive(READER_CONTROL, join)
-    joined = inspect(driver, f"joined@{OF}")
+    joined = inspect(driver, "joined", OF)
     assert isinstance(joined, Inspected)
     assert joined.columns == ("topic", "level", "version", "lag_versions")
     assert [row[:3] for row in joined.rows] == [(1, "full", 0), (2, "minimal", 0)]
@@ -75,12 +75,13 @@ def test_topics_that_a_member_joined_are_answered_by_the_hub(driver: HubDriver) 
 
 def test_request_is_forwarded_to_the_reader_and_its_answer_back(driver: HubDriver) -> None:
     """P-INSPECT-1."""
-    forwarded = inspect(driver, f"topics@{OF}")
+    forwarded = inspect(driver, "topics", OF)
     assert isinstance(forwarded, Inspect)
-    assert (driver.sent[-1][0], forwarded.what) == (READER_CONTROL, "topics")
+    assert driver.sent[-1][0] == READER_CONTROL
+    assert (forwarded.what, forwarded.member) == ("topics", b"")
     driver.receive(READER_CONTROL, answer(forwarded.request))
     assert driver.sent[-1] == (b"op", answer(7))
-    forwarded = inspect(driver, f"nonsense@{OF}")
+    forwarded = inspect(driver, "nonsense", OF)
     assert isinstance(forwarded, Inspect)
     no = Refused(request=forwarded.request, code="INSPECT", message="no table", retry_ms=0)
     driver.receive(READER_CONTROL, no)
@@ -91,7 +92,7 @@ def test_request_is_forwarded_to_the_reader_and_its_answer_back(driver: HubDrive
 def test_answer_to_no_request_of_this_reader_is_not_forwarded(driver: HubDriver) -> None:
     """P-INSPECT-2."""
     driver.greet("other")
-    forwarded = inspect(driver, f"topics@{OF}")
+    forwarded = inspect(driver, "topics", OF)
     assert isinstance(forwarded, Inspect)
     assert driver.receive(b"other-control", answer(forwarded.request)) == []
     assert driver.receive(READER_CONTROL, answer(forwarded.request + 1)) == []
@@ -113,7 +114,7 @@ def test_page_of_the_hub_asks_a_reader_and_receives_its_answer(driver: HubDriver
 
 def test_request_that_is_never_answered_is_discarded_in_time(driver: HubDriver) -> None:
     first, second, *_ = [
-        inspect(driver, f"topics@{OF}", request=request) for request in range(1, WAITING_MAX + 2)
+        inspect(driver, "topics", OF, request=request) for request in range(1, WAITING_MAX + 2)
     ]
     assert isinstance(first, Inspect)
     assert isinstance(second, Inspect)
@@ -123,16 +124,16 @@ def test_request_that_is_never_answered_is_discarded_in_time(driver: HubDriver) 
 
 def test_peer_that_cannot_be_inspected_is_named(driver: HubDriver) -> None:
     """P-INSPECT-1."""
-    assert "no member has the registration 00" in refusal(inspect(driver, "topics@00"))
-    assert "op is no reader" in refusal(inspect(driver, f"topics@{registration('op').hex()}"))
+    assert "no member has the registration 00" in refusal(inspect(driver, "topics", bytes(1)))
+    assert "op is no reader" in refusal(inspect(driver, "topics", registration("op")))
     driver.pass_time(9)  # the reader is LOST; the operator is removed
-    assert refusal(inspect(driver, f"topics@{OF}")).startswith("HELLO")
+    assert refusal(inspect(driver, "topics", OF)).startswith("HELLO")
     driver.receive(b"op", hello("op", OPERATOR, CONTROL_CHANNEL))
-    assert "reader is no reader that is connected" in refusal(inspect(driver, f"topics@{OF}"))
+    assert "reader is no reader that is connected" in refusal(inspect(driver, "topics", OF))
     driver.receive(READER_CONTROL, Bye(reason="closed"))
-    assert "no member has the registration" in refusal(inspect(driver, f"topics@{OF}"))
+    assert "no member has the registration" in refusal(inspect(driver, "topics", OF))
 
 
 def test_reader_without_a_control_connection_cannot_be_inspected(driver: HubDriver) -> None:
     driver.receive(READER_CONTROL, hello("another", READER, CONTROL_CHANNEL))  # its connection now
-    assert "reader is no reader that is connected" in refusal(inspect(driver, f"topics@{OF}"))
+    assert "reader is no reader that is connected" in refusal(inspect(driver, "topics", OF))

@@ -340,7 +340,7 @@ def test_other_members_are_not_there_for_a_policys_reader() -> None:
     driver.greet("hidden")
     (member,) = (one for one in driver.status.subscribers if one.name == "hidden")
     for of in (member.registration, "0" * 32):
-        (refused,) = reader.request(Inspect(request=3, what=f"topics@{of}"))
+        (refused,) = reader.request(Inspect(request=3, what="topics", member=bytes.fromhex(of)))
         assert refused.message == f"no member has the registration {of}"
 
 

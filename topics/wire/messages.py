@@ -667,15 +667,123 @@ class Order(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect(Message):
-    """Request the table of facts about the process that ``what`` names."""
+    """Request the table of facts ``what`` about a process.
 
-    request: U64
+    ``member``: the registration of the hub's member that it is about; empty: about the process
+    that receives this.
+    """
+
+    request: U64 = 0
     what: str
+    member: Annotated[bytes, Bounds(0, 16)] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRequest(Message):
+    """Request something of catalogd's store beside its entries, which a thread of its own reads."""
+
+    request: U64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadVersions(StoreRequest):
+    """Request of catalogd which versions of each topic can be scanned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCuts(StoreRequest):
+    """Request keys between which about ``every_bytes`` of the values of ``topic`` lie."""
+
+    topic: U16
+    every_bytes: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadChanges(StoreRequest):
+    """Request the changes of a topic's tables in ``(after, until]``, but for ``skip`` rows.
+
+    The oldest are the first, as many as a frame holds.
+    """
+
+    topic: U16
+    epoch: U64
+    after: U64
+    until: U64
+    skip: U64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBound(StoreRequest):
+    """Request the version up to which the transactions behind ``after`` replace ``count`` entries.
+
+    It is that of one transaction at least.
+    """
+
+    topic: U16
+    epoch: U64
+    after: U64
+    count: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadHistory(StoreRequest):
+    """Request the newest ``count`` changes of a table behind a version; 0: what a frame holds."""
+
+    db: str
+    table: str
+    after: U64 = 0
+    count: U64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLogBounds(StoreRequest):
+    """Request the numbers of the first and the last line of catalogd's log of changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLog(StoreRequest):
+    """Request the next lines of the log of changes behind the number ``after``."""
+
+    after: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecent(StoreRequest):
+    """Request the newest ``count`` lines of the log since a time, of objects of ``pattern``.
+
+    All orders are among them. ``pattern`` empty: all objects.
+    """
+
+    since_us: U64
+    count: U64
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFiles(StoreRequest):
+    """Request what sweeps have found of the files of a table, by partition.
+
+    ``behind``: the partition behind which the page begins; none: it is the first page.
+    """
+
+    db: str
+    table: str
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSweeps(StoreRequest):
+    """Request how far each table is swept, and what was found; ``behind`` (db.table): the last one.
+
+    Empty: from the first.
+    """
+
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected(Message):
-    """The answer to Inspect and Order: rows of text, integers, floats, booleans or None."""
+    """The answer to Inspect, Order and Read…: rows of text, integers, floats, booleans or None."""
 
     request: U64
     columns: tuple[str, ...]
@@ -881,5 +989,15 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     38: Swept,
     39: ServerKeys,
     40: Introduction,
+    41: ReadVersions,
+    42: ReadCuts,
+    43: ReadChanges,
+    44: ReadBound,
+    45: ReadHistory,
+    46: ReadLogBounds,
+    47: ReadLog,
+    48: ReadRecent,
+    49: ReadFiles,
+    50: ReadSweeps,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

@@ -20,6 +20,7 @@ from .messages import (
     Refused,
     Report,
     Scan,
+    StoreRequest,
     Sweep,
     Sync,
     Validate,
@@ -108,7 +109,7 @@ def request_id(message: Message | None) -> int:
     match message:
         case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
             return message.request
-        case Order() | Report() | Scan() | Grant() | Lease() | Sweep():
+        case Order() | Report() | Scan() | StoreRequest() | Grant() | Lease() | Sweep():
             return message.request
         case CatchUp() | Credit() | Cancel() | Chunk():
             return message.stream

@@ -10,8 +10,8 @@ import pytest
 
 from topicast.catalog.history.change_log import LogBounds, LogLines
 from topicast.catalog.history.history_thread import WAITING_MAX, HistoryRead, HistoryThread
-from topicast.catalog.history.questions import Question, question_of
-from topicast.catalog.history.scans import Cuts
+from topicast.catalog.history.questions import NUMBER_MAX, Question, question_of
+from topicast.catalog.history.scans import Cuts, Versions
 from topicast.catalog.history.table_history import (
     COLUMNS,
     NAMED_MAX,
@@ -29,7 +29,21 @@ from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import FRAME_BYTES_MAX
-from topicast.topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_REPORTS, Inspected
+from topicast.topics.wire.messages import (
+    SOURCE_LOAD,
+    SOURCE_ORDERS,
+    SOURCE_REPORTS,
+    Inspected,
+    ReadBound,
+    ReadChanges,
+    ReadCuts,
+    ReadHistory,
+    ReadLog,
+    ReadLogBounds,
+    ReadRecent,
+    ReadVersions,
+    StoreRequest,
+)
 from topicast.topics.wire.refusal import Refusal
 
 TABLE = "d.t"
@@ -284,36 +298,33 @@ def test_version_behind_a_number_of_entries_is_found(held: Recorded) -> None:
             other.answer(reader, 1, None)
 
 
-@pytest.mark.parametrize(
-    ("what", "question"),
-    [
-        ("history@d.t", Newest(T)),
-        ("history@d.t:12:3", Newest(T, after=12, count=3)),
-        ("changes@1:2:3:4:5", ChangeRange(topic=1, epoch=2, after=3, until=4, skip=5)),
-        ("entries@1:2:3:4", Bound(topic=1, epoch=2, after=3, count=4)),
-        ("status", None),
-    ],
-)
-def test_question_is_read_from_its_text(what: str, question: Question | None) -> None:
-    assert question_of(what) == question
+BEYOND = (1 << 64) - 1  # more than SQLite takes
 
 
 @pytest.mark.parametrize(
-    ("begin", "rest", "names"),
+    ("asked", "question"),
     [
-        *(("history@d.t:", wrong, "AFTER:COUNT") for wrong in ("", "x", "1", "1:-1", "1:2:3")),
-        *(
-            ("changes@", wrong, "TOPIC:EPOCH:AFTER:UNTIL:SKIP")
-            for wrong in ("", "1:2:3:4", "1:2:3:4:x", "1:2:3:4:-5")
+        (ReadHistory(db="d", table="t"), Newest(T)),
+        (ReadHistory(db="d", table="t", after=12, count=3), Newest(T, after=12, count=3)),
+        (ReadHistory(db="d", table="t", after=BEYOND), Newest(T, after=NUMBER_MAX)),
+        (
+            ReadChanges(topic=1, epoch=2, after=3, until=BEYOND, skip=5),
+            ChangeRange(topic=1, epoch=2, after=3, until=NUMBER_MAX, skip=5),
         ),
-        ("entries@", "1:2:3", "TOPIC:EPOCH:AFTER:COUNT"),
-        *(("cuts@", wrong, "TOPIC:BYTES") for wrong in ("1", "1:x")),
-        *(("log@", wrong, "NUMBER") for wrong in ("", "-1")),
+        (
+            ReadBound(topic=1, epoch=2, after=3, count=BEYOND),
+            Bound(topic=1, epoch=2, after=3, count=NUMBER_MAX),
+        ),
+        (ReadCuts(topic=1, every_bytes=BEYOND), Cuts(topic=1, every_bytes=NUMBER_MAX)),
+        (ReadLog(after=BEYOND), LogLines(NUMBER_MAX)),
+        (ReadLogBounds(), LogBounds()),
+        (ReadVersions(), Versions()),
     ],
 )
-def test_question_of_other_numbers_is_refused(begin: str, rest: str, names: str) -> None:
-    with pytest.raises(UsageError, match=f"{names}, all numbers"):
-        question_of(begin + rest)
+def test_request_asks_its_question_with_numbers_that_sqlite_takes(
+    asked: StoreRequest, question: Question
+) -> None:
+    assert question_of(asked) == question
 
 
 def test_log_and_cuts_are_of_what_the_key_sees(held: Recorded) -> None:
@@ -345,23 +356,21 @@ def test_newest_lines_of_the_log_are_told_since_a_time_of_the_objects_that_are_n
     held.whole(struct(columns=1), parts("1"), source=SOURCE_REPORTS)
     held.commit()
 
-    def recent(what: str, policy: Policy | None = None) -> list[tuple[object, ...]]:
-        question = question_of(f"recent@{what}")
-        assert question is not None
+    def recent(
+        pattern: str = "", *, since_us: int = 0, count: int = 100, policy: Policy | None = None
+    ) -> list[tuple[object, ...]]:
+        question = question_of(ReadRecent(since_us=since_us, count=count, pattern=pattern))
         with answering(held.path) as answer:
             found = answer(read(question, 7, policy))
         assert isinstance(found, Inspected)
         assert found.columns[-2:] == ("who", "driver")
         return [(one["object"], one["source"]) for one in found.records()]
 
-    newest, *older = recent("0:100:")
+    newest, *older = recent()
     assert newest == (TABLE, "reports")
     assert (TABLE, "load") in older
     for pattern in ("d.t", "D.T", "d", "d.*"):
-        assert recent(f"0:100:{pattern}") == [newest, *older], pattern
-    assert recent("0:1:") == [newest]
-    assert recent("0:100:d.u") == recent(f"{NOW_US + 1}:100:") == []
-    assert recent("0:100:", Policy(("x",))) == []
-    for wrong in ("x:1:", "1:", "1:2:3:4"):
-        with pytest.raises(UsageError, match="SINCE_US:COUNT"):
-            question_of(f"recent@{wrong}")
+        assert recent(pattern) == [newest, *older], pattern
+    assert recent(count=1) == [newest]
+    assert recent("d.u") == recent(since_us=NOW_US + 1) == []
+    assert recent(policy=Policy(("x",))) == []

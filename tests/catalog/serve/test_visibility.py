@@ -26,6 +26,9 @@ from topicast.topics.wire.messages import (
     Message,
     Pull,
     Pulled,
+    ReadFiles,
+    ReadHistory,
+    ReadSweeps,
     Refused,
     Report,
     Reported,
@@ -110,8 +113,8 @@ def test_claims_about_tables_that_are_not_seen_are_stale_as_of_absent_ones(core:
 
 
 def test_history_of_a_table_that_is_not_seen_is_refused(core: Alone) -> None:
-    for table in ("hidden.orders", "absent.orders"):
-        found = answer(core, Inspect(request=4, what=f"history@{table}"))
+    for db in ("hidden", "absent"):
+        found = answer(core, ReadHistory(request=4, db=db, table="orders"))
         assert isinstance(found, Refused)
         assert found.code == "NOT_VISIBLE"
 
@@ -119,7 +122,7 @@ def test_history_of_a_table_that_is_not_seen_is_refused(core: Alone) -> None:
 def swept_tables(core: Alone, driver: Client) -> list[str]:
     """Return which tables catalogd reads from its store for those that a sweep has found."""
     core.effects.clear()
-    core.ask(Inspect(request=4, what="sweeps@"), client=driver)
+    core.ask(ReadSweeps(request=4), client=driver)
     core.turn()
     (order,) = (one for one in core.effects if isinstance(one, ReadStore))
     return [table_name(*table) for table, _ in order.question.tables]
@@ -143,7 +146,7 @@ def test_sweeps_are_of_tables_that_are_there_and_are_seen(core: Alone) -> None:
         assert core.answer_to(sweep, Swept).kept
     assert swept_tables(core, client()) == ["hidden.orders", "sales.orders"]
     assert swept_tables(core, DRIVER) == ["sales.orders"]
-    found = answer(core, Inspect(request=4, what="files@hidden.orders"))
+    found = answer(core, ReadFiles(request=4, db="hidden", table="orders"))
     assert isinstance(found, Refused)
     assert found.code == "NOT_VISIBLE"
     core.metastore.drop_table("sales", "orders", delete_data=False)

@@ -13,7 +13,7 @@ DATA = (m.Delta, m.Chunk, m.Heartbeat, m.Barrier)
 EVERY = tuple(
     one
     for one in vars(m).values()
-    if isinstance(one, type) and issubclass(one, m.Message) and one is not m.Message
+    if isinstance(one, type) and issubclass(one, m.Message) and not one.__subclasses__()
 )
 
 
