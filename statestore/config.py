@@ -7,8 +7,9 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
+from ..topics.liveness import HEARTBEAT_MS
 from ..topics.settings import Address, advertised_address, listen_address, port_of
-from .hub import HEARTBEAT_MS, MISSED_MAX
+from .hub import MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
 PORT_MAX: Final = 65_534  # data goes out on the next one

@@ -17,7 +17,7 @@ from ..topics.bulk import Send, Sender
 from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
-from ..topics.liveness import LOST, SUSPECT_S
+from ..topics.liveness import HEARTBEAT_MS, LOST, SUSPECT_S
 from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
@@ -78,7 +78,6 @@ from .status import (
 )
 from .validation import RefusalLimiter, client_fault, hello_fault, role_fault
 
-HEARTBEAT_MS: Final = 250
 SOON_S: Final = 0.05  # from the last heartbeat to the first that is brought forward
 MEMBER_S: Final = 0.001  # added for each member to the longest pause before one: each handles all
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST

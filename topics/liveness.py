@@ -26,6 +26,7 @@ LIVE: Final = LivenessState.LIVE
 SUSPECT: Final = LivenessState.SUSPECT
 LOST: Final = LivenessState.LOST
 
+HEARTBEAT_MS: Final = 250  # of catalogd, and of a hub that is not set to another period
 SUSPECT_S: Final = 2.0  # eight missed heartbeats of 250 ms
 LOST_S: Final = 8.0  # 32 missed heartbeats: longer than a full collection or a slow disk
 STALL_S: Final = 0.1  # no turn takes 2 ms, so a call this late was held up here

@@ -23,7 +23,7 @@ from ...topics.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
 from ...topics.errors import ConfigError, WireError
 from ...topics.keys.clients import checked_keys
 from ...topics.keys.credential import PublicKeys
-from ...topics.liveness import LOST, SUSPECT, Liveness
+from ...topics.liveness import HEARTBEAT_MS, LOST, SUSPECT, Liveness
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
@@ -59,7 +59,6 @@ from .modes import MODE_DEFAULT, Mode
 
 UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
 UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before it drops
-HEARTBEAT_MS: Final = 250
 PROBE_S: Final = 1.0  # an idle hub sends nothing, so Hello is repeated, which it answers
 SILENCE_S: Final = 2.0  # without a message on one of the connections: both are made anew
 WELCOME_S: Final = 3.0  # a hub may send messages and no Welcome: its answer was lost
@@ -568,8 +567,6 @@ class Publisher:
             channel=channel,
             name=self._name,
             registration=self._registration,
-            protocol_min=PROTOCOL_MIN,
-            protocol_max=PROTOCOL,
         )
         return SendOn(channel, hello)
 

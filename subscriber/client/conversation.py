@@ -29,7 +29,6 @@ from ...topics.errors import (
 from ...topics.keys.credential import Credential, PublicKeys
 from ...topics.link import Handshake, Link
 from ...topics.settings import Address
-from ...topics.wire import header
 from ...topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -282,8 +281,6 @@ def _hello(*, reads_bulk: bool) -> Hello:
         channel=BULK_CHANNEL if reads_bulk else CONTROL_CHANNEL,
         name=f"topicast@{socket.gethostname()}",
         registration=secrets.token_bytes(16),
-        protocol_min=header.PROTOCOL_MIN,
-        protocol_max=header.PROTOCOL,
         is_command=True,
     )
 

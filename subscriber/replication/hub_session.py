@@ -21,12 +21,11 @@ from enum import Enum
 from typing import Final
 from zlib import crc32
 
+from ...topics.liveness import HEARTBEAT_MS
 from ...topics.replica_set import Account, patience_s
 from ...topics.requests import Requests
 from ...topics.wire.header import (
     HEARTBEAT_PREFIX,
-    PROTOCOL,
-    PROTOCOL_MIN,
     barrier_prefix,
     prefix,
     set_prefix,
@@ -55,7 +54,6 @@ from ..protocol.effects import (
 )
 
 HEARTBEATS_MISSED: Final = 4
-HEARTBEAT_S: Final = 0.25  # until the Welcome gives the hub's own period
 HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
 HELLO_AGAIN_S_MAX: Final = 4.0  # ZeroMQ queues one until the hub is back
 UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
@@ -114,7 +112,7 @@ class HubSession:
         self._index = -1  # of the hub in ``addresses``; -1: none was tried
         self._data_address = ""  # where deltas come from; empty: not connected
         self._hub = 0  # the id in the last welcome; another one means that it restarted; 0: unknown
-        self._heartbeat_s = HEARTBEAT_S
+        self._heartbeat_s = HEARTBEAT_MS / 1000  # until the Welcome gives the hub's own period
         self._active_at = 0.0  # seconds: the hub's last sign of life
         self._fit_at = 0.0  # seconds: its last heartbeat of a confirmed start
         self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
@@ -300,8 +298,6 @@ class HubSession:
                     channel=number,
                     name=self._name,
                     registration=self._registration,
-                    protocol_min=PROTOCOL_MIN,
-                    protocol_max=PROTOCOL,
                     is_command=self._is_command,
                 ),
             )

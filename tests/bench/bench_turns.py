@@ -36,7 +36,6 @@ from topicast.topics.keys.folder import CATALOGD, DRIVER, STATESTORED
 from topicast.topics.link import Link
 from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
-from topicast.topics.wire.header import PROTOCOL
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     READER,
@@ -154,8 +153,6 @@ def _hello(name: str) -> Hello:
         channel=CONTROL_CHANNEL,
         name=name,
         registration=secrets.token_bytes(16),
-        protocol_min=PROTOCOL,
-        protocol_max=PROTOCOL,
     )
 
 

@@ -225,8 +225,6 @@ def hello(channel: Channel) -> Hello:
         channel=channel,
         name="raw",
         registration=b"raw-registration",
-        protocol_min=1,
-        protocol_max=1,
     )
 
 

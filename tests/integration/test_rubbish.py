@@ -49,8 +49,6 @@ HELLO: Final = Hello(
     channel=CONTROL_CHANNEL,
     name="stranger",
     registration=bytes(16),
-    protocol_min=h.PROTOCOL,
-    protocol_max=h.PROTOCOL,
 )
 CHUNK: Final = chunk(1, 0, 1, topic=1, epoch=1, first=False, last=False)
 NO_TOPIC: Final = 9999

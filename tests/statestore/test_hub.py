@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, MessageReceived, Undecodable
+from topicast.statestore.hub import SIZES_EVERY, MessageReceived, Undecodable
 from topicast.statestore.membership import KEPT_S
 from topicast.statestore.status import (
     LOST_SHOWN_S,
@@ -39,7 +39,7 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_text
-from topicast.topics.liveness import SUSPECT_S
+from topicast.topics.liveness import HEARTBEAT_MS, SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
 from topicast.topics.wire import decode

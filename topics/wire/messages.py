@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..objects.names import KEY_BYTES_MAX
 from ..objects.selector import Selector, SelectorKind, by_filter, by_sql
 from ..topic import ALL_OFFERED, FULL, NONE, Entry
-from .header import VALUE_BYTES_MAX
+from .header import PROTOCOL, PROTOCOL_MIN, VALUE_BYTES_MAX
 
 
 class Bounds(NamedTuple):
@@ -229,8 +229,9 @@ class Barrier(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello(Message):
-    """First message on a connection. ``registration`` ties control and bulk of one peer.
+    """First message on a connection, which offers the versions that this process speaks.
 
+    ``registration`` ties control and bulk of one peer.
     ``features`` is for bits of later releases: receivers ignore those that they do not know.
     ``is_command``: the sender is a command, which ends soon, and no application.
     """
@@ -239,8 +240,8 @@ class Hello(Message):
     channel: U8
     name: str
     registration: Registration
-    protocol_min: U8
-    protocol_max: U8
+    protocol_min: U8 = PROTOCOL_MIN
+    protocol_max: U8 = PROTOCOL
     features: U64 = 0
     is_command: bool = False
 

@@ -14,7 +14,6 @@ from topicast.catalog.publish.publisher import (
     BACKOFF_S,
     BACKOFF_S_MAX,
     CLIENTS_AGAIN_S,
-    HEARTBEAT_MS,
     PROBE_S,
     SILENCE_S,
     SLOW_S,
@@ -40,6 +39,7 @@ from topicast.catalog.publish.publisher import (
     State,
     Tick,
 )
+from topicast.topics.liveness import HEARTBEAT_MS
 from topicast.topics.topic import Entry, Topic, topic_ids
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
