@@ -27,7 +27,7 @@ from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.forks import forked
 from topicast.tests.cli.homes import PROTOCOL_2, Home, another_release
-from topicast.tests.cli.processes import completed, statestored, topicast
+from topicast.tests.cli.processes import command, completed, statestored, topicast
 from topicast.tests.cluster.fake_metastore import thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, real_metastore
 from topicast.tests.keys import user_keys
@@ -79,6 +79,13 @@ def report(done: "subprocess.CompletedProcess[str]") -> Report:
 def doctor(*words: object, **environment: str) -> Report:
     words = ("doctor", "--output=json", *words)
     return report(forked(words, {**os.environ, **environment}, timeout_s=END_S_MAX))
+
+
+def doctor_of(release: Path, *words: str) -> Report:
+    """Return what the doctor of another ``release`` says, which no fork of this one can be."""
+    words = ("doctor", "--output=json", *words)
+    done = completed(command("main", *words), timeout_s=END_S_MAX, PYTHONPATH=str(release))
+    return report(done)
 
 
 def doctor_after(code: str, *words: str) -> Report:
@@ -304,7 +311,7 @@ def test_clock_that_is_off(served: Served, ahead_s: int, said: str) -> None:
 
 def test_release_of_another_protocol(served: Served, tmp_path: Path) -> None:
     another_release(tmp_path, PROTOCOL_2)
-    found = doctor(f"--statestores={served.statestores}", PYTHONPATH=str(tmp_path))
+    found = doctor_of(tmp_path, f"--statestores={served.statestores}")
     assert (found.verdict("hub"), found.verdict("versions")) == ("wrong", "not tried")
     assert "protocol version 1 offered, 2 spoken here" in found.text("hub")
     assert f"this is release {__version__}" in found.text("hub")
@@ -313,7 +320,7 @@ def test_release_of_another_protocol(served: Served, tmp_path: Path) -> None:
 
 def test_daemons_of_another_release(served: Served, tmp_path: Path) -> None:
     another_release(tmp_path, ("__init__.py", __version__, "99.0"))
-    found = doctor(f"--statestores={served.statestores}", PYTHONPATH=str(tmp_path))
+    found = doctor_of(tmp_path, f"--statestores={served.statestores}")
     assert (found.code, found.verdict("versions")) == (0, "warning")
     both = f"this is release 99.0, statestored has {__version__}, catalogd has {__version__}"
     assert both in found.text("versions")
