@@ -12,7 +12,7 @@ from typing import Any, Final, TypedDict
 
 from ..topics.errors import UsageError
 from ..topics.wire.messages import ORIGINS, Source
-from .lists import NOTHING, Column, Record, short
+from .lists import ID_CHARS_MIN, NOTHING, Column, Record, short
 from .schemas import Iso
 
 EVENTS, REPORTS, ORDERS = (ORIGINS[one] for one in (Source.EVENTS, Source.REPORTS, Source.ORDERS))
@@ -121,11 +121,28 @@ def about(records: Iterable[Record], pattern: str) -> list[Record]:
     return [one for one in records if not wanted or names(one)]
 
 
-def by(records: Iterable[Record], text: str) -> list[Record]:
-    """Return the records that somebody of this name caused: an application, a user, an origin."""
+def by(
+    records: Iterable[Record], text: str, drivers: Iterable[Mapping[str, Any]] = ()
+) -> list[Record]:
+    """Return the records that somebody of this name caused: an application, a user, an origin.
+
+    ``drivers``: what hubs know of them, for the ids by which drivers are listed.
+    """
     wanted = text.lower()
     names = ("by", "application", "user", "origin", "driver")
-    return [one for one in records if any(wanted in str(one.get(n) or "").lower() for n in names)]
+    writers = {one["writer"] for one in drivers if one.get("writer") and _is_called(one, wanted)}
+
+    def is_meant(one: Record) -> bool:
+        said = any(wanted in str(one.get(name) or "").lower() for name in names)
+        return said or one.get("driver") in writers
+
+    return [one for one in records if is_meant(one)]
+
+
+def _is_called(driver: Mapping[str, Any], wanted: str) -> bool:
+    registration = str(driver.get("registration") or "")
+    is_id = len(wanted) >= ID_CHARS_MIN and registration.startswith(wanted)
+    return is_id or wanted == str(driver.get("application_id") or "").lower()
 
 
 def once(records: Iterable[Record]) -> list[Record]:

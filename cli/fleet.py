@@ -12,12 +12,11 @@ from typing import Final, TypedDict
 
 from ..topics.objects.drivers import CONNECTING, GONE, LIVE, PLAIN, is_ill
 from ..topics.objects.rules import ON
-from .lists import Column, Record, described, short, size, span, wrapped
+from .lists import ID_CHARS_MIN, Column, Record, described, short, size, span, wrapped
 from .schemas import Iso
 
 UNREACHABLE: Final = "unreachable"
 ORDER: Final = (UNREACHABLE, PLAIN, CONNECTING, LIVE, GONE)  # what matters first
-ID_CHARS_MIN: Final = 8  # of an id's beginning that stands for it
 NOBODY: Final = "no driver is attached"
 
 

@@ -21,6 +21,7 @@ Record: TypeAlias = dict[str, Any]
 GAP: Final = 2  # characters between two columns
 PROSE_CHARS: Final = 44  # of prose, for which less important columns are left out
 PROSE_CHARS_MIN: Final = 20  # less of it says nothing, and it is left out itself
+ID_CHARS_MIN: Final = 8  # of an id's beginning, which stands for it
 MORE: Final = "…"
 NOTHING: Final = "-"
 NO_LIMIT: Final = 1 << 20  # characters of a line that nobody has to see whole
@@ -153,7 +154,7 @@ def span(seconds: float) -> str:
 
 def short(identity: str) -> str:
     """Return the beginning of an id, which is accepted wherever the id is."""
-    return identity[:8]
+    return identity[:ID_CHARS_MIN]
 
 
 def _needed(columns: Sequence[Column], cells: Mapping[Column, Sequence[str]]) -> int:

@@ -60,7 +60,9 @@ def history(
 
 @command()
 @SINCE
-@click.option("--by", metavar="NAME", help="Only those of an application, user, key or origin.")
+@click.option(
+    "--by", metavar="NAME", help="Only those of an application, a driver's id, user, key or origin."
+)
 @click.option("--object", "pattern", metavar="PATTERN", default="", help="As shop.orders or shop.*")
 @click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
 @statestores_option("all are used, for the names of drivers")
@@ -92,9 +94,9 @@ def events(
         recent = ReadRecent(since_us=since_us, count=asked, pattern=pattern)
         lines = visit.catalog(recent).records()
     note_policy("changes of other databases are left out")
-    records = changes.told(lines, [one for some in known for one in some])
-    named = changes.about(records, pattern)
-    found = (named if by is None else changes.by(named, by))[:limit]
+    drivers = [one for some in known for one in some]
+    named = changes.about(changes.told(lines, drivers), pattern)
+    found = (named if by is None else changes.by(named, by, drivers))[:limit]
     _print(found, Output(output), changes.LOG)
     if len(lines) == asked:
         note(f"the newest {len(found)} are shown: --limit or --since has others")

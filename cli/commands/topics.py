@@ -6,6 +6,7 @@ from typing import Any, Final, TypedDict
 import click
 
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
+from ...topics.liveness import LIVE
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
@@ -182,10 +183,17 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     columns: Sequence[Column] = BY_LEVEL if by_topic else MEMBERS
     if len(addresses) == 1:
         columns = [one for one in columns if one.name != "statestored"]
-    if by_topic and not printed.is_json:
+    if not by_topic:
+        records = late_first(records)
+    elif not printed.is_json:
         records = [{**one, "ranges": ranges(one["topics"])} for one in records]
     printed.rows(columns, records, nothing="no subscriber is connected")
     return code
+
+
+def late_first(members: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the members that are not live, then those that are behind, the farthest first."""
+    return sorted(members, key=lambda one: (one["state"] == LIVE, -one["lag_s"]))
 
 
 def in_use(records: Sequence[Record]) -> list[Record]:
@@ -211,7 +219,8 @@ def topic_lines(
     if readers:
         found += [f"  {line}" for line in listed(READERS, readers, width=width - 2)]
     names = [f"{one['called']} by {amount(one['lag_versions'], *_VERSIONS)}" for one in behind]
-    return [*found, "", f"behind: {', '.join(names)}" if names else "no reader is behind"]
+    text = f"behind: {', '.join(names)}" if names else "no reader is behind"
+    return [*found, "", *wrapped(text, width=width, rest="  ")]
 
 
 _VERSIONS: Final = ("version", "versions")

@@ -71,6 +71,17 @@ def test_what_an_order_caused_names_the_operator(given: str, *, covers: bool) ->
     assert told([changed, order], ())[0]["by"] == ("ops (ann@a)" if covers else "an order")
 
 
+def test_changes_of_a_driver_are_found_by_each_of_its_names() -> None:
+    driver = {"writer": WRITER, "application": "nightly-etl", "user": "ann"}
+    driver |= {"application_id": "app-7", "registration": "0badcafe" + "0" * 24}
+    mine, other = line(source="reports", driver=WRITER), line()
+    records = told([mine, other], [driver])
+    for name in ("nightly-etl", "Ann", "app-7", "0badcafe", WRITER[:8]):
+        assert by(records, name, [driver]) == records[:1], name
+    for name in ("app-8", "0badcaf", "0badcaff"):
+        assert by(records, name, [driver]) == [], name
+
+
 def test_history_has_what_differs_and_the_cause_from_the_log() -> None:
     row = {"time_us": AT_US, "object": "shop.orders", "change": "schema", "source": "events"}
     row |= {"version": 5, "before": "column a=int; parameter p=1", "after": "column a=bigint"}

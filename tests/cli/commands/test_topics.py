@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.commands.topics import in_use, meant, topic_lines
+from topicast.cli.commands.topics import MEMBERS, in_use, late_first, meant, topic_lines
 from topicast.cli.levels import SUMS, alike
+from topicast.cli.lists import listed
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, shown, topicast
+from topicast.tests.cli.snapshots import assert_snapshot
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
@@ -106,6 +108,50 @@ def test_one_topic_has_its_tables_its_readers_and_who_is_behind() -> None:
         "behind: etl by 2 versions",
     ]
     assert topic_lines(topic(17), [], readers[1:], width=80)[-1] == "no reader is behind"
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("count", [0, 3, 50])
+def test_readers_look_as_in_the_snapshots(
+    count: int, width: int, pytestconfig: pytest.Config
+) -> None:
+    """Of a hub, those that are behind first, and of one topic: a line each."""
+    rewrite = pytestconfig.getoption("--rewrite")
+    members = [member(number) for number in range(count)]
+    lines = (
+        listed(MEMBERS, late_first(members), width=width)
+        if count
+        else ["no subscriber is connected"]
+    )
+    assert_snapshot(f"subscribers-{count}-{width}", lines, rewrite=rewrite)
+    readers = [
+        {
+            **one,
+            "called": f"nightly-etl-{number}",
+            "level": "full",
+            "lag_s": one["lag_s"] if one["lag_versions"] else None,
+        }
+        for number, one in enumerate(members)
+    ]
+    of_topic = topic_lines(topic(17), ["shop.orders"], readers, width=width)
+    assert_snapshot(f"topic-{count}-{width}", of_topic, rewrite=rewrite)
+    assert max(map(len, (*lines, *of_topic))) <= width
+
+
+def member(number: int) -> dict[str, Any]:
+    late = number % 3 == 1
+    return {
+        "name": f"app-20261126-{number}@node{number}.example.com:4711",
+        "role": "reader",
+        "state": "LIVE",
+        "registration": f"{number:08x}" + "0" * 24,
+        "lag_s": 4.1 if late else 0.2,
+        "lag_versions": number if late else 0,
+        "topics": 257,
+        "held_bytes": 48_900,
+        "budget_bytes": 64_000_000,
+        "statestored": "tcp://a:24000",
+    }
 
 
 def test_one_topic_is_shown_as_it_is_and_one_that_is_none_is_refused(reported: str) -> None:
