@@ -194,13 +194,15 @@ def settings_of(
     origins = {
         ParameterSource.COMMANDLINE: "command line",
         ParameterSource.ENVIRONMENT: "environment",
-        ParameterSource.DEFAULT_MAP: str(file.path) if file else "",
     }
+    places = {} if file is None else file.places(context)
     found = []
     for name, flag in flags_in(context.command).items():
         source = context.get_parameter_source(str(flag.name)) or ParameterSource.DEFAULT
         value = shown(name, context.params.get(str(flag.name)))
-        found.append((name, value, origins.get(source, DEFAULT)))
+        is_of_file = source is ParameterSource.DEFAULT_MAP
+        origin = places.get(name, DEFAULT) if is_of_file else origins.get(source, DEFAULT)
+        found.append((name, value, origin))
     return found
 
 

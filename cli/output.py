@@ -29,7 +29,7 @@ from ..topics.errors import (
 )
 from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
 from .extras import needs
-from .lists import NO_LIMIT, Column, described, listed
+from .lists import NO_LIMIT, Column, described, listed, wrapped
 
 if TYPE_CHECKING:  # the messages take 0.2 s to import
     from pathlib import Path
@@ -93,6 +93,10 @@ class Output:
         else:
             self._write(text)
 
+    def sentence(self, content: Mapping[str, Any] | Sequence[Any], *, text: str) -> None:
+        """Print ``content`` in JSON, else ``text``, of which no word is broken."""
+        self.document(content, text="\n".join(wrapped(text, width=self.width)))
+
     def facts(self, content: object, pairs: Iterable[tuple[str, Cell]]) -> None:
         """Print ``content`` in JSON, else a line for each name and value."""
         if self.is_json:
@@ -150,9 +154,19 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
 
 def note(message: str) -> None:
     """Print on standard error what a reader must know of the result."""
-    print(f"note: {message}", file=sys.stderr, flush=True)
+    _say("note: ", message)
 
 
 def complain(message: str) -> None:
     """Print an error on standard error."""
-    print(f"error: {message}", file=sys.stderr, flush=True)
+    _say("error: ", message)
+
+
+def _say(head: str, message: str) -> None:
+    """Print a line; on a terminal in several if need be, of which no word is broken."""
+    text = f"{head}{message}"
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        lines = (wrapped(one, width=width, rest="  ") for one in text.splitlines())
+        text = "\n".join(line for some in lines for line in some)
+    print(text, file=sys.stderr, flush=True)

@@ -47,6 +47,22 @@ class SettingsFile:
         Raises:
             ConfigError: a section or flag is not known, or a value is not allowed. It names them.
         """
+        flags = flags_in(context.command)
+        return {
+            str(flags[name].name): self._value(
+                flags[name], value, place=self.place(where, name), context=context
+            )
+            for name, (where, value) in self._given(context).items()
+        }
+
+    def places(self, context: click.Context) -> dict[str, str]:
+        """Return where the value of each flag is, as ``values`` has them, by the flag's name."""
+        return {
+            name: f"{self.path}: [{where}]" for name, (where, _) in self._given(context).items()
+        }
+
+    def _given(self, context: click.Context) -> dict[str, tuple[str, Any]]:
+        """Return the section and the value of each flag of the command of ``context``."""
         self._check("", self.content, known=PROGRAMS, what="section")
         given: dict[str, tuple[str, Any]] = {}
         section, table = "", self.content
@@ -60,15 +76,9 @@ class SettingsFile:
                 self._check(section, table, known=known, what="command or shared flag")
                 given |= {name: (section, table[name]) for name in shared if name in table}
         flags = flags_in(context.command)
-        given = {name: value for name, value in given.items() if name in flags}
         self._check(section, table, known=flags, what="flag")
-        given |= {_flag(name): (section, value) for name, value in table.items()}
-        return {
-            str(flags[name].name): self._value(
-                flags[name], value, place=self.place(where, name), context=context
-            )
-            for name, (where, value) in given.items()
-        }
+        given = {name: value for name, value in given.items() if name in flags}
+        return given | {_flag(name): (section, value) for name, value in table.items()}
 
     def place(self, section: str, name: str) -> str:
         """Return how an error names a value."""

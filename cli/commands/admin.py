@@ -51,7 +51,7 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
         begun = time.monotonic()
         catalog.sync(timeout_s=timeout_s)
         took_s = round(time.monotonic() - begun, 3)
-    Output(output).document(
+    Output(output).sentence(
         Synced(synced=True, took_s=took_s), text=f"everything committed is visible ({took_s} s)"
     )
 
@@ -77,7 +77,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
         name = str(facts_of(ordered("mode", (), **where))["mode"])
     arguments = [text for text in (name, overrides) if text is not None]
     facts = facts_of(ordered("mode", tuple(arguments), **where))
-    Output(output).document(facts, text=mode_in_words(facts))
+    Output(output).sentence(facts, text=mode_in_words(facts))
 
 
 @command()
@@ -140,7 +140,7 @@ def _check_extent(order: str, name: str | None, *, everything: bool, **where: An
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
     facts = facts_of(ordered(order, () if name is None else (name, *more), **where))
     text = done_in_words(order, name or "", tables=facts["tables"], failed=facts["failed"])
-    Output(output).document(facts, text=text)
+    Output(output).sentence(facts, text=text)
     return FAILED if facts["failed"] else 0
 
 

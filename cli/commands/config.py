@@ -14,8 +14,9 @@ from ..settings_file import SettingsFile, flags_in, section_of
 
 REQUIRED: Final = "required, and not given"
 ALL: Final = (
-    *(Column(name="flag", rank=0), Column(name="value", rank=0)),
-    *(Column(name="origin", rank=0), Column(name="commands", rank=1, prose=True)),
+    *(Column(name="flag", rank=0), Column(name="value", rank=0, prose=True)),
+    Column(name="origin", rank=0, text=lambda text: text.rpartition(": ")[2]),
+    Column(name="commands", wide=True),
 )
 ONE: Final = ALL[:3]
 

@@ -110,7 +110,7 @@ def drivers(
         if state is None or printed.is_json:
             printed.rows(RULES, _rules(facts), nothing=NO_RULES)
         else:
-            printed.document({}, text=switched(state, given[1]))
+            printed.sentence({}, text=switched(state, given[1]))
         return DONE
     found, failures = at_each(addresses, lambda visit: (drivers_of(visit), verdicts_at(visit)))
     code = complain_of(failures)

@@ -167,7 +167,7 @@ def revoke(name: str, keys_dir: str | None, output: str) -> None:
     """Admit the client NAME no longer: its connections end within 2 s, and none is made again."""
     client = _folder(keys_dir).revoke(name)
     revoked = RevokedClient(name=client.name, public=client.public)
-    Output(output).document(revoked, text=f"revoked {client.name} {client.public}")
+    Output(output).sentence(revoked, text=f"revoked {client.name} {client.public}")
 
 
 @command("rotate")

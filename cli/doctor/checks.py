@@ -11,6 +11,8 @@ from typing import Final
 from ...topics.backports import StrEnum
 from ...topics.errors import TopicastError
 
+CHECK_AT: Final = 11  # where in a line the name of a check begins
+FINDING_AT: Final = 26
 DEFECT: Final = "is this a defect of Topicast? report it with this line"
 
 
@@ -42,7 +44,8 @@ class Finding:
     def __str__(self) -> str:
         """Return it as a line."""
         texts = filter(None, (self.answer.finding, self.answer.next_step))
-        return f"{self.answer.verdict:<11}{self.check:<15}{'; '.join(texts)}"
+        head = f"{self.answer.verdict:<{CHECK_AT}}{self.check:<{FINDING_AT - CHECK_AT}}"
+        return f"{head}{'; '.join(texts)}"
 
 
 @dataclass(frozen=True, slots=True)

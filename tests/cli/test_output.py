@@ -7,7 +7,7 @@ import click
 import pytest
 
 from topicast.cli.lists import Column, in_words
-from topicast.cli.output import Output, exit_code, run
+from topicast.cli.output import Output, complain, exit_code, run
 from topicast.topics.errors import (
     ConfigError,
     LinkError,
@@ -71,6 +71,27 @@ def test_facts_are_a_line_each_and_long_ones_go_on_below(monkeypatch: pytest.Mon
     to = Terminal()
     Output("json", to=to).facts({"live": True}, [])
     assert json.loads(to.getvalue()) == {"live": True}
+
+
+def test_sentence_and_notes_break_no_word_on_a_terminal_and_are_a_line_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "drivers of etl are off from now on"
+    to, pipe = Terminal(), io.StringIO()
+    Output("table", to=to).sentence({}, text=text)
+    Output("table", to=pipe).sentence({}, text=text)
+    assert (to.getvalue(), pipe.getvalue()) == (
+        "drivers of etl are\noff from now on\n",
+        f"{text}\n",
+    )
+    for errors, printed in (
+        (Terminal(), "error: drivers of\n  etl are off from\n  now on\n"),
+        (io.StringIO(), f"error: {text}\n"),
+    ):
+        monkeypatch.setattr("sys.stderr", errors)
+        complain(text)
+        assert errors.getvalue() == printed
 
 
 def test_rows_in_json_are_one_document_of_objects() -> None:

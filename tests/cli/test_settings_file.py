@@ -18,6 +18,7 @@ from topicast.topics.errors import ConfigError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "topicast.toml"
 FILE = "topicast.toml"
+AUDIT = ["[topicast.pipeline.audit]"]
 GIVEN = """
 [topicast]
 statestores = "tcp://file:1"
@@ -85,11 +86,11 @@ def test_command_line_comes_before_environment_before_file_before_default(
     monkeypatch.setattr("topicast.cli.settings_file.PROGRAMS", ("tool",))
     assert run() == (1, "default")
     (folder / FILE).write_text("[tool]\nport = 2\n")
-    assert run() == (2, str(folder / FILE))
+    assert run() == (2, f"{folder / FILE}: [tool]")
     (folder / "other.toml").write_text("[tool]\nport = 3\n")
-    assert run("--config=other.toml") == (3, str(folder / "other.toml"))
+    assert run("--config=other.toml") == (3, f"{folder}/other.toml: [tool]")
     monkeypatch.setenv("TOPICAST_CONFIG", "other.toml")
-    assert run() == (3, str(folder / "other.toml"))
+    assert run() == (3, f"{folder}/other.toml: [tool]")
     monkeypatch.setenv("TOPICAST_PORT", "4")
     assert run() == (4, "environment")
     assert run("--port=5") == (5, "command line")
@@ -98,11 +99,12 @@ def test_command_line_comes_before_environment_before_file_before_default(
 def test_shared_flags_are_for_each_command_that_has_them(folder: Path) -> None:
     file = str(folder / FILE)
     found = values(GIVEN, folder, "sync")
-    assert found["statestores"] == ("tcp://file:1", file)
-    assert found["timeout_s"] == (5.0, file)
+    assert found["statestores"] == ("tcp://file:1", f"{file}: [topicast]")
+    assert found["timeout_s"] == (5.0, f"{file}: [topicast]")
     assert found["budget"] == ("64MB", "default")
     drivers = values(GIVEN, folder, "drivers")
-    assert (drivers["timeout_s"], drivers["problems"]) == ((7.0, file), (True, file))
+    own = f"{file}: [topicast.drivers]"
+    assert (drivers["timeout_s"], drivers["problems"]) == ((7.0, own), (True, own))
     assert "timeout_s" not in values(GIVEN, folder, "keys", "list")
 
 
@@ -200,10 +202,11 @@ def test_config_shows_what_is_set_for_which_commands(folder: Path) -> None:
     (folder / FILE).write_text(f"{GIVEN}\n[catalogd]\nnum_topics = 64\n")
     found = listed("config")
     assert found["catalogd", "num_topics"]["value"] == 64
-    assert found["pipeline audit", "statestores"]["origin"] == str(folder / FILE)
+    shared = found["pipeline audit", "statestores"]
+    assert shared["origin"] == f"{folder / FILE}: [topicast]"
     assert ("sync", "budget") not in found, "it has its default"
     whole = listed("config", "catalogd")
-    assert whole["catalogd", "num_topics"]["origin"] == str(folder / FILE)
+    assert whole["catalogd", "num_topics"]["origin"] == f"{folder / FILE}: [catalogd]"
     assert whole["catalogd", "catalog_service_port"] == {
         "command": "catalogd",
         "flag": "catalog_service_port",
@@ -211,6 +214,21 @@ def test_config_shows_what_is_set_for_which_commands(folder: Path) -> None:
         "origin": "default",
     }
     assert listed("config", "jar")["jar", "out"]["origin"] == "required, and not given"
+
+
+def test_each_value_that_is_set_is_a_line_with_its_place(folder: Path) -> None:
+    (folder / FILE).write_text(GIVEN)
+    done = completed(command("main", "config"), TOPICAST_BUDGET="1GB")
+    head, *lines = (line.split() for line in done.stdout.splitlines())
+    assert head == ["flag", "value", "origin"]
+    assert sorted(lines) == [
+        ["budget", "1GB", "environment"],
+        ["conf", "spark.a=1,", "spark.s3a.secret.key=(set,", "not", "shown)", *AUDIT],
+        ["problems", "yes", "[topicast.drivers]"],
+        ["statestores", "tcp://file:1", "[topicast]"],
+        ["timeout_s", "5", "[topicast]"],
+        ["timeout_s", "7", "[topicast.drivers]"],
+    ]
 
 
 @pytest.mark.parametrize(
