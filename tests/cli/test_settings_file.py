@@ -13,7 +13,7 @@ from topicast.cli.flags import Command, config_option, option, settings, setting
 from topicast.cli.main import topicast
 from topicast.cli.settings_file import read_settings
 from topicast.tests.cli.documents import assert_of_schema
-from topicast.tests.cli.processes import command, completed
+from topicast.tests.cli.processes import topicast as run_topicast
 from topicast.topics.errors import ConfigError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "topicast.toml"
@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def listed(*words: str) -> dict[tuple[str, str], dict[str, Any]]:
     """Return what ``topicast config`` shows, by command and flag."""
-    done = completed(command("main", *words, "--output=json"))
+    done = run_topicast(*words, "--output=json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert_of_schema("config", document)
@@ -218,7 +218,7 @@ def test_config_shows_what_is_set_for_which_commands(folder: Path) -> None:
 
 def test_each_value_that_is_set_is_a_line_with_its_place(folder: Path) -> None:
     (folder / FILE).write_text(GIVEN)
-    done = completed(command("main", "config"), TOPICAST_BUDGET="1GB")
+    done = run_topicast("config", TOPICAST_BUDGET="1GB")
     head, *lines = (line.split() for line in done.stdout.splitlines())
     assert head == ["flag", "value", "origin"]
     assert sorted(lines) == [
@@ -236,7 +236,7 @@ def test_each_value_that_is_set_is_a_line_with_its_place(folder: Path) -> None:
     [("nothing", "nothing is no command"), ("keys", "keys is a group: name one of add, init")],
 )
 def test_config_of_what_is_no_command_is_wrong_use(folder: Path, words: str, problem: str) -> None:
-    done = completed(command("main", "config", words))
+    done = run_topicast("config", words)
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
     assert folder
@@ -247,7 +247,7 @@ def test_settings_of_the_page_for_operators_exist_and_its_error_is_as_printed(fo
     (folder / FILE).write_text(page.partition("```toml\n")[2].partition("```")[0])
     assert listed("config")["drivers", "output"]["value"] == "wide"
     (folder / FILE).write_text("[catalogd]\nnum_topic = 64\n")
-    done = completed(command("main", "config", "catalogd"))
+    done = run_topicast("config", "catalogd")
     assert done.stderr.splitlines()[-1].replace(str(folder), "/etc/topicast") in page
 
 

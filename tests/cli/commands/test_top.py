@@ -11,7 +11,7 @@ from fcntl import ioctl
 
 import pytest
 
-from topicast.tests.cli.processes import command, completed, statestored
+from topicast.tests.cli.processes import command, statestored, topicast
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 
@@ -27,7 +27,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("key", [b"q", b"xq", b"\x03"], ids=["q", "several", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(b"xq", id="q, behind another key"),
+        pytest.param(b"\x03", id="Ctrl-C", marks=pytest.mark.nightly),
+    ],
+)
 def test_top_fits_a_terminal_and_ends_by_a_key(hub: str, key: bytes) -> None:
     ours, its = pty.openpty()
     ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
@@ -66,7 +72,7 @@ def test_top_fits_a_terminal_and_ends_by_a_key(hub: str, key: bytes) -> None:
 
 @pytest.mark.real
 def test_top_without_a_terminal_is_one_picture(hub: str) -> None:
-    done = completed(command("main", "top", "--output=json", f"--statestores={hub}"))
+    done = topicast("top", "--output=json", f"--statestores={hub}")
     found = json.loads(done.stdout)
     assert found["statestoreds"][0]["deltas_per_s"] == 0.0
     assert (found["catalogd"], found["tables"]) == (None, [])
@@ -75,6 +81,6 @@ def test_top_without_a_terminal_is_one_picture(hub: str) -> None:
 
 def test_top_of_nobody_says_so_as_every_command() -> None:
     user_keys("operator")
-    done = completed(command("main", "top", "--once", "--statestores=tcp://127.0.0.1:1"))
+    done = topicast("top", "--once", "--statestores=tcp://127.0.0.1:1")
     assert done.returncode == 3
     assert "not reachable: topicast status says why" in done.stdout
