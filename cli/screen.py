@@ -6,7 +6,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -36,11 +36,11 @@ def keys_at_once() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def pictures(every_s: float) -> Iterator[None]:
-    """Yield each time that a picture is to be drawn, until somebody presses q or Ctrl-C."""
+def draw_again(draw: Callable[[], None], *, every_s: float) -> None:
+    """Call ``draw`` each ``every_s``, until somebody presses q or Ctrl-C, then or meanwhile."""
     with suppress(KeyboardInterrupt), keys_at_once():
         while True:
-            yield
+            draw()
             if _quits(every_s):
                 return
 

@@ -103,7 +103,7 @@ def debug(
     away = [one for one in answers if isinstance(one, LinkError)]
     problems += map(str, away)
     note("reading their pages")
-    for url in _pages_in(parts):
+    for url in _pages_in(parts, problems):
         found, missing = reader.read(url)
         place = f"pages-{url.partition('://')[2].replace(':', '-')}"
         parts |= {f"{place}/{name}": one for name, one in found.items()}
@@ -149,15 +149,21 @@ def _of_daemons(visit: Operator, parts: dict[str, Any], problems: list[str]) -> 
                 parts[f"{kind}-{place}/{name}"] = found
 
 
-def _pages_in(parts: Mapping[str, Any]) -> list[str]:
-    """Return where pages of daemons are, as the daemons say in their tables."""
+def _pages_in(parts: Mapping[str, Any], problems: list[str]) -> list[str]:
+    """Return where pages of daemons are, as the daemons say in their tables; note who does not."""
     found: dict[str, None] = {}
     for name, rows in parts.items():
-        if name.endswith("/hubs"):
-            found |= {one["pages"]: None for one in rows}
-        if name.endswith("/status"):
-            found |= {one["value"]: None for one in rows if one["name"] == "catalogd_pages"}
-    return [url for url in found if url]
+        kind, _, table = name.rpartition("/")
+        if table == "hubs":
+            said = {f"statestored {one['address']}": one["pages"] for one in rows}
+        elif table == "status" and kind.startswith("statestored"):
+            facts = {one["name"]: one["value"] for one in rows}
+            said = {"catalogd": facts.get("catalogd_pages")}
+        else:
+            continue
+        found |= dict.fromkeys(filter(None, said.values()))
+        problems += [f"{one}: its pages are not known" for one, url in said.items() if not url]
+    return list(found)
 
 
 def _doctor(statestores: str) -> list[dict[str, Any]]:

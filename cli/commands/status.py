@@ -18,7 +18,7 @@ from ..output import Output, complain
 from ..overview import STATES, Daemon, Stack, counters, document, lines
 from ..reaching import stranger, unknown_host
 from ..schemas import Fields, fields_of
-from ..screen import clear, pictures
+from ..screen import clear, draw_again
 
 IN_VERDICT: Final = ("verdict", "problem", "warning")  # facts that the verdict itself says
 WATCH_S: Final = 2.0  # between two looks: an operator reads for longer
@@ -75,11 +75,14 @@ def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, outpu
     note_policy("what counts other databases, too, is left out")
     if not watch:
         return _show(stack_at(hubs, named), printed, verbose=verbose)
-    for _ in pictures(WATCH_S):
+
+    def draw() -> None:
         stack = stack_at(hubs, named)
         if printed.is_terminal:
             clear()
         _show(stack, printed, verbose=verbose, stream=True)
+
+    draw_again(draw, every_s=WATCH_S)
     return DONE
 
 

@@ -17,7 +17,7 @@ from ..flags import command, prints, statestores_option
 from ..lists import NO_LIMIT, Record
 from ..operator import Operator, announced_at, note_policy
 from ..output import Output
-from ..screen import clear, pictures
+from ..screen import clear, draw_again
 from .changes import LINES_MAX
 from .status import WATCH_S, stack_at
 
@@ -43,7 +43,9 @@ def top(*, once: bool, statestores: str, output: str) -> int:
         now = _look(hubs)
         _show(activity(before, now, log.read(now.at_us)), now, printed, height=NO_LIMIT)
         return now.stack.exit_code
-    for _ in pictures(WATCH_S):
+
+    def draw() -> None:
+        nonlocal before
         now = _look(hubs)
         found = activity(before, now, log.read(now.at_us))
         if not printed.is_json:
@@ -51,6 +53,8 @@ def top(*, once: bool, statestores: str, output: str) -> int:
         height = shutil.get_terminal_size().lines - 1  # one is the cursor's
         _show(found, now, printed, height=height, stream=True)
         before = now
+
+    draw_again(draw, every_s=WATCH_S)
     return DONE
 
 

@@ -154,6 +154,7 @@ def stack(
         with Subscriber(hub, name="etl@node:7", timeout_s=30, driver_facts=lambda: facts) as etl:
             etl.join(0, "full")
             yield run
+            run("drivers", "on", "--all")  # others share the daemons
 
 
 AT_THE_STACK: dict[str, tuple[str, ...]] = {
