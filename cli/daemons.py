@@ -40,7 +40,7 @@ YOUNG: Final = 350  # new objects until the collector visits them; three times a
 OLD_PASSES: Final = 7000  # until an old one: 7 million new objects that live on
 OLD: Final = 2  # the oldest generation
 ALL_EVERY: Final = 100  # old passes, until one over everything
-SWITCH_S: Final = 0.0002  # at most, until the loop interrupts what another thread computes
+SWITCH_S: Final = 0.0001  # at most, until the loop interrupts what another thread computes
 
 PAGES_FLAGS: Final = {
     "webserver_interface": "Address of the pages, /healthz and /metrics; beyond loopback they need "
@@ -109,7 +109,7 @@ def collect_old_rarely(*, old_passes: int = OLD_PASSES) -> None:
 
 
 def wake_soon() -> None:
-    """Let a thread that wakes up, as the loop does, wait 0.2 ms for one that computes.
+    """Let a thread that wakes up, as the loop does, wait 0.1 ms for one that computes.
 
     Python's own interval is 5 ms, by which each page that is made would delay a delta. The loop
     waits so again after each call of the system in its turn, so that 1 ms would be several.

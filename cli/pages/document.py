@@ -63,8 +63,11 @@ th { color: var(--faint) }
 summary { cursor: pointer; margin: 1.5rem 0 .3rem; color: var(--link) }
 td.number { width: 14rem; overflow-wrap: anywhere } .meaning { color: var(--faint) }
 footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
-@media (max-width: 40rem) { td.meaning { display: none } .facts th { width: auto }
-.brief th { width: 6rem } }"""
+.time { min-width: 5.5rem }
+@media (max-width: 40rem) { .brief th { width: 6rem } .facts tr { display: flex; flex-wrap: wrap;
+justify-content: space-between; border-bottom: 1px solid var(--line) }
+.facts th, .facts td, .facts td.number { width: auto; border: 0; padding-right: 0 }
+.facts td.meaning { width: 100%; padding-top: 0 } }"""
 STYLE_HASH: Final = f"sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}"
 """By which a Content-Security-Policy lets a browser apply this style, and no other."""
 DOCUMENT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">

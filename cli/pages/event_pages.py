@@ -38,7 +38,8 @@ LINES_MAX: Final = 1_000  # of the log, on a page: the newest
 SINCE: Final = ("10m", "1h", "1d")  # that a page leads to
 TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of one, and no pattern
 OBJECT_MAX: Final = 1_024  # characters of a pattern
-CHANGE: Final = ("time", "object", "change", "by")
+CHANGE: Final = ("time", "object", "change", "by", "version")
+OF_ONE: Final = ("time", "change", "by", "what", "object", "version")  # of one table
 BY_DRIVER: Final = re.compile(r"driver ([0-9a-f]{8})")  # one whose name catalogd does not know
 
 
@@ -231,18 +232,23 @@ def _history(store: Path, query: Query, *, hubs: Mapping[str, str], now: float) 
         if is_one:
             records = _with_content(reader, pattern, records, since_us=since_us)
     found = changes.once(changes.by(records, by) if by else records)[:LINES_MAX]
+    columns = OF_ONE if is_one else CHANGE
     rows = [
-        (
-            *(one["time"].replace("T", " ")[:19], one["object"], one["kind"], one["by"]),
-            *((changes.what(one),) if is_one else ()),
-            one["version"],
+        tuple(one[name] for name in columns)
+        for one in (
+            {
+                **record,
+                "time": record["time"].replace("T", " ")[:19],
+                "change": record["kind"],
+                "what": changes.what(record),
+            }
+            for record in found
         )
-        for one in found
     ]
     chosen = {name: query[name] for name in ("since", "object", "by") if query.get(name)}
     return Grid(
         about=_filters(chosen),
-        columns=(*CHANGE, *(("what",) if is_one else ()), "version"),
+        columns=columns,
         rows=rows,
         links={
             "object": lambda row: _address(chosen, object=str(row["object"]).partition("/")[0]),

@@ -13,7 +13,7 @@ from .document import link
 from .metrics import Facts
 from .page import NEEDS_SECRET, Page
 
-METRICS: Final = "What does each number say? To Prometheus, the same address has its text."
+METRICS: Final = "What does each number count? Prometheus reads them at the same address."
 
 
 class Line(NamedTuple):

@@ -17,7 +17,8 @@ from .document import link
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
 BYTES: Final = "_bytes"
-PROSE_SPACES: Final = 5  # in a text that is not a name: on a phone it must not be a word a line
+TIME: Final = "time"  # a column of times: a date is not cut at its hyphens
+PROSE_SPACES: Final = 4  # in a text that is not a name: on a phone it must not be a word a line
 FACTS: Final = ("name", "value")  # the columns of a grid that is about one thing
 Query = Mapping[str, str]
 """The query of an address, by name; of a name that is there twice, the first."""
@@ -93,6 +94,8 @@ class Grid:
 
     def _class(self, at: int) -> str:
         """Return the class of a column's cells: numbers stand below each other, prose is wide."""
+        if self.columns[at] == TIME:
+            return ' class="time"'
         values = [row[at] for row in self.rows]
         is_number = all(type(value) in (int, float) for value in values if value is not None)
         if is_number and any(value is not None for value in values):

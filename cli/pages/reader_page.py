@@ -97,8 +97,9 @@ def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid
     if reader is not None:
         of_reader = asdict(reader)
         facts |= {name: of_reader[name] for name in ABOUT_READER}
+    called = (driver.application if driver else "") or (reader.name if reader else "a driver")
     return Grid(
-        about="What it has said of itself, and what this statestored sees of it.",
+        about=f"{called}: what it has said of itself, and what this statestored sees of it.",
         columns=("name", "value"),
         rows=tuple((name, value) for name, value in facts.items() if value not in ("", None)),
         more={"all drivers": "/drivers", "all subscribers": "/subscribers"},

@@ -26,7 +26,7 @@ BYTES_MAX: Final = 150_000  # of a picture: pages of docs/ are read over slow li
 WIDTH: Final = 1000
 SECRET: Final = f"Basic {b64encode(b'docs:docs').decode()}"
 PICTURES: Final = {  # by name: the daemon, the page, and how much of it
-    "page-statestored": ("statestored", "/", 760),
+    "page-statestored": ("statestored", "/", 780),
     "page-events": ("catalogd", "/events", 780),
 }
 DRIVERS: Final = {"orders-etl": "", "reports": "2 of 16 topics are not followed: budget too small"}
