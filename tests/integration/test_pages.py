@@ -41,11 +41,11 @@ def _look(daemons: Daemons) -> None:
     assert "&lt;b&gt;reader&lt;/b&gt;" in page(hub, "subscribers")
     assert "<b>reader" not in page(hub, "subscribers")
     (reader,) = (one for one in rows(hub, "subscribers") if one["name"] == "<b>reader</b>")
-    own = json.loads(read(hub, f"subscribers/{reader['registration']}", json=""))
-    reads = own["tables that it reads"]["rows"]
-    assert [one["table"] for one in reads] == ["paged.orders"]
-    assert reads[0]["why"]
-    assert sum(one["topics"] for one in own["levels"]["rows"]) == 16 + 1
+    own = f"subscribers/{reader['registration']}"
+    (of_table,) = until(lambda: part(hub, own, "tables that it reads"), what="the table it reads")
+    assert of_table["table"] == "paged.orders"
+    assert of_table["why"]
+    assert sum(one["topics"] for one in part(hub, own, "levels")) == 16 + 1
     assert document(hub, "drivers")["rows"] == []
     assert "no driver is attached" in page(hub, "drivers")
     until(lambda: fact(hub, "publisher").startswith("catalogd@"), what="the hub's publisher")
@@ -115,6 +115,10 @@ def names(hub: str) -> list[str]:
 
 def rows(url: str, name: str, **query: str) -> list[dict[str, Any]]:
     return document(url, name, **query)["rows"]  # type: ignore[no-any-return]
+
+
+def part(url: str, name: str, heading: str) -> list[dict[str, Any]]:
+    return json.loads(read(url, name, json=""))[heading]["rows"]  # type: ignore[no-any-return]
 
 
 def document(url: str, name: str, **query: str) -> dict[str, Any]:
