@@ -76,7 +76,7 @@ from topicast.subscriber.spark.refresh.catalyst import Catalyst
 
 source = router_source(spark._jvm)
 for old, new in (
-    ('if (isInCommand(from)) return "command";', ""),
+    ('if (commands.runs(one.from.context)) return "command";', ""),
     ("if (!differs) return;", "if (true) return;"),
     ("TopicastPlanning", "TopicastCareless"),
     ("TopicastCatalog", "TopicastCarelessCatalog"),

@@ -1,3 +1,16 @@
+import java.io.File;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.nio.file.Files;
+import java.nio.file.attribute.FileAttribute;
+import java.util.concurrent.LinkedBlockingDeque;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hive.ql.session.SessionState;
+import org.apache.spark.SparkConf;
+import org.apache.spark.sql.hive.HiveExternalCatalog;
 
 // Readers: clients of the endpoint of this driver, which answers as the metastore does. Each is a
 // catalog of Spark's own with a connection, a lock and a token of its own, so they share nothing
@@ -18,26 +31,26 @@ final class TopicastReaders {
         "spark.sql.hive.metastore.version", "spark.sql.hive.metastore.jars",
         "spark.sql.hive.metastore.jars.path", "spark.sql.hive.metastore.barrierPrefixes"};
 
-    private final org.apache.spark.SparkConf conf;
-    private final org.apache.hadoop.conf.Configuration hadoop;
+    private final SparkConf conf;
+    private final Configuration hadoop;
     private final String token;
     private final ClassLoader loader;
     private final Pool quick = new Pool(QUICK);
     private final Pool patient = new Pool(PATIENT);
-    private final java.util.concurrent.atomic.LongAdder failures =
-        new java.util.concurrent.atomic.LongAdder();
+    private final LongAdder failures =
+        new LongAdder();
     private volatile String lastFailure = "";
     private volatile boolean closed;
 
-    TopicastReaders(org.apache.spark.SparkConf conf, org.apache.hadoop.conf.Configuration hadoop,
-            ClassLoader loader, String uri, String token) throws java.io.IOException {
+    TopicastReaders(SparkConf conf, Configuration hadoop,
+            ClassLoader loader, String uri, String token) throws IOException {
         this.conf = conf.clone();
-        this.hadoop = new org.apache.hadoop.conf.Configuration(hadoop);
+        this.hadoop = new Configuration(hadoop);
         this.loader = loader;
         this.token = token;
         for (int at = 0; at < BUILT_IN.length; at++) this.conf.remove(BUILT_IN[at]);
-        java.io.File scratch = java.nio.file.Files.createTempDirectory("topicast-hive",
-            new java.nio.file.attribute.FileAttribute[0]).toFile();
+        File scratch = Files.createTempDirectory("topicast-hive",
+            new FileAttribute[0]).toFile();
         scratch.deleteOnExit();
         set("hive.metastore.uris", uri);
         set("hive.metastore.sasl.enabled", "false");
@@ -50,7 +63,7 @@ final class TopicastReaders {
         // Else Hive replaces its client, and closes its connection, when it is asked for partitions
         // with their privileges for the first time: its hook of authorization is another one then.
         set("hive.internal.ss.authz.settings.applied.marker", "true");
-        set("hive.exec.scratchdir", new java.io.File(scratch, "scratch").toURI().toString());
+        set("hive.exec.scratchdir", new File(scratch, "scratch").toURI().toString());
         this.hadoop.unset("hive.metastore.client.factory.class");
         this.conf.remove("hive.metastore.client.factory.class");
     }
@@ -136,13 +149,13 @@ final class TopicastReaders {
     // ---- one reader
 
     private final class Reader {
-        private final org.apache.spark.sql.hive.HiveExternalCatalog catalog;
+        private final HiveExternalCatalog catalog;
         private final Object holder;  // of Spark's client of Hive
         private final Object hive;  // that client, which has presented the token
 
         // In a thread that has no client of Hive: one that had might lose it.
         Reader(String timeout) throws Exception {
-            catalog = new org.apache.spark.sql.hive.HiveExternalCatalog(conf, hadoop);
+            catalog = new HiveExternalCatalog(conf, hadoop);
             Object client = catalog.client();
             holder = client.getClass().getMethod("clientLoader", new Class[0])
                 .invoke(client, new Object[0]);
@@ -151,7 +164,7 @@ final class TopicastReaders {
             // Here, because Spark has made whole seconds of what it was given.
             settings.getClass().getMethod("set", new Class[] {String.class, String.class})
                 .invoke(settings, new Object[] {"hive.metastore.client.socket.timeout", timeout});
-            java.lang.reflect.Method of = client.getClass().getDeclaredMethod("client",
+            Method of = client.getClass().getDeclaredMethod("client",
                 new Class[0]);
             of.setAccessible(true);
             hive = of.invoke(client, new Object[0]);
@@ -173,16 +186,16 @@ final class TopicastReaders {
 
         // As the original reads; afterwards the thread's state of Hive is what it was before.
         Object read(TopicastCatalog from, int method, Object[] args) {
-            org.apache.hadoop.hive.ql.session.SessionState before =
-                org.apache.hadoop.hive.ql.session.SessionState.get();
+            SessionState before =
+                SessionState.get();
             ClassLoader classes = Thread.currentThread().getContextClassLoader();
             try {
                 return from.load(catalog, method, args);
             } finally {
                 if (before != null) {
-                    org.apache.hadoop.hive.ql.session.SessionState.setCurrentSessionState(before);
+                    SessionState.setCurrentSessionState(before);
                 } else {
-                    org.apache.hadoop.hive.ql.session.SessionState.detachSession();
+                    SessionState.detachSession();
                 }
                 Thread.currentThread().setContextClassLoader(classes);
             }
@@ -190,7 +203,7 @@ final class TopicastReaders {
 
         void close() {
             try {
-                java.lang.reflect.Method of = hive.getClass().getDeclaredMethod("close",
+                Method of = hive.getClass().getDeclaredMethod("close",
                     new Class[0]);
                 of.setAccessible(true);
                 of.invoke(hive, new Object[0]);
@@ -204,8 +217,8 @@ final class TopicastReaders {
 
     private final class Pool {
         private final String timeout;
-        private final java.util.concurrent.LinkedBlockingDeque free =
-            new java.util.concurrent.LinkedBlockingDeque();
+        private final LinkedBlockingDeque free =
+            new LinkedBlockingDeque();
         private int alive;  // free and in use
         private boolean making;
         private long pause = PAUSE_NS;
@@ -230,7 +243,7 @@ final class TopicastReaders {
                     long left = until - System.nanoTime();
                     if (left <= 0 || !isHopeful(left)) return null;
                     found = (Reader) free.pollFirst(Math.min(left, WAIT_MS * 1000000L),
-                        java.util.concurrent.TimeUnit.NANOSECONDS);
+                        TimeUnit.NANOSECONDS);
                     if (found != null) return found;
                 }
             } catch (InterruptedException ended) {
@@ -242,7 +255,8 @@ final class TopicastReaders {
         // Whether one may be free within so many nanoseconds.
         private synchronized boolean isHopeful(long left) {
             if (alive > 0) return true;
-            if (closed || left <= WAIT_MS * 1000000L) return false;  // a quick read waits for no new one
+            boolean isPatient = left > WAIT_MS * 1000000L;  // a quick read waits for no new one
+            if (closed || !isPatient) return false;
             return making || notBefore - System.nanoTime() < left;
         }
 
@@ -280,7 +294,7 @@ final class TopicastReaders {
             try {
                 made = new Reader(timeout);
             } catch (Throwable failed) {
-                failed(failed instanceof java.lang.reflect.InvocationTargetException
+                failed(failed instanceof InvocationTargetException
                     && failed.getCause() != null ? failed.getCause() : failed);
             }
             synchronized (this) {

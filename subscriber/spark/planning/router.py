@@ -1,4 +1,4 @@
-"""The Py4J boundary to the router: TopicastPlanning.java, compiled in the driver's JVM.
+"""The Py4J boundary to the router: TopicastPlanning.java and its parts, compiled in the JVM.
 
 Nothing here calls the metastore, or makes a part of Spark that the application has not made.
 """
@@ -17,7 +17,11 @@ from .catalog_source import CATALOG, catalog_source
 IN_HIVE: Final = "hive"  # the value of spark.sql.catalogImplementation
 
 _NAME: Final = "TopicastPlanning"
-_PARTS: Final = ("TopicastQuestions", "TopicastReaders")
+_PARTS: Final = (  # of the router, each a class of that name
+    *("TopicastCommands", "TopicastCounts", "TopicastFollowed", "TopicastInstalled"),
+    *("TopicastLines", "TopicastNames", "TopicastObjects", "TopicastQuestions", "TopicastReaders"),
+    *("TopicastRelations", "TopicastServed", "TopicastSizes", "TopicastWrites"),
+)
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
 

@@ -1,0 +1,17 @@
+// The router's state and counters, a line for each: name, "=", value.
+final class TopicastLines {
+    private final StringBuilder text = new StringBuilder();
+
+    void add(String name, String value) {
+        text.append(name).append('=').append(value.replace(TopicastNames.END, ' '));
+        text.append(TopicastNames.END);
+    }
+
+    void add(String name, long value) {
+        add(name, String.valueOf(value));
+    }
+
+    public String toString() {
+        return text.toString();
+    }
+}
