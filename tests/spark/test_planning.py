@@ -309,6 +309,28 @@ def test_catalogd_that_is_silent_for_longer_than_allowed_sends_reads_to_the_meta
     attach(planned)
 
 
+@pytest.mark.nightly  # seconds of silence
+def test_table_that_is_dropped_while_catalogd_is_silent_is_planned_for_as_long_as_allowed(
+    planned: Planned,
+) -> None:
+    attach(planned, staleness="15s")
+    create(planned, "gone")
+    query = "SELECT * FROM gone.hive"
+    planned.holds(query)
+    planned.daemons.freeze("catalogd")
+    try:
+        planned.client.drop_table("gone", "hive", deleteData=False)
+        assert planned.driver.rows(query) == [[1]]
+        gone = "TABLE_OR_VIEW_NOT_FOUND"
+        until(lambda: planned.driver.rows(query) == gone, timeout_s=WAIT_S, what="its end")
+        assert planned.driver.rows(query) == gone, "it does not come back"
+    finally:
+        planned.daemons.thaw("catalogd")
+    planned.is_live()
+    assert planned.driver.rows(query) == gone
+    attach(planned)
+
+
 @pytest.mark.nightly  # the rule is one function
 def test_transactional_and_iceberg_tables_are_never_answered_from_memory(planned: Planned) -> None:
     create(planned, "never")
