@@ -14,7 +14,6 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
 )
 from topicast.topics.topic import MINIMAL
-from topicast.topics.wire.header import COMMAND
 from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Join, Position, Status
 
 
@@ -71,7 +70,7 @@ def test_what_a_reader_lacked_as_it_joined_does_not_count(
 def test_command_and_another_epoch_do_not_count(hub: tuple[HubDriver, PublisherPeer]) -> None:
     driver, publisher = hub
     driver.receive(READER_CONTROL, status(at(1, 7, epoch=11)))
-    one_shot = replace(hello("one-shot", READER, CONTROL_CHANNEL), features=COMMAND)
+    one_shot = replace(hello("one-shot", READER, CONTROL_CHANNEL), is_command=True)
     driver.receive(b"one-shot", one_shot)
     driver.receive(b"one-shot", Join(request=1, positions=(at(1),)))
     driver.put(publisher.change(1))
