@@ -9,6 +9,7 @@ import pytest
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import topicast
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
@@ -55,7 +56,9 @@ def printed(served: Served, *words: str) -> str:
 
 
 def listed(served: Served, *words: str) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in json.loads(printed(served, *words, "--output=json"))}
+    records = json.loads(printed(served, *words, "--output=json"))
+    assert_of_schema("drivers", records)
+    return {one["name"]: one for one in records}
 
 
 def test_drivers_are_listed_with_their_facts_and_others_are_not(
