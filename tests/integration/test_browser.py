@@ -30,7 +30,7 @@ DRIVERS = ((("nightly-etl", LACKS), "64MB"), (("explorer", "", "shop.orders"), "
 ANSWERS = {  # a part of what is shown, by the question
     "Which driver is stale, and why?": rf"stale\s+0\.\d s\n(.*\n)*reason\s+{LACKS}",
     "Who has changed `shop.orders` in the last ten minutes, and what?": r"schema"
-    r"\s+events? [\d-]+\s+column b string -> bigint\s+shop\.orders",
+    r"\s+events? [\d-]+\s+column a int -> bigint\s+shop\.orders",
     "Why does this driver not hold this table in full?": r"shop\.orders\s+\d+\s+minimal\s.* KB\s.*",
     "May the hub be restarted now?": r"a restart now\s+2 drivers have no other hub: plain "
     r"Spark until it is back; no catch-up in flight",
@@ -88,7 +88,7 @@ def test_four_questions_are_answered_by_the_clicks_that_the_page_names(
         for words, budget in DRIVERS:
             drivers.enter_context(driver(daemons.hub_address, *words, budget=budget))
         changed = client.get_table("shop", "orders")
-        changed.sd.cols[1].type = "bigint"
+        changed.sd.cols[0].type = "bigint"
         client.alter_table("shop", "orders", changed)
         for question, (name, clicks) in asked().items():
             url, answer = daemons.of(name).ready["web"], re.compile(ANSWERS[question])
