@@ -268,6 +268,8 @@ def _with_content(
     """Return the changes of a table with what differs, and what the log alone has of it."""
     rows = Newest(parse_table_name(table)).answer(reader, 0, None).records()
     found = changes.joined([one for one in rows if one["time_us"] >= since_us], log)
+    causes = {one["version"]: one["by"] for one in log}
+    found = [{**one, "by": causes.get(one["version"], one["by"])} for one in found]
     versions = {one["version"] for one in found}
     others = [one for one in log if one["version"] not in versions]
     return sorted((*found, *others), key=itemgetter("time"), reverse=True)
