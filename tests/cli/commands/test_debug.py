@@ -41,9 +41,9 @@ def test_archive_has_every_table_and_no_secret(served: Served, tmp_path: Path) -
         for web in (served.statestored.ready["web"], served.catalogd.ready["web"])
     }
     open_to_all = {"front.json", "metrics.txt", "flags.json", "threads.json", "memory.json"}
-    hub, own = pages.values()
-    assert hub >= {*open_to_all, "topics.json", "subscribers.json", "drivers.json"}
-    assert own >= {*open_to_all, "hubs.json", "events.json", "topics.json"}
+    of_hub, of_catalogd = pages.values()
+    assert of_hub >= {*open_to_all, "topics.json", "subscribers.json", "drivers.json"}
+    assert of_catalogd >= {*open_to_all, "hubs.json", "events.json", "topics.json"}
     assert "num_topics" in found[f"pages-{place(served.catalogd.ready['web'])}/flags.json"]
     assert found["logs/0-catalogd.log"] == "what it said\n"
     host = json.loads(found["host.json"])
