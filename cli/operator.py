@@ -283,7 +283,7 @@ def catalogd_at(address: Address) -> Iterator[Callable[[str], Inspected]]:
             client=credential.name,
         ) as catalogd,
     ):
-        yield partial(catalogd.inspect, timeout_s=ANSWER_TIMEOUT_S)
+        yield lambda what: catalogd.inspect(Inspect(what=what), timeout_s=ANSWER_TIMEOUT_S)
 
 
 def ordered(
