@@ -38,6 +38,7 @@ from topicast.topics.wire.messages import (
     Position,
     Pull,
     Refused,
+    ServerKeys,
     Wanted,
     Welcome,
 )
@@ -76,7 +77,12 @@ class Stranger:
         self.send(encode(message))
 
     def receives(self, timeout_s: float = 20) -> Message | None:
-        return decode(self._socket.recv()) if self._socket.poll(timeout_s * 1000) else None
+        """Return the next message, but for the keys that every member is told; None: too late."""
+        while self._socket.poll(timeout_s * 1000):
+            message = decode(self._socket.recv())
+            if not isinstance(message, ServerKeys):
+                return message
+        return None
 
     def is_refused(self, code: str) -> str:
         """Demand that it is refused, for ``code``; return the reason."""
