@@ -141,7 +141,7 @@ def test_hub_that_moves_under_its_name_is_found(site: Site) -> None:
     site.gate.ip(f"address add {INNER_MOVED}/24 dev driver")
     site.name_the_hub(HUB_MOVED, INNER_MOVED)
     sees(site, site.revise())
-    assert site.topicast("status")[0] == 0
+    until(lambda: site.topicast("status")[0] == 0, what="status to say that it serves")
 
 
 def test_port_that_a_firewall_closes_is_named(site: Site) -> None:
