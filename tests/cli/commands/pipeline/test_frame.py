@@ -147,7 +147,8 @@ def test_exit_code_of_a_command_is_that_of_its_job(monkeypatch: pytest.MonkeyPat
     @PIPELINE_OPTIONS
     def count(**given: Any) -> int:
         report = Counted(0, ("t: gone",))
-        return run_pipeline("count", lambda *_: report, Frame(**given), sessions=Sessions())
+        asked = Frame(**given, output="table")
+        return run_pipeline("count", lambda *_: report, asked, sessions=Sessions())
 
     assert isinstance(count, click.Command)
     monkeypatch.setattr("sys.argv", ["count", "--dry-run", "--conf", "a=b", "--conf", "c=d"])
