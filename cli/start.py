@@ -11,6 +11,7 @@ from .exit_codes import FAILED, INTERRUPTED, NOT_FOUND
 
 OLDEST = (3, 10)  # as setup.cfg has it
 RUN = "run"
+AGENT = "agent"
 
 
 def main() -> None:
@@ -18,6 +19,10 @@ def main() -> None:
     if sys.version_info < OLDEST:
         sys.exit(_without(_too_old(), sys.argv[1:]))
     try:
+        if sys.argv[1:] == [AGENT]:  # it starts with each driver: nothing is loaded for words
+            from ..subscriber.spark.agent.process import main as agent
+
+            sys.exit(agent())
         from .main import main as with_libraries
     except ModuleNotFoundError as error:
         sys.exit(_without(f"{error}: pip install topicast", sys.argv[1:]))

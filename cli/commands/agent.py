@@ -1,6 +1,6 @@
 """The command that a driver runs beside itself."""
 
-from ...subscriber.spark.jar.agent import main
+from ...subscriber.spark.agent.process import main
 from ..flags import command
 
 

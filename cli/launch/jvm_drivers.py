@@ -1,6 +1,7 @@
 """What drivers of the JVM find in their environment: the jar, and how to start an agent."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -28,7 +29,8 @@ def jvm_environment(
     except (ImportError, TopicastError) as error:
         return {}, str(error)
     return {
-        AGENT: environ.get(AGENT) or f"{sys.executable} -m topicast.cli.start agent",
+        AGENT: environ.get(AGENT)
+        or shlex.join([sys.executable, "-m", "topicast.cli.start", "agent"]),
         NOTES: notes,
         CLASS_PATH: os.pathsep.join(filter(None, (environ.get(CLASS_PATH), path))),
         **{f"TOPICAST_{name.upper()}": value for name, value in given.items()},

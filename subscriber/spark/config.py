@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ...topics.errors import ConfigError
 from ...topics.objects.rules import ON, STATES
@@ -128,6 +128,12 @@ def settings_of(
         validate=chosen("validate", arguments.validate, VALIDATE),
         endpoint=chosen("endpoint", arguments.endpoint, ENDPOINT) == "on",
     )
+
+
+def conf_of(session: Any) -> Callable[[str], str | None]:
+    """Return a look into the context's configuration; the session's would make its state."""
+    conf = session._sc._conf
+    return lambda key: conf.get(key) if conf.contains(key) else None
 
 
 def bytes_of_share(budget_bytes: int, share: float) -> int:

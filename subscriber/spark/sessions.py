@@ -1,10 +1,28 @@
-"""The sessions of this process that Python has, tracked weakly; each gives access to the JVM."""
+"""The sessions that a Python has, tracked weakly; each gives access to the JVM."""
 
 import gc
 import os
 import threading
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
+
+
+class Session(Protocol):
+    """What is used of a pyspark.sql.SparkSession."""
+
+    _jsparkSession: Any  # noqa: N815 - its name in PySpark
+    _jvm: Any
+    _sc: Any
+
+
+class Unsupported(Exception):
+    """This Spark lacks what is needed; says what."""
+
+
+def has_jvm(session: object) -> None:
+    """Raise Unsupported unless ``session`` is a classic one."""
+    if getattr(session, "_jsparkSession", None) is None:
+        raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
 
 
 class Sessions:

@@ -1,6 +1,8 @@
 """The status of an attached driver, for people and notebooks."""
 
 from dataclasses import dataclass, fields
+from math import inf
+from typing import Any
 
 from ...topics.notebook import shown
 
@@ -58,6 +60,14 @@ class Status:
     writes_reported: int
     errors: int
     last_error: str
+
+    @staticmethod
+    def unknown(*, control: str, statestores: str) -> "Status":
+        """Return the status of a driver of which nothing else is known."""
+        texts = {one.name: "" for one in fields(Status) if one.type is str}
+        numbers = {one.name: 0 for one in fields(Status) if one.type is int}
+        named: dict[str, Any] = {"control": control, "statestores": statestores}
+        return Status(**{**texts, **numbers, "staleness_s": inf, **named})
 
     def _repr_html_(self) -> str:
         facts = [(one.name, getattr(self, one.name)) for one in fields(self)[2:]]

@@ -1,4 +1,4 @@
-"""Which executions of Spark's JVM reach Python, and which do not."""
+"""Which executions of Spark's JVM are queued for an agent, and which are not."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,24 +13,39 @@ from topicast.tests.waiting import until
 
 LISTEN = """
 from threading import Event, Thread
+from topicast.subscriber.spark.jar.bootstrap import bootstrap_source
+from topicast.subscriber.spark.java import java_class
 from topicast.subscriber.spark.refresh.catalyst import Catalyst
-from topicast.subscriber.spark.writes.listener import Listener as WithSessions
+from topicast.subscriber.spark.writes.listener import Queue
 attach(spark, hub).detach()  # whatever was attached in other modules
 sessions = Catalyst.probe(spark).registry
 received, begun, gate = [], [], Event()
 gate.set()
+context = spark.sparkContext._jsc.sc()
+first = java_class(spark._jvm, "TopicastBootstrap", bootstrap_source())
+kind = first.getClassLoader().loadClass("TopicastListener")
 
-def take_all(listener):
-    while (found := listener.take(60)) is None or found.what != "ended":
+def take_all(queue):
+    while (found := queue.take(60)) is None or found.what != "ended":
         if found is not None:
             begun.append(found.what)
             gate.wait()
             received.append(found.missed or found.what)
 
-def Listener(**settings):
-    listener = WithSessions(spark, found=sessions, **settings)
-    Thread(target=take_all, args=(listener,), daemon=True).start()
-    return listener
+class Listener:
+    def __init__(self, size=10000, takes=True):
+        given = spark._jvm.java.util.ArrayList()
+        given.add(size)
+        (made,) = [one for one in kind.getConstructors() if one.getParameterCount()]
+        self.java = made.newInstance(given.toArray())
+        context.addSparkListener(self.java)
+        self.queue = Queue(self.java, sessions=sessions)
+        if takes:
+            Thread(target=take_all, args=(self.queue,), daemon=True).start()
+
+    def stop(self):
+        context.removeSparkListener(self.java)
+        self.java.stop()
 
 listener = Listener()
 """
@@ -73,21 +88,28 @@ def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> N
     assert listeners(driver) == 0
 
 
-def test_spark_that_lacks_what_is_needed_is_said(driver: Application) -> None:
-    with pytest.raises(Failed, match="NoListener: only from Python: no listener for this Spark"):
-        driver.do("Listener(source='no class')")
+def test_what_python_has_executed_is_waited_for_until_it_is_handled(driver: Application) -> None:
+    """Given no settling of the bus: what was executed before has come out of it."""
+    for _ in range(3):
+        driver.do(f"before = len(received); _ = spark.sql({VIEW!r})")
+        assert driver.do("listener.java.settle(context, 60000), len(received) - before") == [
+            True,
+            1,
+        ]
+    driver.do(f"gate.clear(); _ = spark.sql({VIEW!r})")
+    assert driver.do("listener.java.settle(context, 3)") is False
 
 
 def test_python_that_does_not_return_holds_the_bus_up_for_nothing(driver: Application) -> None:
     """Given room for two that wait, then what is beyond is counted."""
-    driver.do("listener.stop(); gate.clear(); listener = Listener(queue_max=2)")
+    driver.do("listener.stop(); gate.clear(); listener = Listener(2)")
     driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
     until(lambda: driver.do("begun") == ["executed"], timeout_s=20)
     driver.do(f"for _ in range(4): spark._jsparkSession.sql({VIEW!r})")
     driver.do("spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60000)")
-    assert driver.do("listener.settle(0.1)") is False
+    assert driver.do("listener.queue.settle(0.1)") is False
     driver.do("gate.set()")
-    assert driver.do("listener.settle(60)") is True
+    assert driver.do("listener.queue.settle(60)") is True
     driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
     until(lambda: driver.do("received")[-1] == "executed", timeout_s=20)
     until(lambda: len(driver.do("received")) == 5, timeout_s=20)
@@ -108,12 +130,13 @@ def test_a_query_that_spark_cannot_analyse_leaves_no_failure_of_ours_in_the_log(
 
 
 def test_what_a_process_had_taken_when_it_died_is_taken_once_more(driver: Application) -> None:
-    """Given another one that listens to the same context: it takes what has been queued."""
-    driver.do("listener.stop(); listener = WithSessions(spark, found=sessions)")
+    """Given another one that takes from the same listener: what has been queued since as well."""
+    driver.do("listener.stop(); listener = Listener(takes=False)")
     for _ in range(2):
         driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
-    driver.do("first = listener.take(20); listener = WithSessions(spark, found=sessions)")
-    assert driver.do("listener.take(20).mark == first.mark")
-    assert driver.do("listener.take(20).mark not in (0, first.mark)")
-    assert driver.do("listener.take(0) is None")
+    driver.do("first = listener.queue.take(20); listener.java.resume()")
+    driver.do("queue = Queue(listener.java, sessions=sessions)")
+    assert driver.do("queue.take(20).mark == first.mark")
+    assert driver.do("queue.take(20).mark not in (0, first.mark)")
+    assert driver.do("queue.take(0) is None")
     assert listeners(driver) == 1

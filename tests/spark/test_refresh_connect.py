@@ -97,7 +97,7 @@ class Place(Pair):
 def unserved(drivers: Drivers) -> dict[str, Any]:
     """What an attached driver is before it hosts a server."""
     host, hub = drivers.reader, drivers.daemons.hub_address
-    host.do("from topicast.subscriber.spark.driver.connect import Seeker")
+    host.do("from topicast.subscriber.spark.agent.connect import Seeker")
     for one in (drivers.reader, drivers.writer):
         one.do("attach(spark).detach()")  # whatever was attached in other modules
     drivers.writer.sql(f"SET {STATISTICS}=true")

@@ -170,14 +170,6 @@ def test_hub_that_is_away_leaves_plain_spark_and_is_caught_up_with(
     assert scene.reader.do("handle.status().errors") == errors
 
 
-LOGGED: Final = """
-import logging
-logged, handler = [], logging.Handler()
-handler.emit = lambda record: logged.append(record.getMessage())
-logging.getLogger("topicast").addHandler(handler)
-"""
-
-
 def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(scene: Scene) -> None:
     scene.settled("vain", "t")
     where, writer = scene.location("vain"), scene.writer
@@ -185,7 +177,6 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(sc
     writer.sql(f"CREATE TABLE vain.later USING parquet LOCATION 'file:{where}/later'")
     scene.sees("vain", {"later": OVERWRITTEN})
     writer.do("handle.detach()")
-    writer.do(LOGGED)
     try:
         elsewhere = "metastore='thrift://elsewhere:9083'"
         writer.do(f"handle = attach(spark, {scene.daemons.hub_address!r}, {elsewhere})")
@@ -193,16 +184,16 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_reported_in_vain(sc
         until(lambda: "elsewhere" in scene.status("writes"), timeout_s=WAIT_S, what="why not")
         assert scene.status("writes_reported") == 0, "it is known before a write"
         said = f"writes: {scene.status('writes')}"
-        until(lambda: said in writer.do("logged"), timeout_s=WAIT_S, what="the line of log")
+        until(lambda: said in writer.log(), timeout_s=WAIT_S, what="the line of log")
         scene.write("vain.t")
         assert scene.writer.rows("SELECT * FROM vain.t") == INSERTED
         assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was notified"
         before = scene.status("refreshes")
         scene.reader.sql("INSERT INTO vain.t VALUES (3, 'a')")
         until(lambda: scene.status("refreshes") > before, timeout_s=WAIT_S, what="it is fresh")
-        assert writer.do("sum(one.startswith('writes: ') for one in logged)") == 1
+        assert writer.log().count(said) == 1
     finally:
-        writer.do("handle.detach(); logging.getLogger('topicast').removeHandler(handler)")
+        writer.do("handle.detach()")
         scene.attach(writer)
     scene.write("vain.t")
     scene.sees("vain", {"t": [*INSERTED, [2, "a"], [3, "a"]]})
@@ -279,18 +270,28 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
     scene.sees("held", {"python": INSERTED, "java": INSERTED})
 
 
+OF_ANOTHER: Final = """
+from topicast.subscriber.spark.config import Arguments
+from topicast.subscriber.spark.agent.driver import Driver
+from topicast.subscriber.spark.jar.bootstrap import bootstrap_of
+handle.detach()
+arguments = Arguments(statestores={hub!r})
+bootstrap = bootstrap_of(spark, arguments, "true")  # an agent that attaches nothing
+driver = Driver(bootstrap, pid=1, versions=("9.8", "9.9"))
+driver.begin(spark, arguments)
+"""
+
+
 def test_version_of_spark_that_was_not_tried_is_said(scene: Scene) -> None:
+    """In this Python, as its agent would attach it."""
     reader = scene.reader
-    reader.do("from topicast.subscriber.spark.config import Arguments")
-    reader.do("from topicast.subscriber.spark.driver.handle import Handle")
-    reader.do("handle.detach(); handle = Handle(versions=('9.8', '9.9'))")
-    reader.do(f"handle.begin(spark, Arguments(statestores={scene.daemons.hub_address!r}))")
+    reader.do(OF_ANOTHER.format(hub=scene.daemons.hub_address))
     try:
-        reader.do(f"handle.sync({WAIT_S})")
-        assert reader.do("[handle.status().state, handle.status().reason]") == [
+        reader.do(f"import time; driver.sync({WAIT_S}, until=time.monotonic() + {WAIT_S})")
+        assert reader.do("[driver.status().state, driver.status().reason]") == [
             "live",
             "tried with Spark 9.8, 9.9 only",
         ]
     finally:
-        reader.do("handle.detach()")
+        reader.do("driver.detach(); bootstrap.stop()")
         scene.attach(reader)

@@ -459,7 +459,7 @@ def test_write_of_an_application_that_never_stops_spark_is_reported_at_its_end(
         pair.attach(last)
         last.do("_ = spark._jsparkSession.sql(\"INSERT INTO unstopped.t VALUES (2, 'a')\")")
         last.do("from pyspark.sql import SparkSession; SparkSession.stop = lambda self: None")
-    # At its end it is atexit that reports what the listener has just received
+    # At its end the JVM waits a moment for what was executed last
     pair.sees("unstopped", {"t": INSERTED})
 
 

@@ -1,1 +1,1 @@
-"""The attached driver: its handle, Spark Connect sessions, the process hook, the launcher."""
+"""What a driver's Python has of it: its handle, the process hook, the launcher."""

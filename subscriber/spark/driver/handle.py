@@ -1,93 +1,67 @@
-"""Attaches this process's driver: from a session to caches that are refreshed by push.
+"""Attaches this process's driver: its agent does the work, and this handle asks it.
 
-attach ──▶ settings ──▶ probe ──▶ worker, in the background ──▶ live
-              └────────────┴─ not possible ─▶ plain Spark, the status says why
+    attach ──▶ settings, checked ──▶ TopicastBootstrap in the JVM ──starts──▶ the agent
+    status, control, sync, detach ──▶ TopicastBoard ◀──takes, answers── the agent
 
-There is one handle for a process. It makes the parts of an attached driver, and owns them.
+There is one handle for a process. What can be said without the agent, it says itself.
 """
 
+import json
 import os
-import secrets
-import socket
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from ....topics.backports import Self
-from ....topics.errors import ConfigError, NotReady
+from ....topics.errors import ConfigError, NotReady, SourceError, UsageError
 from ....topics.keys.folder import KEY
-from ....topics.objects.drivers import DETACHED, UNSUPPORTED
+from ....topics.objects.drivers import CONNECTING, DETACHED, PLAIN, UNSUPPORTED
 from ...arguments import timeout_s as checked_timeout_s
-from ...client.subscriber import Subscriber
-from ...config import bytes_of_budget
-from ...engine.introspection import Facts
-from ...engine.write_outbox import Outbox
-from ..config import (
-    PLANNING_SHARE,
-    Arguments,
-    SparkSettings,
-    bytes_of_share,
-    control_of,
-    settings_of,
-)
+from ..config import Arguments, SparkSettings, conf_of, control_of, settings_of
 from ..guard import Guard, first_line
-from ..planning.planning import Planning, PlanningSettings, text_of
-from ..planning.router import Router, why_not
-from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
-from ..refresh.control import Application, Control, facts_of
-from ..refresh.path_relations import PathRelations
-from ..refresh.refresher import Refresher
-from ..refresh.worker import Worker, condition_with, health
-from ..sessions import Sessions, existing
+from ..jar.bootstrap import AGENT, AGENT_SETTING, bootstrap_of
+from ..sessions import Unsupported, existing, has_jvm
 from ..status import Status
-from ..writes.plans import metastore_in_use
-from ..writes.reporter import Reporter
-from .connect import ConnectSessions
+from ..writes.wrappers import install
 from .hook import on_construction, once, release
 
 SYNC_S: Final = 10.0
-SUBSCRIBER_TIMEOUT_S: Final = 10.0
-NAMED_MAX: Final = 5  # tables in the text of an error
-PARTITIONS: Final = "spark.sql.hive.manageFilesourcePartitions"  # false: relations list them
+STATUS_S: Final = 1.0  # for the agent to answer; then it is what it was
+CONTROL_S: Final = 1.0  # likewise; an agent that is late takes it then
+DETACH_S: Final = 10.0  # for the agent to let go: it reports what was written last
+LATE_S: Final = 0.5  # that the agent may take longer than it was given
+REPORTED_MS: Final = 3  # that a write waits until it is reported; of 5 ms that it may cost
+STARTING: Final = "its agent is starting"
+STOPPED: Final = "its SparkContext was stopped"
+SILENT: Final = "its agent does not answer"
+_ERRORS: Final = {one.__name__: one for one in (NotReady, SourceError, UsageError)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """The parts of a driver that could be attached."""
+@dataclass(slots=True)
+class _Attached:
+    """A driver that could be attached; ``bootstrap``: what serves the context of now."""
 
     settings: SparkSettings
-    application: Application
-    outbox: Outbox  # outlives the worker's subscribers, which send what is in it
-    clients: ConnectSessions
-    planning: Planning
-    worker: Worker
-    reporter: Reporter
-    unhook: Callable[[], None]  # new sessions are found no more
+    arguments: Arguments
+    command: str | None
+    bootstrap: Any
+    unhook: Callable[[], None]  # nothing of PySpark is wrapped any more
 
 
 class Handle:
     """An attached driver; its methods never harm the application."""
 
-    def __init__(self, *, versions: tuple[str, ...] = VERSIONS, jvm_pid: int | None = None) -> None:
-        """Begin as plain Spark.
-
-        Args:
-            versions: Of Spark, as they begin; with these it was tried.
-            jvm_pid: Of a driver without Python, on this host; None: this process is the driver.
-        """
-        self._versions = versions
-        self._jvm_pid = jvm_pid
+    def __init__(self) -> None:
+        """Begin as plain Spark."""
         self._pid = os.getpid()
         self._guard = Guard()
-        self._sessions = Sessions()
-        self._control = Control()
-        self._refresher = Refresher()  # the worker's, once there is one
-        self._catalyst: Catalyst | None = None  # these two are None: it could not be attached
-        self._parts: _Parts | None = None
-        self._spark = ""  # version
-        self._primitives = ""  # methods of Spark that refreshes use
-        self._reason = ""  # why it is not live, or may not be
+        self._attached: _Attached | None = None  # None: it could not be attached
+        self._is_detached = False
+        self._lock = threading.Lock()  # of what serves the context
+        self._last: Status | None = None  # as the agent has said it
+        self._reason = ""  # why it could not be attached
 
     def __enter__(self) -> Self:
         return self
@@ -100,53 +74,21 @@ class Handle:
         facts = (f"state={now.state!r}", f"reason={now.reason!r}", f"control={now.control!r}")
         return f"Handle({', '.join(facts)}, statestores={now.statestores!r})"
 
-    def add(self, session: Session) -> None:
-        """Refresh ``session``, too, and keep this driver's key from its Python workers."""
-        with self._guard("hide the key"):
-            if self._jvm_pid is None:
-                _hide_key(session)
-        with self._guard("track a session"):
-            if self._pid == os.getpid() and self._catalyst is not None:
-                self._sessions.add(session)
-                self._catalyst.adopt(session)
-
     def status(self) -> Status:
-        """Return the state and the counters; in a notebook a table."""
-        parts, counts, here = self._parts, self._refresher.counts, self._pid == os.getpid()
-        servers = health(parts.worker.subscriber if parts and here else None)
-        state, reason = condition_with(self._condition(), servers)
-        plans = parts.planning.facts(now=True) if parts is not None and here else None
-        return Status(
-            state=state,
-            reason=reason,
-            control=self._refresher.control,
-            spark=self._spark,
-            primitives=self._primitives,
-            statestores=parts.settings.statestores if parts is not None else "",
-            staleness_s=servers.silent_s,
-            metastore_problem=servers.metastore_problem,
-            connection_problem=servers.connection_problem,
-            sessions=self._refresher.sessions,
-            connect_sessions=len(parts.clients) if parts is not None else 0,
-            relations=self._refresher.relations,
-            changes=counts.changes,
-            changes_ignored=counts.ignored,
-            refreshes=counts.renewed,
-            stale_reads_avoided=counts.reread,
-            would_refresh=counts.would_renew,
-            full_refreshes=counts.full,
-            planning=plans.state if plans is not None else "",
-            memory_reads=plans.answered if plans is not None else 0,
-            endpoint=plans.endpoint if plans is not None else "",
-            endpoint_reads=plans.endpoint_answered if plans is not None else 0,
-            metastore_calls_saved=plans.calls_saved if plans is not None else 0,
-            metastore_reads=text_of(plans.originals) if plans is not None else "",
-            writes_refused=plans.refused if plans is not None else 0,
-            writes=parts.reporter.status() if parts is not None else "",
-            writes_reported=parts.outbox.ended if parts is not None else 0,
-            errors=self._guard.errors,
-            last_error=self._guard.last_error,
-        )
+        """Return the state and the counters, as the agent has them; in a notebook a table.
+
+        Without an answer within a second they are what they were, and the reason says so.
+        """
+        attached = self._attached
+        if attached is None or self._is_detached or self._pid != os.getpid():
+            return self._status(*self._condition())
+        with self._guard("ask the agent", unless=self._has_ended):
+            is_read = attached.bootstrap.board().isRead()  # else it is starting
+            answer = self._ask(attached.bootstrap, {"do": "status"}, STATUS_S) if is_read else None
+            if answer is not None:
+                self._last = Status(**answer)
+                return replace(self._last, errors=self._last.errors + self._guard.errors)
+        return self._status(*self._condition())
 
     def control(self, control: str) -> None:
         """Turn it ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
@@ -154,7 +96,15 @@ class Handle:
         Raises:
             ConfigError: it is not one of these.
         """
-        self._control.application = control_of(control)
+        control = control_of(control)
+        attached = self._attached
+        if attached is None or self._is_detached or self._pid != os.getpid():
+            return
+        with self._guard("switch the driver"):
+            attached.settings = replace(attached.settings, control=control)
+            attached.arguments = replace(attached.arguments, control=control)
+            attached.bootstrap.control(control)
+            self._ask(attached.bootstrap, {"do": "control", "control": control}, CONTROL_S)
 
     def sync(self, timeout_s: float = SYNC_S) -> None:
         """Return once all that the metastore had committed before the call is refreshed here.
@@ -165,35 +115,40 @@ class Handle:
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         timeout_s = checked_timeout_s(timeout_s)
-        parts, deadline = self._parts, time.monotonic() + timeout_s
-        if parts is None or self._pid != os.getpid():
+        attached = self._attached
+        if attached is None or self._is_detached or self._pid != os.getpid():
             state, reason = self._condition()
             raise NotReady(f"the driver is {state}: {reason}")
-        worker = parts.worker
-        if not worker.connected.wait(timeout_s) or worker.subscriber is None:
-            why = self._condition()[1]
-            text = f"no contact with {parts.settings.statestores} within {timeout_s} s"
-            raise NotReady(f"{text}: {why}" if why else text)
-        write = parts.planning.newest_write()
-        worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
-        parts.planning.settle(write)
-        if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
-            raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
+        until = time.monotonic() + timeout_s
+        question = {"do": "sync", "timeout_s": timeout_s, "until": until}
+        try:
+            answer = self._ask(attached.bootstrap, question, timeout_s + LATE_S)
+        except Exception as error:
+            raise NotReady(f"Spark's JVM does not answer: {first_line(error)}") from error
+        if answer is None:
+            text = f"no contact with {attached.settings.statestores} within {timeout_s} s"
+            raise NotReady(f"{text}: {self._condition()[1]}")
+        if "error" in answer:
+            raise _ERRORS[answer["error"]](answer["text"])
 
     def detach(self) -> None:
         """Make the driver plain Spark again; a second time, or in a forked child, do nothing."""
         if self._pid != os.getpid():
             return
-        with self._guard("detach"):
+        with self._guard("detach", unless=self._has_ended):
             release(self)
-            if self._parts is not None:
-                self._parts.planning.close()
-                self._parts.unhook()
-                self._parts.reporter.stop()
-                self._parts.worker.stop()
+            attached = self._attached
+            if attached is None or self._is_detached:
+                return
+            self._is_detached = True
+            attached.unhook()
+            if attached.bootstrap.board().isRead():
+                answer = self._ask(attached.bootstrap, {"do": "detach"}, DETACH_S)
+                self._last = Status(**answer) if answer is not None else self._last
+            attached.bootstrap.stop()
 
-    def begin(self, session: Session, arguments: Arguments) -> None:
-        """Start, or note why that is not possible."""
+    def begin(self, session: Any, arguments: Arguments) -> None:
+        """Have the agent started, or note why that is not possible."""
         with self._guard("attach"):
             try:
                 self._start(session, arguments)
@@ -204,144 +159,112 @@ class Handle:
                 self._reason = f"{type(error).__name__}: {first_line(error)}"
                 raise
 
-    def _start(self, session: Session, arguments: Arguments) -> None:
-        catalyst = Catalyst.probe(session)
-        settings = settings_of(arguments, conf=_conf_of(session), environ=os.environ)
-        self._primitives, self._spark = catalyst.primitives, str(session._sc.version)
-        if not self._spark.startswith(self._versions):
-            self._reason = f"tried with Spark {', '.join(self._versions)} only"
-        self._control.application = settings.control
-        self._refresher = Refresher(
-            control=settings.control,
-            refresh_existing=settings.refresh_existing,
-            refresh_cached=settings.refresh_cached,
-            lists_partitions=(_conf_of(session)(PARTITIONS) or "").lower() == "false",
-        )
-        parts = self._parts = self._make(session, settings, catalyst)
-        with self._guard("report writes"):
-            parts.reporter.start(session, wraps=self._jvm_pid is None)
-        parts.worker.start()
+    def add(self, session: Any) -> None:
+        """Refresh ``session``, too, and keep this driver's key from its Python workers."""
+        with self._guard("hide the key"):
+            _hide_key(session)
+        with self._guard("track a session"):
+            attached = self._attached
+            if self._pid != os.getpid() or attached is None or self._is_detached:
+                return
+            with self._lock:
+                if attached.bootstrap.isStopped():  # it is of another context
+                    attached.bootstrap = bootstrap_of(session, attached.arguments, attached.command)
+            attached.bootstrap.add(session._jsparkSession)
 
-    def _make(self, session: Session, settings: SparkSettings, catalyst: Catalyst) -> _Parts:
-        application = Application(
-            application=str(session._sc.appName),
-            application_id=str(session._sc.applicationId),
-            user=str(session._sc.sparkUser()),
-            host=socket.gethostname(),
-            pid=self._jvm_pid or os.getpid(),
-            spark=self._spark,
-        )
-        outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, probe=True)
-        clients = ConnectSessions(self._sessions, guard=self._guard, accept=catalyst.accept)
-        self._catalyst = catalyst
-        unhook = self._track(type(session)) if self._jvm_pid is None else lambda: None
-        planning = self._planning(session, settings)
-        return _Parts(
+    def settle(self) -> None:
+        """Wait a moment until what was executed is reported; nothing is raised."""
+        attached = self._attached
+        if attached is not None and self._pid == os.getpid():
+            with self._guard("wait for a report", unless=self._has_ended):
+                attached.bootstrap.settle(REPORTED_MS)
+
+    def refreshed(self, session: Any, name: str, *, is_path: bool) -> None:
+        """Report that a table, or a path, was refreshed; wait a moment for that."""
+        attached = self._attached
+        if attached is not None and self._pid == os.getpid():
+            with self._guard("report a refresh", unless=self._has_ended):
+                what = "path refreshed" if is_path else "table refreshed"
+                attached.bootstrap.report(what, session._jsparkSession, name)
+                attached.bootstrap.settle(REPORTED_MS)
+
+    def _start(self, session: Any, arguments: Arguments) -> None:
+        has_jvm(session)
+        conf = conf_of(session)
+        settings = settings_of(arguments, conf=conf, environ=os.environ)
+        command = conf(AGENT_SETTING) or os.environ.get(AGENT)
+        attached = _Attached(
             settings=settings,
-            application=application,
-            outbox=outbox,
-            clients=clients,
-            planning=planning,
-            worker=Worker(
-                self._refresher,
-                caches=catalyst,
-                paths=PathRelations(
-                    catalyst, guard=self._guard, refresh_existing=settings.refresh_existing
-                ),
-                clients=clients,
-                guard=self._guard,
-                control=self._control,
-                planning=planning,
-                connect=lambda: self._subscriber(settings, application, outbox),
-                names=application.names,
-            ),
-            reporter=Reporter(
-                self._sessions,
-                outbox=outbox,
-                guard=self._guard,
-                control=self._control,
-                metastore_of=lambda of: metastore_in_use(
-                    of._jsparkSession, made=catalyst.has_state(of), configured=settings.metastore
-                ),
-                configured=settings.metastore,
-                found=catalyst.registry,
-            ),
-            unhook=unhook,
+            arguments=arguments,
+            command=command,
+            bootstrap=bootstrap_of(session, arguments, command),
+            unhook=lambda: None,
         )
-
-    def _track(self, kind: type[Session]) -> Callable[[], None]:
-        """Add the sessions of this Python, and those made from now on; return what ends that."""
-        unhook = on_construction(kind, self.add)
-        for found in existing(kind):
+        self._attached, kind = attached, type(session)
+        attached.unhook = self._hook(kind)
+        for found in (session, *existing(kind)):
             self.add(found)
-        return unhook
 
-    def _planning(self, session: Session, settings: SparkSettings) -> Planning:
-        """Return what plans from memory; nothing of it runs yet."""
-        assert self._catalyst is not None
-        jvm, registry, why = session._jvm, self._catalyst.registry, why_not(_conf_of(session))
-        return Planning(
-            lambda: Router.of(jvm, registry),
-            settings=PlanningSettings(
-                bytes_max=bytes_of_share(bytes_of_budget(settings.budget), PLANNING_SHARE),
-                max_staleness_s=settings.max_staleness_s,
-                validate=settings.validate,
-                endpoint=settings.endpoint,
-            ),
-            report=self._report_statement,
-            guard=self._guard,
-            why_off=why if settings.planning else "spark.topicast.planning=off",
-        )
+    def _hook(self, kind: type) -> Callable[[], None]:
+        """Be told of new sessions, and of what is written; return what ends that."""
+        undo_sessions, undo_writes = on_construction(kind, self.add), install(self, kind)
 
-    def _report_statement(self, table: str, *, named: bool) -> None:
-        if self._parts is not None:
-            self._parts.reporter.report_statement(table, named=named)
+        def undo() -> None:
+            undo_sessions()
+            undo_writes()
 
-    def _subscriber(
-        self, settings: SparkSettings, application: Application, outbox: Outbox
-    ) -> Subscriber:
-        """Return a subscriber that sends the outbox; it is not open yet."""
-        return Subscriber(
-            settings.statestores,
-            budget=_share_of_subscriber(settings),
-            timeout_s=SUBSCRIBER_TIMEOUT_S,
-            key_file=settings.key_file,
-            name=application.driver,
-            outbox=outbox,
-            driver_facts=lambda: self._facts(application, outbox),
-        )
+        return undo
 
-    def _facts(self, application: Application, outbox: Outbox) -> Facts:
-        """Return what operators see."""
-        plans = self._parts.planning.facts(now=False) if self._parts is not None else None
-        return facts_of(
-            application,
-            self._refresher,
-            condition=self._condition(),
-            planning=plans.state if plans is not None else "",
-            endpoint=plans.endpoint if plans is not None else "",
-            memory_reads=plans.answered if plans is not None else 0,
-            endpoint_reads=plans.endpoint_answered if plans is not None else 0,
-            metastore_calls_saved=plans.calls_saved if plans is not None else 0,
-            writes_refused=plans.refused if plans is not None else 0,
-            writes=self._parts.reporter.status() if self._parts is not None else "",
-            writes_reported=outbox.ended,
-            errors=self._guard.errors,
-            last_error=self._guard.last_error,
-        )
+    @staticmethod
+    def _ask(bootstrap: Any, question: dict[str, Any], timeout_s: float) -> Any:
+        """Return the agent's answer; None: none within ``timeout_s``."""
+        answer = bootstrap.board().ask(json.dumps(question), int(timeout_s * 1000))
+        return None if answer is None else json.loads(answer)
+
+    def _has_ended(self) -> bool:
+        """Whether calls into the JVM may fail: Spark was stopped, or ends."""
+        try:
+            return self._attached is None or bool(self._attached.bootstrap.isStopped())
+        except Exception:  # noqa: BLE001 - Py4J's, of a JVM that has ended
+            return True
 
     def _condition(self) -> tuple[str, str]:
-        """Return the state of the driver, and the reason for it."""
+        """Return the state of the driver, and the reason for it, as far as it is known here."""
         if self._pid != os.getpid():
             return DETACHED, "this process was forked: attach in its parent"
-        if self._parts is None:
+        attached = self._attached
+        if attached is None:
             return UNSUPPORTED, self._reason
-        state, reason = self._parts.worker.condition
-        return state, "; ".join(filter(None, (reason, self._reason)))
+        if self._is_detached:
+            return DETACHED, ""
+        with self._guard("look after the agent", unless=self._has_ended):
+            if attached.bootstrap.isStopped():
+                return PLAIN, STOPPED
+            problem = str(attached.bootstrap.problem())
+            if problem:
+                return PLAIN, problem
+            if not attached.bootstrap.board().isRead():
+                return CONNECTING, STARTING
+        return (CONNECTING if self._last is None else self._last.state), SILENT
+
+    def _status(self, state: str, reason: str) -> Status:
+        """Return what is known without the agent."""
+        settings = self._attached.settings if self._attached is not None else None
+        last = self._last or Status.unknown(
+            control=settings.control if settings is not None else control_of("on"),
+            statestores=settings.statestores if settings is not None else "",
+        )
+        return replace(
+            last,
+            state=state,
+            reason=reason,
+            errors=last.errors + self._guard.errors,
+            last_error=self._guard.last_error or last.last_error,
+        )
 
 
 def attach(
-    spark: Session,
+    spark: Any,
     statestores: str | None = None,
     *,
     budget: str | int | None = None,
@@ -357,9 +280,11 @@ def attach(
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
-    It never raises and needs no metastore: where it cannot work the driver is plain Spark, and
-    ``status()`` says why. An argument that is not given is taken from Spark's configuration
-    (``spark.topicast.*``), else from the environment: `config`. A second call changes nothing.
+    It returns at once: an agent, a process beside the JVM, does the work, and the state is
+    connecting until it is live. It never raises and needs no metastore: where it cannot work the
+    driver is plain Spark, and ``status()`` says why. An argument that is not given is taken from
+    Spark's configuration (``spark.topicast.*``), else from the environment: `config`. A second call
+    changes nothing.
 
     Args:
         spark: A classic session; others of the process are found.
@@ -378,7 +303,7 @@ def attach(
         endpoint: on: what is read for the first time comes from the subscriber if it can; off: from
             the metastore.
 
-    Cost: the first contact with statestored, which is waited for up to half a second.
+    Cost: 0.1 s, and seconds of a processor in the first driver of a user, which compiles our Java.
     """
     arguments = Arguments(
         statestores=statestores,
@@ -404,27 +329,7 @@ def attach(
     return handle
 
 
-def _not_refreshed(tables: Sequence[str], timeout_s: float) -> str:
-    """Say which tables a refresh still works on after ``timeout_s``."""
-    if not tables:
-        return f"not refreshed within {timeout_s} s"
-    named = ", ".join("all" if table == "*" else table for table in tables[:NAMED_MAX])
-    more = f" and {len(tables) - NAMED_MAX} more" if len(tables) > NAMED_MAX else ""
-    return (
-        f"not refreshed within {timeout_s} s: Spark still lists files, or makes cached data, of "
-        f"{named}{more}: does the file system of each answer?"
-    )
-
-
-def _share_of_subscriber(settings: SparkSettings) -> str | int:
-    """Return the budget of the subscriber: all of it, or what objects in the JVM leave."""
-    if not settings.planning:
-        return settings.budget
-    budget_bytes = bytes_of_budget(settings.budget)
-    return max(budget_bytes - bytes_of_share(budget_bytes, PLANNING_SHARE), 1)
-
-
-def _hide_key(session: Session) -> None:
+def _hide_key(session: Any) -> None:
     """Let Python functions that are made from now on run where TOPICAST_KEY is empty.
 
     Where the driver runs its own tasks, their Python workers inherit the JVM's environment, and so
@@ -432,9 +337,3 @@ def _hide_key(session: Session) -> None:
     """
     if os.environ.get(KEY) and session._sc is not None:
         session._sc.environment[KEY] = ""
-
-
-def _conf_of(session: Session) -> Callable[[str], str | None]:
-    """Return a look into the context's configuration; the session's would make its state."""
-    conf = session._sc._conf
-    return lambda key: conf.get(key) if conf.contains(key) else None

@@ -3,7 +3,6 @@
 The only module of ours that keeps state of its own: classes of Spark are of the process, too.
 """
 
-import atexit
 import os
 import threading
 from collections.abc import Callable
@@ -26,14 +25,16 @@ _current: Final[list[tuple[int, Any]]] = []  # at most one: pid, handle
 
 
 def once(make: Callable[[], A]) -> A:
-    """Return this process's handle; ``make`` it if there is none. It is detached at exit."""
+    """Return this process's handle; ``make`` it if there is none.
+
+    At the end of the process the JVM ends, which waits a moment for what was written last.
+    """
     with _lock:
         if _current and _current[0][0] == os.getpid():
             held: A = _current[0][1]
             return held
         handle = make()
         _current[:] = [(os.getpid(), handle)]
-        atexit.register(handle.detach)
         return handle
 
 
@@ -41,7 +42,6 @@ def release(handle: Attached) -> None:
     """Let another handle be made."""
     with _lock:
         _current[:] = [one for one in _current if one[1] is not handle]
-    atexit.unregister(handle.detach)
 
 
 def on_construction(kind: type, found: Callable[[Any], None]) -> Callable[[], None]:

@@ -2,12 +2,16 @@ import java.io.File;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.lang.ProcessBuilder.Redirect;
+import java.lang.ref.WeakReference;
 import java.net.InetAddress;
 import java.security.SecureRandom;
-import java.util.Iterator;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import javax.net.SocketFactory;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -19,15 +23,17 @@ import scala.Option;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
-/** Keeps an agent beside a driver of the JVM; Spark makes one with each session, by the service file.
+/** Keeps an agent beside a driver: of the JVM, or of a Python, which has its handle here.
 
-    A thread of ours lives as long as a context. Its agent attaches through a gateway of its own. */
+    With each session Spark makes one by the service file; where the jar is not on the class path,
+    Python makes the first one. The first of a context serves it: it queues what is executed, and
+    a thread of it runs the agents, one after the other, which attach through a gateway of its own.
+    A driver's Python asks them by the board. */
 public final class TopicastBootstrap extends AbstractFunction1
         implements SparkSessionExtensionsProvider, Runnable {
     private static final String STATESTORES = "spark.topicast.statestores";
     private static final String AGENT = "spark.topicast.agent";
-    private static final String[] PYTHON = new String[] {  // what runs in a driver of PySpark's
-        "org.apache.spark.deploy.PythonRunner", "org.apache.spark.api.python.PythonGatewayServer"};
+    private static final Pattern WORD = Pattern.compile("\"([^\"]*)\"|'([^']*)'|(\\S+)");
     private static final long PAUSE_S = 1L;  // before the second start; doubled each time
     private static final long PAUSE_S_MAX = 60L;
     private static final long STEADY_S = 60L;  // an agent that ran so long: the pause is the first
@@ -36,23 +42,78 @@ public final class TopicastBootstrap extends AbstractFunction1
     private static final int TOKEN_BYTES = 24;
 
     private static final ConcurrentHashMap kept = new ConcurrentHashMap();  // survives agents
-    private static SparkContext served;  // the last one; null: none yet
+    private static TopicastBootstrap serving;  // the last context; null: none yet
 
+    private final TopicastListener listener = new TopicastListener();
+    private final TopicastBoard board = new TopicastBoard();
+    private final List sessions = new ArrayList();  // weakly, those that Python has
     private SparkContext context;
-    private String said = "";  // why the last agent ended
+    private List command;
+    private String path = "";  // where its Python finds us, if that is the driver's; "": elsewhere
+    private String settings = "{}";  // of attach, as JSON
+    private volatile String control = "";  // what the application has switched it to since then
+    private volatile String problem = "";  // why there is no agent; "": there is one, or it starts
+    private volatile boolean stopped;
+    private volatile Process agent;
+    private String said = "";  // the last problem that was logged
 
-    /** Spark's call: begin with the context of now, unless it has its agent. */
+    /** Spark's call: begin with the context of now, unless it is served already. */
     public Object apply(Object extensions) {
         try {
-            begin();
+            SparkContext found = active();
+            if (found != null && !setting(found, STATESTORES, "TOPICAST_STATESTORES").isEmpty()) {
+                String words = setting(found, AGENT, "TOPICAST_AGENT");
+                serve(found, words(words.isEmpty() ? "topicast agent" : words), "", "{}");
+            }
         } catch (Throwable failed) {
             warn("it is plain Spark: " + failed);
         }
         return BoxedUnit.UNIT;
     }
 
+    /** Returns what serves a context: the first that was told to, until it was stopped. */
+    public TopicastBootstrap attach(SparkContext found, List command, String path,
+            String settings) {
+        synchronized (TopicastBootstrap.class) {
+            if (serving != null && serving.stopped && serving.context == found) serving = null;
+            return serve(found, command, path, settings);
+        }
+    }
+
+    /** Returns what serves a context; a Python that has detached it is not contradicted. */
+    static TopicastBootstrap serve(SparkContext found, List command, String path,
+            String settings) {
+        synchronized (TopicastBootstrap.class) {
+            if (serving != null && serving.context == found) return serving;
+            serving = new TopicastBootstrap();
+            serving.begin(found, command, path, settings);
+            return serving;
+        }
+    }
+
+    void begin(SparkContext found, List command, String path, String settings) {
+        this.context = found;
+        this.command = new ArrayList(command);
+        this.path = path;
+        this.settings = settings;
+        listener.atEnd(board);
+        found.addSparkListener(listener);
+        Thread thread = new Thread(this, "topicast-bootstrap");
+        thread.setDaemon(true);
+        thread.setContextClassLoader(loader());
+        thread.start();
+    }
+
     public SparkContext context() {
         return context;
+    }
+
+    public TopicastListener listener() {
+        return listener;
+    }
+
+    public TopicastBoard board() {
+        return board;
     }
 
     /** The objects that agents find again, by names of theirs. */
@@ -60,40 +121,84 @@ public final class TopicastBootstrap extends AbstractFunction1
         return kept;
     }
 
-    void begin() throws Exception {
-        Class module = Class.forName("org.apache.spark.SparkContext$");
-        Object active = module.getMethod("getActive", new Class[0])
-            .invoke(module.getField("MODULE$").get(null), new Object[0]);
-        if (((Option) active).isEmpty()) return;
-        SparkContext found = (SparkContext) ((Option) active).get();
-        if (setting(found, STATESTORES, "TOPICAST_STATESTORES").isEmpty()) return;
-        synchronized (TopicastBootstrap.class) {
-            if (found == served) return;
-            served = found;
+    /** Why there is no agent; "": there is one, or it starts. */
+    public String problem() {
+        return problem;
+    }
+
+    public boolean isStopped() {
+        return stopped || context.isStopped();
+    }
+
+    /** Lets each agent begin with another control. */
+    public void control(String control) {
+        this.control = control;
+    }
+
+    /** Adds a session that Python has, if it is of this context. */
+    public void add(Object session) throws Exception {
+        Object of = session.getClass().getMethod("sparkContext", new Class[0])
+            .invoke(session, new Object[0]);
+        if (of != context) return;
+        synchronized (sessions) {
+            if (!sessions().contains(session)) sessions.add(new WeakReference(session));
         }
-        if (isOfPython()) return;
-        context = found;
-        Thread thread = new Thread(this, "topicast-bootstrap");
-        thread.setDaemon(true);
-        thread.setContextClassLoader(loader());
-        thread.start();
+        listener.adopt(session);
+    }
+
+    /** Returns the sessions that Python has. */
+    public List sessions() {
+        List found = new ArrayList();
+        synchronized (sessions) {
+            for (int at = sessions.size() - 1; at >= 0; at--) {
+                Object one = ((WeakReference) sessions.get(at)).get();
+                if (one == null) sessions.remove(at);
+                else found.add(0, one);
+            }
+        }
+        return found;
+    }
+
+    /** Reports that Python has called what executes nothing. */
+    public void report(String what, Object session, String name) {
+        List of = new ArrayList();
+        of.add(session);
+        of.add(name);
+        listener.add(what, of);
+    }
+
+    /** Waits at most ms until what was executed is reported: Python's call of it may return. */
+    public boolean settle(long ms) throws InterruptedException {
+        return agent != null && !isStopped() && listener.settle(context, ms);
+    }
+
+    /** Leaves plain Spark: the agent ends, and what is executed is queued no more. */
+    public void stop() {
+        stopped = true;
+        context.removeSparkListener(listener);
+        listener.stop();
+        board.run();
     }
 
     public void run() {
         long pause = PAUSE_S;
         try {
-            while (!context.isStopped()) {
+            while (!isStopped()) {
                 long began = System.nanoTime();
                 String why = runAgent();
-                if (why.isEmpty() || context.isStopped()) return;
+                if (why.isEmpty() || isStopped()) return;
                 if (System.nanoTime() - began > STEADY_S * 1000000000L) pause = PAUSE_S;
+                problem = why;
                 if (!why.equals(said)) warn(why + "; it is plain Spark until an agent runs");
                 said = why;
                 Thread.sleep(pause * 1000L);
                 pause = Math.min(2L * pause, PAUSE_S_MAX);
             }
         } catch (Throwable failed) {
+            problem = failed.toString();
             warn("it is plain Spark: " + failed);
+        } finally {
+            board.run();
         }
     }
 
@@ -107,11 +212,14 @@ public final class TopicastBootstrap extends AbstractFunction1
         GatewayServer gateway = new GatewayServer.GatewayServerBuilder(this).javaPort(0)
             .javaAddress(loopback).authToken(token).callbackClient(unused).build();
         gateway.start(true);
-        Process agent = null;
         try {
+            listener.resume();
+            board.resume();
             agent = start();
+            problem = "";
             String line = "{\"gateway\": " + gateway.getListeningPort()
-                + ", \"token\": \"" + token + "\"}\n";
+                + ", \"token\": \"" + token + "\", \"control\": \"" + control
+                + "\", \"attach\": " + settings + "}\n";
             OutputStream stdin = agent.getOutputStream();  // stays open: its end is the agent's
             stdin.write(line.getBytes("UTF-8"));
             stdin.flush();
@@ -121,16 +229,16 @@ public final class TopicastBootstrap extends AbstractFunction1
             return "its agent does not start: " + failed.getMessage();
         } finally {
             if (agent != null) agent.destroyForcibly();
+            agent = null;
             gateway.shutdown();
         }
     }
 
     Process start() throws IOException {
-        String command = setting(context, AGENT, "TOPICAST_AGENT");
-        if (command.isEmpty()) command = "topicast agent";
-        ProcessBuilder builder = new ProcessBuilder(command.trim().split("\\s+"));
+        ProcessBuilder builder = new ProcessBuilder(command);
         Map environment = builder.environment();
-        environment.remove("PYTHONPATH");  // the application's
+        if (path.isEmpty()) environment.remove("PYTHONPATH");  // the application's
+        else environment.put("PYTHONPATH", path);
         environment.remove("PYTHONHOME");
         builder.directory(new File("/"));  // which Python may put in front of its path
         builder.redirectOutput(Redirect.to(new File("/dev/null")));  // ours may have results
@@ -139,11 +247,18 @@ public final class TopicastBootstrap extends AbstractFunction1
     }
 
     int await(Process agent) throws InterruptedException {
-        long stopped = 0L;
+        long waited = 0L;
         while (!agent.waitFor(LOOK_S, TimeUnit.SECONDS)) {
-            if (context.isStopped() && ++stopped > STOP_S) agent.destroyForcibly();
+            if (isStopped() && ++waited > STOP_S) agent.destroyForcibly();
         }
         return agent.exitValue();
+    }
+
+    static SparkContext active() throws Exception {
+        Class module = Class.forName("org.apache.spark.SparkContext$");
+        Object found = module.getMethod("getActive", new Class[0])
+            .invoke(module.getField("MODULE$").get(null), new Object[0]);
+        return ((Option) found).isEmpty() ? null : (SparkContext) ((Option) found).get();
     }
 
     static String setting(SparkContext context, String name, String variable) {
@@ -151,6 +266,17 @@ public final class TopicastBootstrap extends AbstractFunction1
         if (conf.contains(name)) return conf.get(name);
         String found = System.getenv(variable);
         return found == null ? "" : found;
+    }
+
+    /** Returns the words of a command, of which those in quotes may have blanks. */
+    static List words(String command) {
+        List found = new ArrayList();
+        for (Matcher word = WORD.matcher(command); word.find();) {
+            for (int group = 1; group <= 3; group++) {
+                if (word.group(group) != null) found.add(word.group(group));
+            }
+        }
+        return found;
     }
 
     /** Returns a class loader of Spark's: that of a shell compiles, and is for one thread. */
@@ -164,18 +290,6 @@ public final class TopicastBootstrap extends AbstractFunction1
             found = found.getParent();
         }
         return TopicastBootstrap.class.getClassLoader();
-    }
-
-    static boolean isOfPython() {
-        if (System.getenv("_PYSPARK_DRIVER_CONN_INFO_PATH") != null) return true;
-        for (Iterator all = Thread.getAllStackTraces().values().iterator(); all.hasNext();) {
-            StackTraceElement[] frames = (StackTraceElement[]) all.next();
-            for (int at = 0; at < frames.length; at++) {
-                String name = frames[at].getClassName();
-                if (name.startsWith(PYTHON[0]) || name.startsWith(PYTHON[1])) return true;
-            }
-        }
-        return false;
     }
 
     static String token() {

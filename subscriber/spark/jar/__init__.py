@@ -1,1 +1,1 @@
-"""The jar that attaches drivers of the JVM, and the agent that it starts."""
+"""What a driver's JVM has before its agent: a jar, or the same classes compiled there."""

@@ -12,10 +12,9 @@ from typing import Final
 from ....topics.errors import ConfigError, SourceError
 from ..compiled import CompiledClasses, jar_of
 from ..guard import first_line
-from ..java import java_source
+from .bootstrap import NAME, bootstrap_source
 from .spark_home import HOME, add_py4j, spark_home
 
-NAME: Final = "TopicastBootstrap"
 SERVICE: Final = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 _FILES: Final = {SERVICE: f"{NAME}\n".encode()}
 
@@ -39,7 +38,7 @@ def kept_jar(environ: Mapping[str, str], command: str) -> Path:
         ConfigError: there is no Spark, no Java, or no folder in which it can be kept.
         SourceError: the compiler refuses it; says why.
     """
-    kept, key = CompiledClasses.of_user(environ), java_source(__package__, NAME)
+    kept, key = CompiledClasses.of_user(environ), bootstrap_source()
     if kept is None:
         raise ConfigError("HOME", "", "a folder in which the jar can be kept")
     if kept.find(key) is None:
@@ -75,7 +74,7 @@ def _compiled(home: Path, environ: Mapping[str, str]) -> dict[str, bytes]:
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     try:
         compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.cook(java_source(__package__, NAME))
+        compiler.cook(bootstrap_source())
         classes = compiler.getBytecodes()
         return {str(one): classes[one] for one in classes}
     except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called

@@ -12,9 +12,10 @@ once which of them there are. Py4J is imported once there is a session: the Pyth
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ..paths import Spellings, path_of, spellings_in
+from ..sessions import Session, Unsupported, has_jvm
 from .refresher import Existing, Looked, Order
 from .registry import registry_of
 
@@ -29,14 +30,6 @@ _KEY: Final = re.compile(r"\.getCachedTable\(([\w.]+)\)")  # how it names its pa
 _NAMES: Final = "(java.lang.String,java.lang.String,java.lang.String)"  # what such a key is made of
 
 
-class Session(Protocol):
-    """What is used of a pyspark.sql.SparkSession."""
-
-    _jsparkSession: Any  # noqa: N815 - its name in PySpark
-    _jvm: Any
-    _sc: Any
-
-
 @dataclass(slots=True)
 class _Held:
     """What DataFrames may hold of a table: what lists the files of relations that were invalidated.
@@ -46,10 +39,6 @@ class _Held:
 
     listers: list[tuple[Any, str]]  # a weak reference to each, and its relation's shape
     shape: str = ""
-
-
-class Unsupported(Exception):
-    """This Spark lacks what is needed; says what."""
 
 
 class Catalyst:
@@ -76,9 +65,8 @@ class Catalyst:
         """
         from py4j.protocol import Py4JError
 
-        java = getattr(session, "_jsparkSession", None)
-        if java is None:
-            raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
+        has_jvm(session)
+        java = session._jsparkSession
         try:
             kind = java.getClass()
             text = _in_one_text(session)

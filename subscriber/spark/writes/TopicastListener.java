@@ -1,6 +1,10 @@
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashSet;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
@@ -11,27 +15,60 @@ import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
+import scala.Function1;
 
+/** Queues what one context executes, from its first session on, for the agent of now, or a later
+    one. It is compiled once for all versions of Spark: what differs in them is called by name. */
 public final class TopicastListener extends SparkListener {
+    private static final int QUEUE_MAX = 10000;  // executions; each holds its plan in the JVM
     private static final long END_MS = 300L;  // that the end of an application waits
+    private static final Class[] NONE = new Class[0];
+    private static final Object[] NOTHING = new Object[0];
 
-    private final Consumer sessions;
-    private final Collection commands;
-    private final Collection writes;
+    private static final Collection COMMANDS = new HashSet(Arrays.asList(new String[] {
+        "command", "multi-commands"}));  // how listeners name what may write
+    private static final Collection WRITES = new HashSet(Arrays.asList(new String[] {
+        "InsertIntoHadoopFsRelationCommand", "InsertIntoHiveTable", "InsertIntoHiveDirCommand",
+        "CreateDataSourceTableAsSelectCommand", "CreateHiveTableAsSelectCommand",
+        "OptimizedCreateHiveTableAsSelectCommand", "LoadDataCommand", "TruncateTableCommand",
+        "RepairTableCommand", "AlterTableAddColumnsCommand", "AlterTableChangeColumnCommand",
+        "AlterTableSetLocationCommand", "AlterTableSerDePropertiesCommand",
+        "RefreshTableCommand", "RefreshTable", "RefreshResource"}));  // of plans, by their classes
+
     private final int max;
     private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, and of what
+    private final AtomicLong marks = new AtomicLong();  // that were sent through the bus
+    private long seen;  // the last of them that came out of it
     private String last = "";  // what was taken, and is being handled; "": nothing
     private Object taken;  // likewise, what of() returns
     private boolean again;  // it is to be taken once more
     private boolean stopped;
     private int missed;
+    private volatile Consumer sessions;  // is told which ones execute; null: no agent was live yet
+    private volatile Runnable end;  // what is run once the application has ended
 
-    public TopicastListener(Consumer sessions, Collection commands, Collection writes,
-            Integer max) {
-        this.sessions = sessions;
-        this.commands = commands;
-        this.writes = writes;
+    public TopicastListener() {
+        this(Integer.valueOf(QUEUE_MAX));
+    }
+
+    public TopicastListener(Integer max) {
         this.max = max.intValue();
+    }
+
+    public void tell(Consumer sessions) {
+        this.sessions = sessions;
+    }
+
+    /** Lets those who are told know a session of Python's, before it executes anything. */
+    public void adopt(Object session) throws Exception {
+        Consumer told = sessions;
+        if (told == null) return;
+        told.getClass().getMethod("adopt", new Class[] {Object.class})
+            .invoke(told, new Object[] {session});
+    }
+
+    public void atEnd(Runnable end) {
+        this.end = end;
     }
 
     /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. */
@@ -65,7 +102,7 @@ public final class TopicastListener extends SparkListener {
         again = !last.isEmpty();
     }
 
-    /** Returns what was taken last: a QueryExecution, or an event of a stream. */
+    /** Returns what was taken last: a QueryExecution, an event of a stream, or what add got. */
     public synchronized Object of() {
         return taken;
     }
@@ -79,6 +116,21 @@ public final class TopicastListener extends SparkListener {
             wait(left);
         }
         return true;
+    }
+
+    /** Returns within ms whether what the context has executed has been taken, and handled. */
+    public boolean settle(SparkContext context, long ms) throws InterruptedException {
+        long until = System.nanoTime() + ms * 1000000L;
+        long mark = marks.incrementAndGet();
+        context.listenerBus().post(new TopicastMark(this, mark));
+        synchronized (this) {
+            while (seen < mark) {
+                long left = (until - System.nanoTime()) / 1000000L;
+                if (left <= 0L) return false;
+                wait(left);
+            }
+        }
+        return settle((until - System.nanoTime()) / 1000000L);
     }
 
     public synchronized void stop() {
@@ -95,6 +147,7 @@ public final class TopicastListener extends SparkListener {
         } catch (InterruptedException stopped) {
             Thread.currentThread().interrupt();
         }
+        if (end != null) end.run();
     }
 
     public void onOtherEvent(SparkListenerEvent event) {
@@ -102,15 +155,15 @@ public final class TopicastListener extends SparkListener {
             long id = ((SparkListenerSQLExecutionStart) event).executionId();
             QueryExecution began = SQLExecution.getQueryExecution(id);
             if (began == null) return;
-            sessions.accept(began.sparkSession());
+            tellOf(began);
             LogicalPlan plan = planOf(began);
             if (isWrite(plan)) add("began " + System.identityHashCode(plan), began);
         } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null) return;
-            sessions.accept(end.qe().sparkSession());
+            tellOf(end.qe());
             boolean inner = end.executionName().isEmpty()
-                || !commands.contains(end.executionName().get());
+                || !COMMANDS.contains(end.executionName().get());
             LogicalPlan plan = planOf(end.qe());
             if (plan == null || inner && !isWrite(plan)) return;
             String what = (inner ? "inner " : "")
@@ -122,10 +175,25 @@ public final class TopicastListener extends SparkListener {
             add("progress", event);
         } else if (event instanceof StreamingQueryListener.QueryTerminatedEvent) {
             add("terminated", event);
+        } else if (event instanceof TopicastMark && ((TopicastMark) event).of == this) {
+            synchronized (this) {
+                seen = Math.max(seen, ((TopicastMark) event).number);
+                notifyAll();
+            }
         }
     }
 
-    private static LogicalPlan planOf(QueryExecution of) {
+    void tellOf(QueryExecution execution) {
+        Consumer told = sessions;
+        if (told == null) return;
+        try {  // it is of another class in 3.5 than from 4.0 on
+            told.accept(QueryExecution.class.getMethod("sparkSession", NONE)
+                .invoke(execution, NOTHING));
+        } catch (Exception failed) {  // it is found by its extensions, if by anything
+        }
+    }
+
+    static LogicalPlan planOf(QueryExecution of) {
         try {
             return of.analyzed();
         } catch (Exception failed) {  // Spark posts events of what it could not analyse, too
@@ -133,9 +201,18 @@ public final class TopicastListener extends SparkListener {
         }
     }
 
-    private boolean isWrite(LogicalPlan plan) {
-        if (plan instanceof Union) plan = (LogicalPlan) plan.children().head();  // multi-insert
-        return plan != null && writes.contains(plan.getClass().getSimpleName());
+    static boolean isWrite(LogicalPlan plan) {
+        if (plan instanceof Union) plan = firstOf(plan);  // multi-insert
+        return plan != null && WRITES.contains(plan.getClass().getSimpleName());
+    }
+
+    static LogicalPlan firstOf(LogicalPlan plan) {
+        try {  // a sequence of another class in Scala 2.12 than from 2.13 on
+            Object children = plan.getClass().getMethod("children", NONE).invoke(plan, NOTHING);
+            return (LogicalPlan) ((Function1) children).apply(Integer.valueOf(0));
+        } catch (Exception failed) {
+            return null;
+        }
     }
 
     // Not private: Janino makes a private method static, and then it locks nothing.
@@ -148,5 +225,20 @@ public final class TopicastListener extends SparkListener {
             waiting.add(of);
         }
         notifyAll();
+    }
+}
+
+/** Goes through the bus behind what was executed before it. */
+final class TopicastMark implements SparkListenerEvent {
+    final TopicastListener of;
+    final long number;
+
+    TopicastMark(TopicastListener of, long number) {
+        this.of = of;
+        this.number = number;
+    }
+
+    public boolean logEvent() {
+        return false;
     }
 }

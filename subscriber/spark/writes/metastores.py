@@ -7,13 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .statements import Target
-
 CATALOG: Final = "spark_catalog"
 IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
 CATALOGS: Final = "spark.sql.catalog."
 URIS: Final = "hive.metastore.uris"
-BUILT_IN: Final = ("", "builtin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is written: a table, by the parts of its name, or a path.
+
+    ``partitions``: names, or with a slash at the end how they begin; none: any of them.
+    ``overwrites``: files that are there are removed.
+    """
+
+    name: tuple[str, ...] = ()
+    path: str = ""
+    partitions: tuple[str, ...] = ()
+    overwrites: bool = False
+
 
 Look = Callable[[str], str]  # a setting's value; empty: it is not set
 

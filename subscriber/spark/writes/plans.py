@@ -13,18 +13,14 @@ from ... import arguments
 from ...client.write_reports import object_name
 from ..paths import Spellings, spellings_in
 from .metastores import (
-    BUILT_IN,
     CATALOG,
-    CATALOGS,
     IMPLEMENTATION,
     URIS,
     Metastore,
+    Target,
     metastore_of,
     object_of,
 )
-from .statements import Target
-
-COMMANDS: Final = frozenset({"command", "multi-commands"})  # how listeners name what may write
 
 _SINK: Final = "FileSink["
 _TABLE_OF: Final = {  # command -> the method that returns its table
@@ -49,7 +45,8 @@ _SPEC_OF: Final = {  # command -> the method that returns its partition, as far 
     "TruncateTableCommand": "partitionSpec",
 }
 _REFRESHES: Final = frozenset({"RefreshTableCommand", "RefreshTable", "RefreshResource"})
-WRITES: Final = frozenset({*_TABLE_OF, *_REFRESHES, "InsertIntoHiveDirCommand"})  # by their classes
+# what the listener takes for a write, by the plan's class
+WRITES: Final = frozenset({*_TABLE_OF, *_REFRESHES, "InsertIntoHiveDirCommand"})
 _OVERWRITES: Final = {  # command -> method, and its answer if files that are there are removed
     "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
     "InsertIntoHiveTable": ("overwrite", "True"),
@@ -77,14 +74,6 @@ class Plans:
         self._catalog = java.catalog()
         self._hadoop = java.sparkContext().hadoopConfiguration()
         self._paths: Spellings | None = None  # made when a path is written
-
-    @property
-    def knows_formats(self) -> bool:
-        """Whether a table of Hive's catalog has files of its own: no plugin replaces the catalog.
-
-        With one (of Delta, of Iceberg) only the executed command shows it.
-        """
-        return self._conf(CATALOGS + CATALOG) in BUILT_IN
 
     def objects(self, targets: tuple[Target, ...]) -> dict[str, Touched]:
         """Return what is reported of ``targets``, by name.
@@ -147,19 +136,19 @@ def metastore_in_use(java: Any, *, made: bool, configured: str) -> Metastore:
     )
 
 
-def mark_of(plan: Any, identity: Any) -> int:
-    """Return a number that differs between the analysed plans of executions.
-
-    ``identity`` is System.identityHashCode: to find it takes longer than to call it.
-    """
-    return int(identity(plan))
-
-
 def written(plan: Any) -> tuple[Target, ...]:
     """Return what an executed statement, of the analysed ``plan``, has written."""
     of = plan.children() if plan.getClass().getSimpleName() == "Union" else None
     commands = [plan] if of is None else [of.apply(at) for at in range(of.size())]
     return tuple(found for one in commands if (found := _target(one)) is not None)
+
+
+def refreshed(java: Any, name: str, *, is_path: bool) -> tuple[Target, ...]:
+    """Return what a call of the session ``java`` has refreshed: a table, or a path."""
+    if is_path:
+        return (Target(path=name),)
+    parts = _each(java.sessionState().sqlParser().parseMultipartIdentifier(name))
+    return (Target(name=tuple(map(str, parts))),)
 
 
 def sink_of(java: Any, query: Any) -> tuple[Target, ...]:
@@ -200,7 +189,7 @@ def _target(command: Any) -> Target | None:
             return None
         return Target(path=str(location.toString()), overwrites=_overwrites(command, kind))
     if kind == "RefreshResource":
-        return Target(path=str(command.path()), refreshes=True)
+        return Target(path=str(command.path()))
     if kind == "RefreshTable":
         return _refreshed(command.child())
     if kind not in _TABLE_OF:
@@ -226,7 +215,6 @@ def _target(command: Any) -> Target | None:
         name=name,
         partitions=partitions_of(columns, spec),
         overwrites=_overwrites(command, kind),
-        refreshes=kind in _REFRESHES,
     )
 
 
@@ -236,7 +224,7 @@ def _refreshed(resolved: Any) -> Target | None:
         return None
     identifier = resolved.identifier()
     name = (resolved.catalog().name(), *identifier.namespace(), identifier.name())
-    return Target(name=tuple(map(str, name)), refreshes=True)
+    return Target(name=tuple(map(str, name)))
 
 
 def _overwrites(command: Any, kind: str) -> bool:

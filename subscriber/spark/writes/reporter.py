@@ -1,25 +1,20 @@
 """Reports the writes of this driver to catalogd.
 
-    wrapped method ──begin──▶ intent ──end──▶ written, or failed     in the user's thread
-    listener ──began──▶ intent ──ended──▶ written, or failed            in a thread of ours
+    listener ──began──▶ intent ──ended──▶ written, or failed
 
-All go into the outbox, which keeps them until catalogd has them. A wrapped write waits for that,
-but for ACK_S at most: in the usual case a reader after it is fresh, and the report has left
-before the user's next statement, which may hold Python's lock for seconds. An
-execution that a wrapper has reported, the listener does not report again.
+All go into the outbox, which keeps them until catalogd has them. What is taken counts as handled
+once catalogd has it, but after ACK_S at most: a driver's Python waits a moment for that, so that
+in the usual case a reader after its write is fresh.
 """
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from ....topics.errors import UsageError
 from ...client.write_reports import WriteIntent, report_statement, report_write
@@ -29,32 +24,30 @@ from ..refresh.control import Control
 from ..sessions import Sessions
 from .listener import (
     BEGAN,
+    ENDED,
     FAILED,
     INNER_EXECUTED,
     INNER_FAILED,
     MISSED,
+    PATH_REFRESHED,
     PROGRESS,
     STARTED,
+    TABLE_REFRESHED,
     TERMINATED,
-    ContextListener,
     Execution,
-    Listener,
+    Queue,
 )
-from .metastores import Metastore
-from .plans import Plans, Touched, mark_of, sink_of, sunk, written
-from .statements import Target
-from .wrappers import install
+from .metastores import Metastore, Target
+from .plans import Plans, Touched, refreshed, sink_of, sunk, written
 
-ACK_S: Final = 0.003  # that a write is held up for; of 5 ms that it may cost
-FLUSH_S: Final = 2.0  # at the end of Spark, for what was written last
-MARK_S: Final = 0.05  # for a wrapped statement to note which execution was its own
-IDLE_S: Final = 0.2  # between two looks for another context, while there is none
+ACK_S: Final = 0.003  # that catalogd is waited for; of 5 ms that a write may cost
+FLUSH_S: Final = 2.0  # at the end, for what was written last
 TAKE_S: Final = 1.0  # that an execution is waited for, between two looks at the state
 LOOK_S: Final = 10.0  # between two looks which metastore it is
 REPORTED: Final = "reported"
 NOT_REPORTED: Final = "not reported"
 NO_CONTACT: Final = "not known yet: catalogd has not answered"  # what is written meanwhile waits
-MARKS_MAX: Final = 1000
+BEGUN_MAX: Final = 1000  # executions, and streams, that write at the same time
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +67,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Execution:
-    """What the JVM writes now: its ``objects``, and the intents of those no wrapper reports."""
+    """What is written now: its ``objects``, and the intents of them."""
 
     objects: dict[str, Touched]
     intents: list[Begun]
@@ -89,7 +82,7 @@ class _Stream:
 
 
 class Reporter:
-    """``begin``, ``end`` and ``flush`` are for any thread, and raise nothing."""
+    """Reports what one context executes, in a thread of its own."""
 
     def __init__(
         self,
@@ -100,18 +93,18 @@ class Reporter:
         control: Control,
         metastore_of: Callable[[Any], Metastore],
         configured: str,
-        found: Any,
+        queue: Queue,
     ) -> None:
-        """Make it; nothing is wrapped before ``start``.
+        """Make it; nothing is taken before ``start``.
 
         Args:
-            sessions: Of the process; their context is listened to.
+            sessions: Of the driver.
             outbox: Takes the reports.
             guard: Where failures end.
             control: Whether anything is to be reported.
             metastore_of: Returns the metastore that a session writes to, if it has a state or not.
             configured: The metastore that the settings name; empty: none.
-            found: A Consumer of Java's, of the sessions that execute anything.
+            queue: What is executed.
         """
         self.reason = ""  # why writes are not reported
         self.missed = 0  # executions that were dropped before they were taken
@@ -121,78 +114,32 @@ class Reporter:
         self._control = control
         self._metastore_of = metastore_of
         self._configured = configured
+        self._queue = queue
         self._look_at = 0.0  # when the metastore is looked at again
-        self._pid = os.getpid()
         self._jvm: Any = None
-        self._identity: Any = None  # System.identityHashCode, which is looked up once
-        self._plans: WeakKeyDictionary[Any, Plans] = WeakKeyDictionary()  # by session
-        self._undo: Callable[[], None] | None = None  # takes the wrappers away
-        self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write now, by id of begun
-        self._marks: dict[int, frozenset[str]] = {}  # what they have written, by execution
-        self._begun: dict[int, _Execution] = {}  # what the JVM writes now, by execution
+        self._begun: dict[int, _Execution] = {}  # what is written now, by execution
         self._streams: dict[str, _Stream] = {}  # by the id of a run
-        self._listener = ContextListener(
-            sessions, guard=guard, listen=partial(Listener, found=found)
-        )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topicast-reports", daemon=True)
 
-    def start(self, session: Any, *, wraps: bool) -> None:
-        """Wrap what writes, if it ``wraps`` the methods of this Python, and start the thread."""
+    def start(self, session: Any) -> None:
+        """Start the thread; ``session``: one of the driver's."""
         self._jvm = session._jvm
-        self._identity = self._jvm.java.lang.System.identityHashCode
         self._is_reported(self._metastore_of(session))
-        if wraps:
-            self._undo = install(self, session)
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the wrappers away, and report what was written until now."""
-        if self._undo is not None:
-            self._undo()
-        if self._pid != os.getpid() or not self._thread.is_alive():
+        """Report what was written until now, and end the thread."""
+        if not self._thread.is_alive():
             return
-        self.flush()
+        with self._guard("wait for the last executions", unless=self._is_stopped):
+            self._queue.settle(FLUSH_S)
         self._stopping.set()
-        self._listener.stop()
-        self._thread.join(FLUSH_S)
-
-    def begin(self, session: Any, found: tuple[Target, ...]) -> list[Begun]:
-        """Report that ``session`` begins to write what was ``found``."""
-        begun: list[Begun] = []
-        if not found or self._pid != os.getpid() or not self._control.is_on:
-            return begun
-        with self._guard("report that a write begins"):
-            plans = self._plans.get(session)
-            if plans is None:
-                plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
-                self._plans[session] = plans
-            if not plans.knows_formats:  # what writes is reported once it is known of what format
-                found = tuple(one for one in found if one.refreshes)
-            if self._is_reported(plans.metastore) and found:
-                objects = plans.objects(found)
-                self._open[id(begun)] = frozenset(objects)
-                begun.extend(self._intents(objects))
-        return begun
-
-    def end(
-        self, begun: list[Begun], *, failed: bool, overwritten: bool = False, frame: Any = None
-    ) -> None:
-        """Report how it ended; ``frame`` is what a statement returned."""
-        if self._pid != os.getpid():
-            return
-        until = time.monotonic() + ACK_S
-        for one in begun:
-            with self._guard("report a write"):
-                one.end(failed=failed, overwritten=overwritten)
-        names = self._open.get(id(begun))
-        if names and frame is not None:
-            with self._guard("note what was written"):
-                self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._identity), names)
-        self._open.pop(id(begun), None)
-        if begun:
-            with self._guard("wait for catalogd"):
-                self._await(begun[-1].intent, max(until - time.monotonic(), 0.0))
+        with self._guard("stop listening", unless=self._is_stopped):
+            self._queue.stop()
+        with self._guard("wait for catalogd"):
+            self._outbox.flush(FLUSH_S)
+        self._thread.join(TAKE_S)
 
     def report_statement(self, table: str, *, named: bool) -> None:
         """Report that a statement has changed ``table``, and no data; ``named``: its name, too."""
@@ -209,27 +156,21 @@ class Reporter:
             return f"{NOT_REPORTED}: {why}"
         if not outbox.accepted:
             return NO_CONTACT
-        but = self._listener.problem or (f"later: {outbox.delay}" if outbox.delay else "")
+        but = f"later: {outbox.delay}" if outbox.delay else ""
         but = but or outbox.not_visible or (f"{lost} were lost" if lost else "")
         return f"{REPORTED}, but {but}" if but else REPORTED
 
-    def flush(self) -> None:
-        """Report what was written until now, before Spark ends; wait for it, but not for long."""
-        if self._pid != os.getpid():
-            return
-        self._listener.settle(FLUSH_S)
-        with self._guard("wait for catalogd"):
-            self._outbox.flush(FLUSH_S)
-
     def take(self, execution: Execution) -> None:
-        """Report what the JVM executes, unless a wrapper has."""
+        """Report what was executed."""
         what = execution.what
-        with self._guard("read what was written"):
+        with self._guard("read what was written", unless=self._is_stopped):
             if what == MISSED:
                 self.missed += execution.missed
                 self._end_all()
             elif what in {STARTED, PROGRESS, TERMINATED}:
                 self._follow_stream(what, execution.of())
+            elif what in {TABLE_REFRESHED, PATH_REFRESHED}:
+                self._report_refresh(what, *execution.of())
             elif what == BEGAN:
                 self._begin_execution(execution)
             elif what in {INNER_EXECUTED, INNER_FAILED}:
@@ -238,36 +179,42 @@ class Reporter:
                 self._report_execution(execution)
 
     def _begin_execution(self, execution: Execution) -> None:
-        """Report that the JVM writes, unless a wrapper has; keep what it is until it ends."""
-        mark = execution.mark
-        if mark in self._marks:
-            return
+        """Report that something is written; keep what it is until it ends."""
         objects = self._objects(execution.of())
-        open_ = frozenset().union(*tuple(self._open.values()))
-        if mark in self._marks or not objects:
+        if not objects:
             return
-        unreported = {name: touched for name, touched in objects.items() if name not in open_}
-        self._begun[mark] = _Execution(objects, self._intents(unreported))
-        if len(self._begun) > MARKS_MAX:
+        self._begun[execution.mark] = _Execution(objects, self._intents(objects))
+        if len(self._begun) > BEGUN_MAX:
             self._end_all()
 
     def _report_execution(self, execution: Execution) -> None:
-        mark, failed = execution.mark, execution.what == FAILED
-        began = self._end_begun(mark, failed=failed)
+        failed = execution.what == FAILED
+        began = self._end_begun(execution.mark, failed=failed)
         objects = self._objects(execution.of()) if began is None else began.objects
         ended = set() if began is None else {one.name for one in began.intents}
-        if ended == objects.keys():
+        self._report({name: objects[name] for name in objects.keys() - ended}, failed=failed)
+        if objects:
+            self._await()
+
+    def _report_refresh(self, what: str, session: Any, name: str) -> None:
+        if not self._control.is_on:
             return
-        reported = ended | self._reported(mark, set(objects))
+        plans = Plans(session, self._jvm, configured=self._configured)
+        if self._is_reported(plans.metastore):
+            is_path = what == PATH_REFRESHED
+            self._report(plans.objects(refreshed(session, str(name), is_path=is_path)))
+            self._await()
+
+    def _report(self, objects: Mapping[str, Touched], *, failed: bool = False) -> None:
+        """Report writes that have ended."""
         for name, touched in objects.items():
-            if name not in reported:
-                report_write(
-                    self._outbox,
-                    name,
-                    touched.partitions,
-                    failed=failed,
-                    overwritten=touched.overwrites,
-                )
+            report_write(
+                self._outbox,
+                name,
+                touched.partitions,
+                failed=failed,
+                overwritten=touched.overwrites,
+            )
 
     def _end_begun(self, mark: int, *, failed: bool) -> _Execution | None:
         """End the intents of an execution; return what it was, None if its begin was missed."""
@@ -323,7 +270,7 @@ class Reporter:
                 one.end(failed=False)
             intents = self._intents(objects)
         self._streams[run] = _Stream(batch, intents)
-        if len(self._streams) > MARKS_MAX:
+        if len(self._streams) > BEGUN_MAX:
             self._end_all()
 
     def _sink_of(self, event: Any) -> tuple[Target, ...]:
@@ -338,15 +285,9 @@ class Reporter:
         plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
         return plans.objects(found) if self._is_reported(plans.metastore) else {}
 
-    def _mark(self, mark: int, names: frozenset[str]) -> None:
-        """Note that an execution was reported."""
-        self._marks[mark] = names
-        if len(self._marks) > MARKS_MAX:
-            self._marks.pop(next(iter(self._marks)), None)
-
-    def _await(self, intent: WriteIntent, timeout_s: float) -> None:
-        with suppress(UsageError):  # catalogd follows another metastore: the status says so
-            intent.wait(timeout_s)
+    def _await(self) -> None:
+        """Let catalogd have what was reported, if it takes no longer than usual."""
+        self._outbox.flush(ACK_S)
 
     def _is_reported(self, metastore: Metastore) -> bool:
         """Return whether what is written to ``metastore`` is reported; the status says why not."""
@@ -356,40 +297,35 @@ class Reporter:
         self.reason = reason
         return not reason
 
-    def _reported(self, mark: int, names: set[str]) -> frozenset[str]:
-        """Return what the wrapper of this execution has reported; it may be about to note it."""
-        until = time.monotonic() + MARK_S
-        while mark not in self._marks and time.monotonic() < until:
-            if not any(names & one for one in tuple(self._open.values())):
-                break
-            self._stopping.wait(MARK_S / 10)
-        return self._marks.pop(mark, frozenset())
-
     def _run(self) -> None:
         logged = ""
         while not self._stopping.is_set():
-            now, can_take = time.monotonic(), False
-            with self._guard("listen to Spark's JVM"):
-                can_take = self._listener.check(now=now)
-            with self._guard("look which metastore it is"):
+            now, is_taken = time.monotonic(), False
+            with self._guard("look which metastore it is", unless=self._is_stopped):
                 self._look(now)
             state = self.reason or self._outbox.refusal or self._outbox.delay
             if state and state != logged:
                 log.warning("writes: %s", self.status())
             logged = state
-            if can_take:
-                self._take_all(now + TAKE_S)
-            else:
-                self._stopping.wait(IDLE_S)
-        self._listener.stop()  # a slow check may have begun to listen after ``stop`` timed out
+            with self._guard("take what Spark's JVM executes", unless=self._is_stopped):
+                is_taken = self._take_all(now + TAKE_S)
+            if not is_taken:
+                self._stopping.wait(TAKE_S)
 
-    def _take_all(self, until: float) -> None:
-        """Report what is executed, until there is nothing more, or it is time to look around."""
+    def _take_all(self, until: float) -> bool:
+        """Report what is executed until it is time to look around; False: no more will be."""
         while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
-            execution = self._listener.take(left_s)
+            execution = self._queue.take(left_s)
             if execution is None:
-                return
+                return True
+            if execution.what == ENDED:
+                return False
             self.take(execution)
+        return True
+
+    def _is_stopped(self) -> bool:
+        """Whether calls into the JVM may fail: it ends, or the driver is detached."""
+        return self._stopping.is_set() or self._sessions.current() is None
 
     def _look(self, now: float) -> None:
         """Look now and then which metastore it is: another context may have another one."""

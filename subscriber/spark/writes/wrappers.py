@@ -1,19 +1,18 @@
-"""Wraps PySpark's own methods that write or refresh: reported when they begin, and when they end.
+"""Wraps PySpark's own methods that write: they return once what they wrote is reported.
 
-    DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ begin ──▶ the method itself ──▶ end
-    SparkSession.catalog.refreshTable, refreshByPath
+    DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ the method itself ──▶ settle
+    SparkSession.catalog.refreshTable, refreshByPath ──▶ the method itself ──▶ refreshed
 
-A wrapper adds nothing to what the method returns or raises. A call that it does not understand
-passes, and the listener reports it. Undoing leaves wrappers that others have put over ours.
+What was written the listener in the JVM knows, but it executes nothing for the last two. A wrapper
+adds nothing to what the method returns or raises. Undoing leaves wrappers that others have put over
+ours.
 """
 
-from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
-
-from .statements import Target, parts_of, targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,86 +25,60 @@ class Call:
     named: dict[str, Any]
     run: Callable[[], Any]
 
-    def argument(self, name: str, *, at: int = 0) -> Any:
-        """Return the argument ``name``, at position ``at`` if it is not named."""
-        return self.args[at] if len(self.args) > at else self.named.get(name)
+    def argument(self, name: str) -> Any:
+        """Return the argument ``name``, which is the first one if it is not named."""
+        return self.args[0] if self.args else self.named.get(name)
 
 
 Around = Callable[[Call], Any]
 
-_BY_PATH: Final = ("save", "parquet", "orc", "json", "csv", "text", "xml")
-_BY_TABLE: Final = {"insertInto": "tableName", "saveAsTable": "name"}
+_WRITER: Final = (
+    *("save", "parquet", "orc", "json", "csv", "text", "xml"),
+    *("insertInto", "saveAsTable"),
+)
 _V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _REFRESHES: Final = {"refreshTable": "tableName", "refreshByPath": "path"}
-_V2_OVERWRITES: Final = frozenset({"overwrite", "overwritePartitions"})
+_QUERY: Final = re.compile(
+    r"[\s(]*(?:select|values|table|describe|desc|show|explain|set|use)\b", re.IGNORECASE
+)  # statements that write nothing, but for those of others: what waits in vain waits 3 ms
 
 
 class Reports(Protocol):
-    """Takes the reports; nothing of it raises."""
+    """What is told of calls; nothing of it raises."""
 
-    def begin(self, session: Any, found: tuple[Target, ...]) -> Any:
-        """Report that a write begins; return the argument of ``end``."""
+    def settle(self) -> None:
+        """Wait a moment until what was executed is reported."""
 
-    def end(
-        self, begun: Any, *, failed: bool, overwritten: bool = False, frame: Any = None
-    ) -> None:
-        """Report that it has ended; ``frame`` is what a statement returned.
-
-        ``overwritten``: files that were there are gone.
-        """
-
-    def flush(self) -> None:
-        """Report what was written until now, before Spark ends."""
+    def refreshed(self, session: Any, name: str, *, is_path: bool) -> None:
+        """Report that a table, or a path, was refreshed; wait likewise."""
 
 
-def install(reports: Reports, session: Any) -> Callable[[], None]:
-    """Wrap what writes in the process of ``session``; return what undoes that."""
+def install(reports: Reports, kind: type) -> Callable[[], None]:
+    """Wrap what writes in the process of a session of ``kind``; return what undoes that."""
     from pyspark.sql.catalog import Catalog
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
-    tables: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-    modes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-    def reported(session: Any, found: tuple[Target, ...], call: Call) -> Any:
-        begun = reports.begin(session, found)
+    def write(call: Call) -> Any:
         try:
-            result = call.run()
-        except BaseException:
-            reports.end(begun, failed=True)
-            raise
-        # of a writer the mode is known once it has run: its last argument may have been one
-        mode = str(modes.get(call.it, "")).lower()
-        overwritten = mode == "overwrite" or call.name in _V2_OVERWRITES
-        reports.end(begun, failed=False, overwritten=overwritten, frame=result)
-        return result
+            return call.run()
+        finally:
+            reports.settle()
 
     def run(call: Call) -> Any:
         text = call.argument("sqlQuery")
-        found = targets(text) if isinstance(text, str) else ()
-        return reported(call.it, found, call) if found else call.run()
+        is_query = isinstance(text, str) and _QUERY.match(text) is not None
+        return call.run() if is_query else write(call)
 
-    def write(name: str) -> Around:
-        return lambda call: reported(call.it._spark, _target(name, call.argument(name)), call)
-
-    def refresh(name: str) -> Around:
-        return lambda call: reported(call.it._sparkSession, _refreshed(name, call), call)
-
-    def write_v2(call: Call) -> Any:
-        return reported(call.it._spark, _target("table", tables.get(call.it)), call)
-
-    def stop(call: Call) -> Any:
-        reports.flush()
-        return call.run()
+    def refresh(call: Call) -> Any:
+        result, name = call.run(), call.argument(_REFRESHES[call.name])
+        reports.refreshed(call.it._sparkSession, name, is_path=call.name == "refreshByPath")
+        return result
 
     undoings = [
-        wrap(type(session), "sql", run),
-        wrap(type(session._sc), "stop", stop),
-        wrap(DataFrameWriter, "mode", _noted(modes, "saveMode")),
-        wrap(DataFrameWriterV2, "__init__", _noted(tables, "table", at=1)),
-        *(wrap(DataFrameWriter, method, write("path")) for method in _BY_PATH),
-        *(wrap(DataFrameWriter, method, write(name)) for method, name in _BY_TABLE.items()),
-        *(wrap(DataFrameWriterV2, method, write_v2) for method in _V2),
-        *(wrap(Catalog, method, refresh(name)) for method, name in _REFRESHES.items()),
+        wrap(kind, "sql", run),
+        *(wrap(DataFrameWriter, method, write) for method in _WRITER),
+        *(wrap(DataFrameWriterV2, method, write) for method in _V2),
+        *(wrap(Catalog, method, refresh) for method in _REFRESHES),
     ]
 
     def undo() -> None:
@@ -141,29 +114,3 @@ def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
 
     setattr(owner, name, wrapped)
     return undo
-
-
-def _noted(into: MutableMapping[Any, Any], name: str, *, at: int = 0) -> Around:
-    """Return what notes the argument ``name`` for the object whose method is called."""
-
-    def note(call: Call) -> Any:
-        result = call.run()
-        into[call.it] = call.argument(name, at=at)
-        return result
-
-    return note
-
-
-def _refreshed(name: str, call: Call) -> tuple[Target, ...]:
-    found = _target(name, call.argument(name))
-    return tuple(replace(one, refreshes=True) for one in found)
-
-
-def _target(kind: str, named: Any) -> tuple[Target, ...]:
-    """Return the target that an argument names; () if it is not understood."""
-    if not isinstance(named, str) or not named:
-        return ()
-    if kind == "path":
-        return (Target(path=named),)
-    parts = parts_of(named)
-    return (Target(name=parts),) if parts else ()

@@ -26,6 +26,25 @@ TWO: Final = [["1", "a"], ["2", "a"]]
 HELD_UP_S: Final = 30.0  # on a machine that is very busy; an agent that hangs hangs for good
 
 
+def test_job_of_one_insert_is_reported(
+    place: Place, hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Given a spark-sql that ends with its only statement, begun before its agent is live."""
+    place.create("only_one", {"t": "USING parquet"})
+    rows = "SELECT * FROM only_one.t"
+    for _ in range(2):
+        assert place.writer.rows(rows) == BEFORE
+        place.writer.do(f"handle.sync({WAIT_S})")
+    job = JvmDriver(
+        tmp_path / "job",
+        hive.uri,
+        program=("spark-sql", "-e", "INSERT INTO only_one.t VALUES (2, 'a')"),
+        under=of_run(place.daemons.hub_address),
+    )
+    assert job.end() == 0
+    until_equal(lambda: place.writer.rows(rows), [*BEFORE, [2, "a"]], timeout_s=WAIT_S)
+
+
 def test_agent_that_is_killed_is_started_again_and_no_write_is_lost(place: Place) -> None:
     place.create("killed_agent", {"t": "USING parquet"})
     place.shows("SELECT * FROM killed_agent.t", OLD)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from topicast.subscriber.spark import Handle, attach
-from topicast.subscriber.spark.refresh.catalyst import Catalyst, Unsupported
+from topicast.subscriber.spark.refresh.catalyst import Catalyst
+from topicast.subscriber.spark.sessions import Unsupported
 from topicast.topics.errors import ConfigError, NotReady, UsageError
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from topicast.subscriber.spark.writes.metastores import Metastore, metastore_of, object_of
-from topicast.subscriber.spark.writes.statements import Target
+from topicast.subscriber.spark.writes.metastores import Metastore, Target, metastore_of, object_of
 
 URI = "thrift://metastore:9083"
 

@@ -1,22 +1,39 @@
 """The status of a reporter, and when it calls Spark; tests/spark has the rest."""
 
-import os
-
-import pytest
+from typing import Any
 
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh.control import Control
 from topicast.subscriber.spark.sessions import Sessions
-from topicast.subscriber.spark.writes.listener import MISSED, Execution
+from topicast.subscriber.spark.writes.listener import (
+    MISSED,
+    PATH_REFRESHED,
+    TABLE_REFRESHED,
+    Execution,
+    Queue,
+)
 from topicast.subscriber.spark.writes.metastores import Metastore
 from topicast.subscriber.spark.writes.reporter import Reporter
-from topicast.subscriber.spark.writes.statements import Target
-from topicast.topics.objects.rules import DRY_RUN, OFF, ON
+from topicast.topics.objects.rules import OFF, ON
 from topicast.topics.wire.messages import WRITTEN, Verdict
 
-T = (Target(name=("d", "t")),)
 NO_SESSION = object()  # each call to it fails, and is counted
+
+
+class Nothing:
+    """A listener of a context that executes nothing."""
+
+    def tell(self, sessions: object) -> None:
+        self.told = sessions
+
+
+class Live:
+    """A session whose context was not stopped."""
+
+    def __init__(self) -> None:
+        self._sc: Any = self
+        self._jsc = self
 
 
 class Made:
@@ -26,14 +43,16 @@ class Made:
         self.guard = Guard()
         self.control = Control()
         self.outbox = Outbox(driver=b"d" * 16, metastore="thrift://m:1", probe=True, writes_max=2)
+        self.session, sessions = Live(), Sessions()
+        sessions.add(self.session)
         self.reporter = Reporter(
-            Sessions(),
+            sessions,
             outbox=self.outbox,
             guard=self.guard,
             control=self.control,
             metastore_of=lambda _session: Metastore(),
             configured="",
-            found=None,
+            queue=Queue(Nothing(), sessions=None),
         )
 
     def accept(self) -> None:
@@ -80,32 +99,28 @@ def test_status_says_what_was_lost() -> None:
     assert made.reporter.status() == "reported, but 5 were lost"
 
 
-def test_failure_of_ours_is_counted_and_the_write_goes_on() -> None:
-    made = Made()
-    begun = made.reporter.begin(NO_SESSION, T)
-    made.reporter.end(begun, failed=False)
-    assert (begun, made.guard.errors) == ([], 1)
-
-
 def test_execution_that_cannot_be_read_is_counted() -> None:
     made = Made()
     made.reporter.take(Execution("executed", of=object))
     assert made.guard.errors == 1
 
 
-def test_spark_is_not_called_where_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refresh_that_cannot_be_read_is_counted_and_spark_is_not_called_while_it_is_off() -> None:
     made = Made()
-    assert made.reporter.begin(NO_SESSION, ()) == []
-    made.control.application = OFF
-    assert made.reporter.begin(NO_SESSION, T) == []
-    made.control.application = ON
-    made.control.operators = OFF
-    assert made.reporter.begin(NO_SESSION, T) == []
-    made.control.operators = DRY_RUN
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert made.reporter.begin(NO_SESSION, T) == []
-    made.reporter.end([], failed=False)
-    made.reporter.flush()
+    for count, what in enumerate((TABLE_REFRESHED, PATH_REFRESHED), start=1):
+        made.reporter.take(Execution(what, of=lambda: (NO_SESSION, "d.t")))
+        assert made.guard.errors == count
+    for who in ("application", "operators"):
+        setattr(made.control, who, OFF)
+        made.reporter.take(Execution(what, of=lambda: (NO_SESSION, "d.t")))
+        setattr(made.control, who, ON)
+    assert made.guard.errors == count
+
+
+def test_failure_while_spark_ends_is_none_of_ours() -> None:
+    made = Made()
+    made.session._sc = None
+    made.reporter.take(Execution("executed", of=object))
     assert made.guard.errors == 0
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from topicast.subscriber.spark.driver import connect as connect_module
-from topicast.subscriber.spark.driver.connect import ConnectSessions
+from topicast.subscriber.spark.agent import connect as connect_module
+from topicast.subscriber.spark.agent.connect import ConnectSessions
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.sessions import Sessions
 

@@ -23,6 +23,7 @@ RETRY_S: Final = 2.0  # after a failure; doubled up to
 RETRY_S_MAX: Final = 60.0
 
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
+_CLOSED: Final = "InaccessibleObjectException"
 _MANAGER: Final = "sessionManager"  # of 4.x
 _STORE: Final = "sessionStore"
 _CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of both
@@ -79,12 +80,19 @@ class Seeker:
         return None
 
     def _prepared(self, base: Any) -> Callable[[Any], Any]:
+        from py4j.protocol import Py4JError
+
         lang, array = base._jvm.java.lang, base._sc._gateway.new_array
         kinds, names = array(lang.Class, 1), array(lang.Object, 1)
         kinds[0], names[0] = lang.Class.forName("java.lang.String"), _SERVICE
         of = lang.Class.forName("java.lang.ClassLoader")
         find = of.getDeclaredMethod("findLoadedClass", kinds)
-        find.setAccessible(True)  # Spark opens java.lang to itself
+        try:
+            find.setAccessible(True)  # Spark's launcher opens java.lang to Spark
+        except Py4JError as error:
+            if _CLOSED not in str(error):
+                raise
+            return lambda _: None  # a JVM that was started otherwise: it is found by what executes
         loader = lang.Thread.currentThread().getContextClassLoader()
         while loader is not None:
             self._loaders.append(loader)

@@ -1,0 +1,1 @@
+"""The agent: the process beside a driver that attaches it, Spark Connect sessions among them."""

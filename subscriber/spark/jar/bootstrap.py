@@ -1,0 +1,79 @@
+"""Finds what serves a driver in its JVM, or makes it, from the jar or by Spark's compiler.
+
+    the jar is on the class path ──▶ its class ──┐
+    else compiled, once for a JVM ─▶ its class ──┴▶ attach ──▶ what serves this context
+
+An adapter: everything in it is a call through Py4J. The settings reach the agent by its standard
+input alone, so that a key is in no argument and no environment of a process.
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from ..config import Arguments
+from ..java import java_singleton, java_source, java_unit, keep_in
+
+NAME: Final = "TopicastBootstrap"
+AGENT_SETTING: Final = "spark.topicast.agent"
+AGENT: Final = "TOPICAST_AGENT"
+OURS: Final = "TOPICAST_"  # how variables of settings begin
+OWN: Final = (sys.executable, "-m", "topicast.cli.start", "agent")
+_LISTENER: Final = "TopicastListener"
+_BOARD: Final = "TopicastBoard"
+_WRITES: Final = f"{__package__.rpartition('.')[0]}.writes"
+
+
+def bootstrap_source() -> str:
+    """Return the source of all classes that a driver has before it has an agent."""
+    return java_unit(
+        java_source(__package__, NAME),
+        java_source(__package__, _BOARD),
+        java_source(_WRITES, _LISTENER),
+    )
+
+
+def bootstrap_of(session: Any, arguments: Arguments, command: str | None) -> Any:
+    """Return what serves the context of ``session`` from now on, or has served it before.
+
+    Args:
+        session: Of PySpark.
+        arguments: Of attach; they count if it is not served yet.
+        command: What starts an agent; None: this Python.
+
+    Raises:
+        Py4JError, TypeError: it cannot be made in this Spark.
+    """
+    jvm, words = session._jvm, session._jvm.java.util.ArrayList()
+    for word in shlex.split(command) if command else OWN:
+        words.add(word)
+    path = "" if command else os.environ.get("PYTHONPATH", "")
+    settings = settings_text(arguments, os.environ)
+    found = _any(jvm).attach(session._sc._jsc.sc(), words, path, settings)
+    keep_in(jvm, found.kept())
+    return found
+
+
+def settings_text(arguments: Arguments, environ: Mapping[str, str]) -> str:
+    """Return what an agent gets of this Python, as JSON."""
+    settings = {
+        "arguments": {key: value for key, value in asdict(arguments).items() if value is not None},
+        "environment": {key: environ[key] for key in environ if key.startswith(OURS)},
+        "folder": str(Path.cwd()),
+        "pid": os.getpid(),
+    }
+    return json.dumps(settings)
+
+
+def _any(jvm: Any) -> Any:
+    """Return an object of the class, whose state is the JVM's."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if loader.getResource(f"{NAME}.class") is None:
+        return java_singleton(jvm, NAME, bootstrap_source())
+    none = jvm.java.util.ArrayList().toArray()
+    return loader.loadClass(NAME).getConstructors()[0].newInstance(none)

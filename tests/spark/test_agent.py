@@ -1,0 +1,108 @@
+"""The agent of a driver in Python: what happens without it, and what its handle says then."""
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from topicast.tests.cli.processes import is_gone
+from topicast.tests.spark.applications import Failed
+from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.jvm.shells import agent_of
+from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
+from topicast.tests.waiting import until
+
+STATE: Final = "(lambda it: [it.state, it.reason])(handle.status())"
+TIMED: Final = f"""
+import time
+began = time.monotonic()
+said = {STATE}
+waited_s = time.monotonic() - began
+"""
+KILLS: Final = 4  # pauses of 1, 2, 4 and 8 s
+
+
+@pytest.fixture(scope="module")
+def pair(drivers: Drivers) -> Iterator[Pair]:
+    """Both are attached."""
+    pair = Pair(drivers.writer, drivers.reader, drivers.daemons)
+    pair.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
+    for one in (pair.writer, pair.reader):
+        one.do("attach(spark).detach()")
+        pair.attach(one)
+    yield pair
+    for one in (pair.writer, pair.reader):
+        one.do("handle.detach()")
+
+
+def agent(pair: Pair) -> int:
+    """Return the writer's agent; 0: there is none."""
+    return agent_of(pair.writer.pids[1])
+
+
+def test_agent_that_cannot_be_started_is_said_by_the_status_and_leaves_plain_spark(
+    pair: Pair,
+) -> None:
+    driver = pair.writer
+    driver.do("handle.detach(); import os; os.environ['TOPICAST_AGENT'] = \"'/no where/agent' x\"")
+    try:
+        driver.do(f"handle = attach(spark, {pair.daemons.hub_address!r})")
+        until(lambda: driver.do(STATE)[0] == "plain", timeout_s=WAIT_S, what="why not")
+        assert "its agent does not start" in driver.do(STATE)[1]
+        assert "/no where/agent" in driver.do(STATE)[1]
+        with pytest.raises(Failed, match="NotReady"):
+            driver.do("handle.sync(0.1)")
+        assert driver.do("spark.sql('SELECT 1 AS id').first().id") == 1
+    finally:
+        driver.do("handle.detach(); del os.environ['TOPICAST_AGENT']")
+        pair.attach(driver)
+    assert driver.do(STATE) == ["live", ""]
+
+
+def test_detached_driver_has_no_agent_and_its_status_is_what_it_was(pair: Pair) -> None:
+    driver, before = pair.writer, agent(pair)
+    assert before
+    driver.do("handle.detach()")
+    until(lambda: is_gone(before), timeout_s=WAIT_S, what="the end of the agent")
+    assert driver.do(STATE)[0] == "detached"
+    assert driver.do("handle.status().primitives") != ""
+    pair.attach(driver)
+    assert agent(pair) not in (0, before)
+
+
+@pytest.mark.nightly  # 40 s
+def test_agent_that_is_killed_again_and_again_loses_no_write(pair: Pair) -> None:
+    pair.create("killed_often", {"t": "USING parquet"})
+    pair.is_settled("killed_often", {"t": BEFORE})
+    rows = list(BEFORE)
+    for turn in range(2, 2 + KILLS):
+        before = agent(pair)
+        if turn % 2:
+            os.kill(before, signal.SIGKILL)
+        pair.writer.sql(f"INSERT INTO killed_often.t VALUES ({turn}, 'a')")
+        if not turn % 2:
+            os.kill(before, signal.SIGKILL)
+        rows.append([turn, "a"])
+        until(lambda of=before: is_gone(of), timeout_s=WAIT_S)  # type: ignore[misc]  # of this turn
+        pair.sees("killed_often", {"t": rows})
+        until(lambda: pair.writer.do(STATE) == ["live", ""], timeout_s=WAIT_S, what="another one")
+    assert pair.status("errors") == 0, pair.status("last_error")
+
+
+@pytest.mark.nightly  # as above
+def test_agent_that_hangs_holds_nothing_up(pair: Pair) -> None:
+    pair.create("hung", {"t": "USING parquet"})
+    pair.is_settled("hung", {"t": BEFORE})
+    driver, pid = pair.writer, agent(pair)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        driver.do(TIMED)
+        assert driver.do("said") == ["live", "its agent does not answer"]
+        assert driver.do("waited_s") < WAIT_S / 10
+        driver.sql("INSERT INTO hung.t VALUES (2, 'a')")
+        assert driver.rows("SELECT * FROM hung.t") == [*BEFORE, [2, "a"]]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    pair.sees("hung", {"t": [*BEFORE, [2, "a"]]})
