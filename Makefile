@@ -37,7 +37,7 @@ install: $(STAMP)  ## set up .venv (downloads once)
 run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by itself
 	@$(BIN)/topicast quickstart $(ARGS)
 
-# Measured on 2 cores: 606 s with three processes, 567 with four, 603 with five, each of which has a stack of its own.
+# Measured on 2 cores: 865 s with four processes; a third or a fifth one made it slower before. Each has a stack of its own.
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
 	@$(BIN)/python -m pytest --numprocesses=4 $(ARGS)
 
