@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+import psutil
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.client.write_reports import report_write
 from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.tests.spark.jvm.shells import agent_of
 from topicast.tests.spark.test_planning import (
     DAYS,
     JOIN,
@@ -167,10 +169,16 @@ def test_queries_go_on_while_the_drivers_python_holds_its_lock(planned: Planned)
     reads_without_a_call(planned, query)
 
 
+def listening(planned: Planned) -> list[int]:
+    """Return the ports at which the driver's agent listens."""
+    agent = psutil.Process(agent_of(planned.driver.pids[1]))
+    found = [one for one in agent.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    return [one.laddr.port for one in found]
+
+
 def test_nobody_listens_once_it_is_off(planned: Planned) -> None:
-    threads = "[one.name for one in __import__('threading').enumerate()]"
-    assert "topicast-endpoint" in planned.driver.do(threads)
+    assert len(listening(planned)) == 1
     planned.driver.do("handle.control('off')")
-    until(lambda: "topicast-endpoint" not in planned.driver.do(threads), what="its end")
+    until(lambda: listening(planned) == [], what="its end")
     planned.driver.do("handle.control('on')")
     planned.is_live()

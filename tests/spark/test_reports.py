@@ -185,10 +185,12 @@ def pair(drivers: Drivers) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def attached(pair: Pair) -> Pair:
-    """Both are attached."""
+def attached(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Both are attached, and the writer has what it writes."""
     pair.attach(pair.reader)
     pair.attach(pair.writer)
+    pair.writer.do(f"where = 'file:{tmp_path_factory.mktemp('prepared')}'")
+    pair.writer.do(PREPARE)
     return pair
 
 
