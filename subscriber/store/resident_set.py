@@ -14,7 +14,16 @@ from typing import Final, Protocol
 
 from ...topics.objects.names import group_of
 from ...topics.replica_set import Account
-from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry, stub
+from ...topics.topic import (
+    FULL,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NAMESPACE,
+    PREFIX,
+    TOMBSTONE,
+    Entry,
+    stub,
+)
 from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .table_snapshot import Swap, TableSnapshot
 from .view import TopicView, View, prepare
@@ -224,9 +233,14 @@ class ResidentSet:
         self._guesses.discard(account)
 
     def on_changed(self, topic: int, entries: Sequence[Entry]) -> None:
-        """Report to the policy the changes that are about to be applied, if it counts them."""
+        """Report to the policy the changes that are about to be applied, if it counts them.
+
+        A table that is read anew begins with a PREFIX, which alone would say that it was dropped.
+        """
+        there = {group_of(one.key) for one in entries if one.kind not in {PREFIX, TOMBSTONE}}
         for entry in entries:
-            self.policy.on_entry_changed(topic, entry)
+            if entry.kind != PREFIX or entry.key not in there:
+                self.policy.on_entry_changed(topic, entry)
 
     def begin_snapshot(self, account: Account, held: TopicView) -> None:
         """Empty ``held``: a snapshot comes, for which the room of the old content is reserved."""

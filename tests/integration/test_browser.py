@@ -26,7 +26,7 @@ LINES = 24  # of a page, below its title
 DAYS = 2000
 OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 LACKS = "3 of 16 topics are not followed: the budget is too small"
-DRIVERS = ((("nightly-etl", LACKS), "64MB"), (("explorer", "", "shop.orders"), "100KB"))
+DRIVERS = ((("nightly-etl", LACKS), "64MB"), (("explorer", "", "shop.orders"), "24KB"))
 ANSWERS = {  # a part of what is shown, by the question
     "Which driver is stale, and why?": rf"stale\s+0\.\d s\n(.*\n)*reason\s+{LACKS}",
     "Who has changed `shop.orders` in the last ten minutes, and what?": r"schema"

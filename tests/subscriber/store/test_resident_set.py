@@ -19,7 +19,16 @@ from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import by_names
-from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, table_topic
+from topicast.topics.topic import (
+    FULL,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NAMESPACE,
+    entry_of,
+    prefix_tombstone,
+    table_topic,
+    tombstone,
+)
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
 from topicast.topics.wire.messages import CatchUp, Chunk, Delta, Join, Joined, Pulled
@@ -459,6 +468,17 @@ def test_room_that_is_reserved_as_a_guess_is_room_for_what_is_pulled() -> None:
     content = snapshot_of(Published().rows("shop.orders"))
     assert held.keep(0, table_key("shop", "orders"), content)
     held.check()
+
+
+def test_table_that_is_read_anew_counts_as_read_until_it_is_dropped() -> None:
+    view = View(4)
+    policy = Priorities(PinRules(), view, automatic=True)
+    held = ResidentSet(view, Budget(5_000), policy)
+    policy.on_read(0, SALES, size=10, now=0.0, times=2)
+    held.on_changed(0, [prefix_tombstone(SALES, 2), entry_of(SALES, 2, b"anew")])
+    assert SALES in policy.usage
+    held.on_changed(0, [prefix_tombstone(SALES, 3), tombstone(block_key("shop", "sales", ""), 3)])
+    assert SALES not in policy.usage
 
 
 def test_topic_that_begins_anew_keeps_its_room_in_the_budget() -> None:
