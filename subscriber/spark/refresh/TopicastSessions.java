@@ -1,5 +1,6 @@
 import java.io.FileNotFoundException;
 import java.lang.ref.WeakReference;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -53,9 +54,11 @@ public final class TopicastSessions extends AbstractFunction1
     private static final Object[] NOTHING = new Object[0];
     private static final String PARTITIONS = "spark.sql.hive.manageFilesourcePartitions";
     private static final String ICEBERG = "org.apache.iceberg.";
+    private static final String CATALOG = "spark_catalog.";  // whose relations sessions keep
 
     private final Field state;
     private final Field relations;
+    private final Constructor keys;  // of the cache that it is
     private final int foldersMax;
     private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
     private int sweepAt = 64;
@@ -68,6 +71,7 @@ public final class TopicastSessions extends AbstractFunction1
     private final Set forced = ConcurrentHashMap.newKeySet();  // tasks that list files in any case
     private final ConcurrentHashMap relisted = new ConcurrentHashMap();  // listers, by task, weakly
     private final ConcurrentHashMap reloads = new ConcurrentHashMap();  // names, by session
+    private final TopicastFormer former = new TopicastFormer();
     private final ConcurrentHashMap superseded = new ConcurrentHashMap();  // relations, by id, table
     private static final long SUPERSEDED_NS = 60000000000L;  // for which they are kept
     private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
@@ -77,10 +81,11 @@ public final class TopicastSessions extends AbstractFunction1
     private volatile boolean hasIceberg;  // its classes are there, for the newest session
 
     public TopicastSessions(Field state, Field relations, Integer threads, Integer ofTable,
-            Integer folders) {
+            Integer folders) throws NoSuchMethodException {
         this.laneMax = ofTable.intValue();
         this.state = state;
         this.relations = relations;
+        this.keys = keysOf("getCachedTable");
         this.foldersMax = folders.intValue();
         this.pool = new ThreadPoolExecutor(threads.intValue(), threads.intValue(),
             10L, TimeUnit.SECONDS, new LinkedBlockingQueue(), this);
@@ -132,7 +137,8 @@ public final class TopicastSessions extends AbstractFunction1
     }
 
     // A line for each session that has not ended: its id, whether Spark queries the metastore for
-    // partitions ("true"), and the tables that it has relations of.
+    // partitions ("true"), the tables that it has relations of, and behind a tab those of which
+    // DataFrames may hold some that were invalidated.
     // Then a line for each failure since the last look: "!", session, table, and why. Last of all
     // "+" if there may be catalogs of Iceberg.
     public String look() {
@@ -144,6 +150,7 @@ public final class TopicastSessions extends AbstractFunction1
                 all.remove();
                 reloads.remove(one.getKey());
                 families.remove(one.getKey());
+                former.ended((String) one.getKey());
                 continue;
             }
             String tables = "true ";
@@ -159,7 +166,8 @@ public final class TopicastSessions extends AbstractFunction1
             } catch (Exception failed) {
                 failures.add(one.getKey() + " - " + failed);
             }
-            found.append(one.getKey()).append(' ').append(tables).append((char) 10);
+            found.append(one.getKey()).append(' ').append(tables).append((char) 9)
+                .append(former.held((String) one.getKey())).append((char) 10);
         }
         for (Object one = failures.poll(); one != null; one = failures.poll()) {
             found.append("! ").append(one).append((char) 10);
@@ -190,7 +198,7 @@ public final class TopicastSessions extends AbstractFunction1
             while (each.hasNext()) {
                 Map.Entry relation = (Map.Entry) each.next();
                 String key = relation.getKey().toString();
-                if (!key.equalsIgnoreCase("spark_catalog." + db + "." + table)) continue;
+                if (!key.equalsIgnoreCase(CATALOG + db + "." + table)) continue;
                 superseded.put(one.getKey() + " " + key,
                     new Object[] {relation.getValue(), Long.valueOf(System.nanoTime())});
                 discarded((String) one.getKey(), (LogicalPlan) relation.getValue());
@@ -199,10 +207,32 @@ public final class TopicastSessions extends AbstractFunction1
         }
     }
 
-    // The relation of a table, by its key, that was superseded since the last refresh, or null.
-    public Object superseded(String id, String key) {
-        Object[] found = (Object[]) superseded.remove(id + " " + key);
-        return found == null ? null : found[0];
+    // Invalidate the relation of a table in a session, so that the next plan lists its files anew.
+    // DataFrames go on holding relations that were invalidated, now or before: those that read the
+    // same columns and location as the newest list anew "always", or "if gone" are their files.
+    public void renew(String id, String table, String existing, int tablesMax) throws Exception {
+        SessionCatalog catalog = catalog(id);
+        if (catalog == null) return;
+        boolean refreshed = !existing.equals("never");
+        TopicastFormer.OfTable held = former.of(id, table);
+        if (!refreshed) held.shape = "";  // its own may be of before or after the change
+        Object[] before = (Object[]) superseded.remove(id + " " + CATALOG + table);
+        if (before != null) held.add((LogicalPlan) before[0], refreshed);
+        int dot = table.indexOf('.');
+        Object key = keys.newInstance(new Object[] {
+            "spark_catalog", table.substring(0, dot), table.substring(dot + 1)});
+        Map all = relationsOf(catalog);
+        LogicalPlan relation = (LogicalPlan) all.get(key);
+        if (relation != null) {
+            discarded(id, table, held.add(relation, refreshed));
+            all.remove(key);
+        }
+        if (!held.shape.isEmpty()) {
+            for (Iterator each = held.alive().iterator(); each.hasNext();) {
+                relist(id, table, each.next(), existing.equals("always"));
+            }
+        }
+        former.keep(id, table, held, tablesMax);
     }
 
     private Set supersededOf(String id) {
@@ -220,14 +250,14 @@ public final class TopicastSessions extends AbstractFunction1
     }
 
     // The catalog of a session; null if it has ended, or has no state.
-    public SessionCatalog catalog(String id) throws Exception {
+    private SessionCatalog catalog(String id) throws Exception {
         Object session = session(id);
         return session == null ? null : catalogOf(session);
     }
 
     // What lists the files of a session's relation that is about to be invalidated, not by Spark:
     // if a statement refreshes the one that is loaded next, this one is to list the same.
-    public void discarded(String id, String table, Object lister) throws IllegalAccessException {
+    private void discarded(String id, String table, Object lister) throws IllegalAccessException {
         if (!(lister instanceof FileIndex)) return;
         families.putIfAbsent(id, new Families());
         ((Families) families.get(id)).of(table).discarded((FileIndex) lister);
@@ -550,6 +580,16 @@ public final class TopicastSessions extends AbstractFunction1
     private SessionCatalog catalogOf(Object session) throws Exception {
         Object made = state.get(session);
         return made == null ? null : ((SessionState) made).catalog();
+    }
+
+    private static Constructor keysOf(String method) throws NoSuchMethodException {
+        Method[] all = SessionCatalog.class.getMethods();
+        for (int at = 0; at < all.length; at++) {
+            if (!all[at].getName().equals(method)) continue;
+            return all[at].getParameterTypes()[0]
+                .getConstructor(new Class[] {String.class, String.class, String.class});
+        }
+        throw new NoSuchMethodException(method);
     }
 
     private Map relationsOf(SessionCatalog catalog) throws Exception {

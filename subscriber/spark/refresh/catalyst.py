@@ -11,7 +11,6 @@ once which of them there are. Py4J is imported once there is a session: the Pyth
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ..paths import Spellings, path_of, spellings_in
@@ -21,7 +20,6 @@ from .registry import registry_of
 
 CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
 VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
-FORMER_MAX: Final = 8  # relations of one table that DataFrames may still hold
 HELD_MAX: Final = 1000  # tables of which they do: Spark caches as many relations of a session
 
 _SESSION_CATALOG: Final = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
@@ -30,31 +28,17 @@ _KEY: Final = re.compile(r"\.getCachedTable\(([\w.]+)\)")  # how it names its pa
 _NAMES: Final = "(java.lang.String,java.lang.String,java.lang.String)"  # what such a key is made of
 
 
-@dataclass(slots=True)
-class _Held:
-    """What DataFrames may hold of a table: what lists the files of relations that were invalidated.
-
-    ``shape``: columns and location of the newest one; empty: DataFrames are not to be refreshed.
-    """
-
-    listers: list[tuple[Any, str]]  # a weak reference to each, and its relation's shape
-    shape: str = ""
-
-
 class Catalyst:
     """Looks into the caches of sessions, and renews what is in them. For one thread."""
 
-    def __init__(self, registry: Any, jvm: Any, *, state: Any, qualified: Any) -> None:
+    def __init__(self, registry: Any, jvm: Any, *, state: Any) -> None:
         self.registry = registry  # a Consumer of Java's, too: of sessions that execute
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
         self.has_iceberg = False  # whether sessions may have catalogs of Iceberg, at the last look
         self._jvm = jvm
-        self._weak = jvm.java.lang.ref.WeakReference  # found once: that takes four calls
         self._state_field = state
-        self._qualified = qualified
         self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last one: as text, and read
         self._failures: list[tuple[Order, str]] = []  # of renewals in the JVM's threads
-        self._held: dict[str, dict[str, _Held]] = {}  # by session and table, the newest in use last
 
     @staticmethod
     def probe(session: Session) -> "Catalyst":
@@ -73,9 +57,9 @@ class Catalyst:
             state = _field(kind, "sessionState", text)
             catalog = _class(kind.getClassLoader(), _SESSION_CATALOG)
             relations = _field(catalog, "tableRelationCache", text)
-            qualified = getattr(session._jvm, _key_of(catalog, text))
+            _check_keys(catalog, text)
             registry = registry_of(session._jvm, state=state, relations=relations)
-            return Catalyst(registry, session._jvm, state=state, qualified=qualified)
+            return Catalyst(registry, session._jvm, state=state)
         except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
             raise Unsupported(_reason(exc)) from exc
 
@@ -111,16 +95,7 @@ class Catalyst:
             self._looks[session] = (
                 seen if seen is not None and seen[0] == text else (text, _looked(text))
             )
-        self._held = {one: held for one, held in self._held.items() if one in self._looks}
         return {session: looked for session, (_, looked) in self._looks.items()}
-
-    def held(self, session: str) -> frozenset[str]:
-        """Return the tables of which DataFrames may hold relations to be refreshed in place.
-
-        ``renew`` finds out whether one is still held. Cost: no call.
-        """
-        held = self._held.get(session)
-        return frozenset(table for table, one in held.items() if one.shape) if held else frozenset()
 
     def renew(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate the relation of ``table``, so that the next plan lists its files anew.
@@ -128,25 +103,7 @@ class Catalyst:
         DataFrames go on holding relations that were invalidated, now or before: these are refreshed
         in place as ``existing`` says, if they read the same columns and location as the newest.
         """
-        catalog = self.registry.catalog(session)
-        if catalog is None:
-            return
-        db, _, name = table.partition(".")
-        key = self._qualified(CATALOG, db, name)
-        held = self._held.get(session, {}).get(table, _Held([]))
-        if existing is Existing.NEVER:  # its own shape may be of before or after the change
-            held.shape = ""
-        before = self.registry.superseded(session, f"{CATALOG}.{table}")  # by a plan from memory
-        if before is not None:
-            self._hold(held, before, existing)
-        relation = catalog.getCachedTable(key)
-        if relation is not None:
-            lister = self._hold(held, relation, existing)
-            self.registry.discarded(session, table, lister)
-            catalog.invalidateCachedTable(key)
-        if held.shape:
-            self._relist(session, table, held, always=existing is Existing.ALWAYS)
-        self._keep(session, table, held)
+        self.registry.renew(session, table, existing.value, HELD_MAX)
 
     def recache(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate it, then make cached data anew as REFRESH TABLE does. Needs the metastore.
@@ -203,60 +160,24 @@ class Catalyst:
         return failures
 
     def discard(self) -> None:
-        """Discard all that is kept of sessions."""
-        self._held.clear()
+        """Discard what was seen at the last look."""
         self._looks.clear()
-
-    def _hold(self, held: _Held, relation: Any, existing: Existing) -> Any:
-        """Track what lists the files of a relation that is invalidated, and return it.
-
-        DataFrames over tables of Hive hold copies of a relation, which share what lists files.
-        """
-        lister, shape = _read_by(relation)
-        held.listers.append((self._weak(lister), shape))
-        if existing is not Existing.NEVER:
-            held.shape = shape
-        return lister
-
-    def _relist(self, session: str, table: str, held: _Held, *, always: bool) -> None:
-        """Have what lists files of the newest shape do so again; drop what nobody holds."""
-        alive = [(weak, shape, weak.get()) for weak, shape in held.listers]
-        held.listers = [(weak, shape) for weak, shape, lister in alive if lister is not None]
-        found = [one for _, shape, one in alive if one is not None and shape == held.shape]
-        for lister in found:
-            self.registry.relist(session, table, lister, always)
-        if not found:
-            held.shape = ""
-
-    def _keep(self, session: str, table: str, held: _Held) -> None:
-        """Keep the newest of ``held``; over HELD_MAX tables, discard the least recently used."""
-        mine = self._held.setdefault(session, {})
-        mine.pop(table, None)
-        if held.listers:
-            held.listers = held.listers[-FORMER_MAX:]
-            mine[table] = held
-        if len(mine) > HELD_MAX:
-            del mine[next(iter(mine))]
 
 
 def _looked(text: str) -> Looked:
-    """Read what the registry says of a session: a setting, and a set of keys as Java prints it."""
-    manages, _, keys = text.partition(" ")
-    names = (name.strip() for name in keys.strip("[]").split(","))
+    """Read what the registry says of a session: a setting, a set of keys as Java prints it, held.
+
+    Tables of which relations may be held are behind a tab.
+    """
+    manages, _, names = text.partition(" ")
+    keys, _, held = names.partition("\t")
     mine = f"{CATALOG}."
-    tables = frozenset(name[len(mine) :] for name in names if name.startswith(mine))
-    return Looked(tables, lists_partitions=manages.lower() == "false")
-
-
-def _read_by(relation: Any) -> tuple[Any, str]:
-    """Return what lists the files of a relation, else itself; and its columns and location."""
-    lister, where = relation, ""
-    if relation.getClass().getSimpleName() == "LogicalRelation":
-        base = relation.relation()
-        if base.getClass().getSimpleName() == "HadoopFsRelation":
-            lister = base.location()
-            where = str(lister.rootPaths().toString())
-    return lister, f"{relation.schema().json()} {where}"
+    cached = (name.strip() for name in keys.strip("[]").split(","))
+    return Looked(
+        frozenset(name[len(mine) :] for name in cached if name.startswith(mine)),
+        lists_partitions=manages.lower() == "false",
+        held=frozenset(filter(None, held.split(","))),
+    )
 
 
 def _in_one_text(session: Session) -> Callable[[Any], str]:
@@ -284,8 +205,8 @@ def _class(loader: Any, name: str) -> Any:
     return loader.loadClass(name)
 
 
-def _key_of(catalog: Any, text: Callable[[Any], str]) -> str:
-    """Return the class of the keys of ``catalog``'s relations, made of three names."""
+def _check_keys(catalog: Any, text: Callable[[Any], str]) -> None:
+    """Check that ``catalog`` finds its relations by keys that are made of three names."""
     methods = text(catalog.getMethods())
     for name in _METHODS:
         if f".{name}(" not in methods:
@@ -295,7 +216,6 @@ def _key_of(catalog: Any, text: Callable[[Any], str]) -> str:
     loader = catalog.getClassLoader()
     if not kind or _NAMES not in text(_class(loader, kind).getConstructors()):
         raise Unsupported(f"{catalog.getName()} does not find relations by three names")
-    return kind
 
 
 def _quoted(table: str) -> str:

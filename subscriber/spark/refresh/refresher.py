@@ -66,10 +66,12 @@ class Looked:
     """What was seen of a session: the ``tables`` that it has relations of, as they were typed.
 
     ``lists_partitions``: these list partitions themselves, instead of requesting them each time.
+    ``held``: tables of which DataFrames may hold relations that were invalidated.
     """
 
     tables: frozenset[str]
     lists_partitions: bool = False
+    held: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -260,13 +262,8 @@ class Refresher:
             if name in self._recent and self._recent[name].until < now:
                 del self._recent[name]
 
-    def look(
-        self, session: str, looked: Looked, held: frozenset[str] = frozenset()
-    ) -> tuple[Order, ...]:
-        """Take what was seen of ``session``; return what is to be done there.
-
-        ``held``: tables of which DataFrames may hold relations that were invalidated.
-        """
+    def look(self, session: str, looked: Looked) -> tuple[Order, ...]:
+        """Take what was seen of ``session``; return what is to be done there."""
         if self.control == OFF:
             return ()
         cached = looked.tables
@@ -274,7 +271,8 @@ class Refresher:
         if cached is not seen.cached:
             seen.capitals |= {low for one in cached if (low := one.lower()) != one}
         loaded = cached - seen.cached
-        seen.cached, seen.held, seen.lists_partitions = cached, held, looked.lists_partitions
+        seen.cached, seen.held = cached, looked.held
+        seen.lists_partitions = looked.lists_partitions
         if self._refresh_cached:
             seen.recached |= cached
         again = seen.unread & cached

@@ -15,13 +15,14 @@ is done by threads of its own, a few for each table.
 
 from typing import Any, Final
 
-from ..java import java_singleton, java_source
+from ..java import java_singleton, java_source, java_unit
 
 THREADS_MAX: Final = 32  # that list files at the same time
 TABLE_THREADS_MAX: Final = 4  # of them for one table: eight tables that hang delay no other
 FOLDERS_MAX: Final = 100  # looked at for files that are gone: 3 s of one thread at 30 ms a call
 
 _NAME: Final = "TopicastSessions"
+_UNIT: Final = (_NAME, "TopicastFormer")
 
 
 def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
@@ -36,5 +37,5 @@ def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
         Py4JError, TypeError: it cannot be made in this Spark.
     """
     bounds = (THREADS_MAX, TABLE_THREADS_MAX, FOLDERS_MAX)
-    source = java_source(__package__, _NAME)
+    source = java_unit(*(java_source(__package__, name) for name in _UNIT))
     return java_singleton(jvm, _NAME, source, state, relations, *bounds)

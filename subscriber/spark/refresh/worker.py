@@ -387,7 +387,7 @@ class Worker:
             self._reloads.clear()
         self._refresher.begin_turn(looked, now=self._turned_at)
         for session, one in looked.items():
-            for order in self._refresher.look(session, one, self._caches.held(session)):
+            for order in self._refresher.look(session, one):
                 self._carry_out(order)
             if self._refresher.has_recent_change(session):
                 with self._guard("discard plans"):

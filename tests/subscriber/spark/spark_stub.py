@@ -44,10 +44,11 @@ class Stub:
     def look(self) -> dict[str, Looked]:
         if self.broken:
             raise ConnectionError("the JVM does not answer")
-        return {one.name: Looked(frozenset(one.tables)) for one in self.sessions if not one.ended}
-
-    def held(self, session: str) -> frozenset[str]:
-        return frozenset(self._of(session).held)
+        return {
+            one.name: Looked(frozenset(one.tables), held=frozenset(one.held))
+            for one in self.sessions
+            if not one.ended
+        }
 
     def renew_late(self, *, renew: bool) -> None:
         self.renews_late.append(renew)

@@ -43,7 +43,7 @@ def turn(
     refresher.begin_turn(cached, now=now)
     orders: list[Order] = []
     for session, tables in cached.items():
-        orders += refresher.look(session, Looked(frozenset(tables)), frozenset(held))
+        orders += refresher.look(session, Looked(frozenset(tables), held=frozenset(held)))
         refresher.check()
     for order in orders:
         refresher.done(order)
@@ -334,7 +334,7 @@ def test_refresh_that_failed_is_ordered_again(
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
-    (order,) = refresher.look("s", Looked(frozenset(cached)), frozenset(held))
+    (order,) = refresher.look("s", Looked(frozenset(cached), held=frozenset(held)))
     refresher.failed(order)
     assert refresher.pause_s() == LOOK_S
     assert turn(refresher, {"s": set(cached)}, held=held) == (order,)
