@@ -188,7 +188,7 @@ class Hub:
             self.ingest,
             self._membership,
             drivers=self._drivers,
-            status=lambda: self.status(now=self._now),
+            pictures=self.status_in_slices,
         )
         self._refusal_limiter = RefusalLimiter()
         self._clients = Clients()  # who is admitted
@@ -217,6 +217,11 @@ class Hub:
     def sending(self) -> bool:
         """Whether ``turn`` has something to send."""
         return self._sender.ready
+
+    @property
+    def answering(self) -> bool:
+        """Whether a Tick has to make a slice of what somebody inspects, or its answer."""
+        return self._introspection.answering
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
         """Apply ``fact`` and return what is to be sent."""
@@ -546,6 +551,7 @@ class Hub:
             self._watch_at = now + WATCH_S
             self._watch()
         effects += self._perform((*self.ingest.acknowledge(), *self.ingest.request(now=now)))
+        effects += self._introspection.turn()
         if now >= self._heartbeat_timer.due_at:
             self._heartbeat_timer.on_sent(now=now, members=len(self._membership))
             effects += self._beat()

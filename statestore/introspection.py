@@ -1,5 +1,7 @@
 """Introspection: tables of facts, the hub's own and those that only a reader has.
 
+    operator ──Inspect subscribers──▶ hub: a picture, in slices ──Inspected──▶ operator
+
     operator ──Inspect topics of a member──▶ hub ──Inspect topics──▶ that reader
     operator ◀──────────Inspected─────────────  hub ◀────Inspected──────  (or Refused)
 
@@ -10,7 +12,8 @@
 A reader explains its decisions only on request, so that they cost nothing otherwise.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -29,6 +32,8 @@ from .status import TABLES, HubStatus, table, table_for_policy
 
 JOINED: Final = "joined"  # the table of one member's positions, which the hub has itself
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
+ASKED_MAX: Final = 256  # requests that wait for a picture: a thousand rows of it take 20 ms
+AGAIN_MS: Final = 100  # until one beyond them is sent again: time for some pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,21 @@ class _Forwarded:
         return Send(self.peer, replace(answer, request=self.request))
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request of ``caller`` on ``peer`` for a table of the hub's own."""
+
+    peer: bytes
+    caller: Member
+    inspect: Inspect
+
+
 class Introspection:
-    """Answers from what the hub knows, and forwards to readers what only they know."""
+    """Answers from what the hub knows, and forwards to readers what only they know.
+
+    ``pictures`` begins a picture of the hub: it yields None after each slice, and the picture at
+    last. One that has begun before a request arrived does not answer it.
+    """
 
     def __init__(
         self,
@@ -66,25 +84,30 @@ class Introspection:
         membership: Membership,
         *,
         drivers: Drivers,
-        status: Callable[[], HubStatus],
+        pictures: Callable[[], Iterator[HubStatus | None]],
     ) -> None:
         self._ingest = ingest
         self._drivers = drivers
         self._membership = membership
-        self._status = status
+        self._pictures = pictures
+        self._asked: list[_Asked] = []  # at most ASKED_MAX, for the next picture
+        self._slices: Iterator[HubStatus | None] = iter(())  # the rest of the present picture
+        self._status: HubStatus | None = None  # the present picture, once it is whole
+        self._answering = deque[_Asked]()  # whom the present picture answers
         self._waiting: dict[int, _Forwarded] = {}
         """By the request id that the hub uses with readers, the oldest first."""
         self._last_id = 0
 
     def inspect(
         self, caller: Member, peer: bytes, inspect: Inspect
-    ) -> tuple[bytes, Inspect | Inspected | Refused]:
+    ) -> tuple[bytes, Inspect | Inspected | Refused | None]:
         """Return a peer and the message for it: the answer to ``peer``, or a reader's request.
 
-        A ``caller`` with a policy sees members with its own key, and no totals of others.
+        None: ``turn`` returns the answer, once a picture of the hub has been made. A ``caller``
+        with a policy sees members with its own key, and no totals of others.
         """
         if not inspect.member:
-            return peer, self._table(inspect.what, inspect.request, caller)
+            return peer, self._ask_for(_Asked(peer, caller, inspect))
         member = self._membership.get(inspect.member)
         if member is None or not _shows(member, caller):
             text = f"no member has the registration {inspect.member.hex()}"
@@ -92,6 +115,32 @@ class Introspection:
         if inspect.what == JOINED:
             return peer, self._positions(member, inspect.request)
         return self._forwarded(member, inspect.what, peer=peer, request=inspect.request)
+
+    @property
+    def answering(self) -> bool:
+        """Whether ``turn`` has something to do."""
+        return bool(self._answering or self._asked)
+
+    def turn(self) -> tuple[Send, ...]:
+        """Make a slice of a picture that somebody waits for, or return one answer of it.
+
+        Whoever has left meanwhile, or is not admitted any more, receives none.
+        """
+        if not self._answering:
+            if not self._asked:
+                return ()
+            self._answering.extend(self._asked)
+            self._asked.clear()
+            self._slices, self._status = self._pictures(), None
+        if self._status is None:
+            self._status = next(self._slices)
+            return ()
+        asked, status = self._answering.popleft(), self._status
+        if not self._answering:
+            self._slices, self._status = iter(()), None
+        found = self._membership.find(asked.peer)
+        is_there = found is not None and found[0] is asked.caller
+        return (self._answer(asked, status),) if is_there else ()
 
     def ask(self, what: str, registration: bytes, *, number: int) -> Send | Answered:
         """Return the request of a page for the reader ``registration``, or why there is none."""
@@ -130,17 +179,26 @@ class Introspection:
             del self._waiting[next(iter(self._waiting))]
         return to, Inspect(request=self._last_id, what=what)
 
-    def _table(self, what: str, request: int, caller: Member) -> Inspected | Refused:
-        status = self._status()
+    def _ask_for(self, asked: _Asked) -> Refused | None:
+        """Have the next picture answer; or return why it does not."""
+        what = asked.inspect.what
+        if what not in TABLES:
+            return refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
+        if len(self._asked) >= ASKED_MAX:
+            text = f"{ASKED_MAX} requests for tables wait already"
+            return refuse(Refusal.RETRY, text, retry_ms=AGAIN_MS)
+        self._asked.append(asked)
+        return None
+
+    def _answer(self, asked: _Asked, status: HubStatus) -> Send:
+        caller, inspect = asked.caller, asked.inspect
         if caller.client.policy is not None:
             known: Iterable[Member | Driver] = chain(self._membership, self._drivers)
             seen = {one.registration.hex() for one in known if _shows(one, caller)}
-            found = table_for_policy(status, what, members=seen)
+            columns, rows = table_for_policy(status, inspect.what, members=seen)
         else:
-            found = table(status, what)
-        if found is None:
-            return refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
-        return Inspected(request=request, columns=found[0], rows=found[1])
+            columns, rows = table(status, inspect.what)
+        return Send(asked.peer, Inspected(request=inspect.request, columns=columns, rows=rows))
 
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(

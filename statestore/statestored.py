@@ -180,7 +180,7 @@ class Statestored:
         self._perform(self._hub.have_keys(credential.own_keys))
 
     def _timeout_s(self) -> float:
-        if self._hub.sending or self._slices is not None:
+        if self._hub.sending or self._hub.answering or self._slices is not None:
             return 0.0
         return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
 

@@ -28,6 +28,7 @@ APART: Final = ("seeding", "handshake_failed_s", "counts", "applied", *ROWS)
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
+READS: Final = READER.name.lower()  # the role of a subscriber
 COMMAND: Final = "command"  # the role of a reader that is one
 TABLES: Final = ("status", "verdict", *ROWS)
 _COMMON: Final = frozenset(
@@ -205,7 +206,7 @@ def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
     lost = [
         one
         for one in members
-        if one.role == READER.name.lower() and one.state == LOST and one.lag_s <= LOST_SHOWN_S
+        if one.state == LOST and one.role == READS and one.lag_s <= LOST_SHOWN_S
     ]
     if lost:
         named = [f"{one.name} for {one.lag_s:.0f} s" for one in lost[:NAMED_MAX]]
@@ -301,8 +302,8 @@ def driver_status(driver: Driver, *, now: float) -> DriverStatus:
     )
 
 
-def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
-    """Return columns and rows of the table ``what``; None if there is none of that name."""
+def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows]:
+    """Return columns and rows of the table ``what``, one of TABLES."""
     match what:
         case "status":
             return ("name", "value"), tuple(facts(status).items())
@@ -314,26 +315,22 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
         case "subscribers":
             columns = _columns(SubscriberStatus)
             return columns, tuple(map(attrgetter(*columns), status.subscribers))
-        case "drivers":
+        case _:
+            assert what == "drivers", what
             columns = _columns(DriverStatus)
             return columns, tuple(map(attrgetter(*columns), status.drivers))
-        case _:
-            return None
 
 
 def table_for_policy(
     status: HubStatus, what: str, *, members: Collection[str]
-) -> tuple[tuple[str, ...], Rows] | None:
+) -> tuple[tuple[str, ...], Rows]:
     """Return ``table`` for a caller that sees some databases, and the registrations ``members``.
 
     What counts more than these is None: totals of a topic would give others away.
     """
     own = tuple(one for one in status.subscribers if one.registration in members)
     drivers = tuple(one for one in status.drivers if one.registration in members)
-    found = table(replace(status, subscribers=own, drivers=drivers), what)
-    if found is None:
-        return None
-    columns, rows = found
+    columns, rows = table(replace(status, subscribers=own, drivers=drivers), what)
     if what == "status":
         return columns, tuple((name, value if name in _COMMON else None) for name, value in rows)
     if what == "topics":
@@ -344,7 +341,7 @@ def table_for_policy(
             )
             for row in rows
         )
-    return found
+    return columns, rows
 
 
 def facts(status: HubStatus) -> dict[str, Cell]:
@@ -357,7 +354,7 @@ def facts(status: HubStatus) -> dict[str, Cell]:
         "warning": serves.texts(Serving.DEGRADED),
     } | {f.name: getattr(status, f.name) for f in fields(status) if f.name not in APART}
     found["members"] = len(status.subscribers)
-    readers = (one for one in status.subscribers if one.role == READER.name.lower())
+    readers = (one for one in status.subscribers if one.role == READS)
     found["reader_lag_s"] = max((one.lag_s for one in readers), default=0.0)
     found |= _counts_of_drivers(status.drivers)
     found["entries"] = sum(one.entries for one in status.topics)

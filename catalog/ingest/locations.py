@@ -32,7 +32,7 @@ SAME_STORE: Final = {
 BLOBS: Final = (".blob.core.", ".dfs.core.")  # one account by wasb, and by abfs
 HDFS_PORT: Final = ":8020"
 STORE_PARTS: Final = 3  # of a location that is split by slashes: scheme, nothing, host
-ENTRIES_MAX: Final = 64  # looked at in one call: 20 ms if each is a block of partitions elsewhere
+ENTRIES_MAX: Final = 6  # looked at in one call: 1 ms, of a turn's 2, be they tables or blocks
 # Of a table with folders of their own: 1 MB. Of more, see _TableFolders.
 PARTITIONS_MAX: Final = 4000
 # In a folder; one with more is a container, such as a warehouse, and no table's data.

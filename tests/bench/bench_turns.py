@@ -1,7 +1,8 @@
 """The longest turn of each loop, in CPU time of its thread: what all others there wait for.
 
 catalogd    holds 100,000 tables and a million partitions; drivers report writes
-hub         holds the same, and has 900 members that report how far they are, each every second
+hub         holds the same, and has 900 members that report how far they are, each every second;
+            each is a driver, and one of them asks for the hub's tables every second
 subscriber  holds the same in full
 
 All are real, in threads of one process, on real sockets; the metastore is away. CPU time, because
@@ -41,6 +42,8 @@ from topicast.topics.wire.messages import (
     READER,
     WRITTEN,
     Hello,
+    Inspect,
+    Inspected,
     Position,
     Report,
     Status,
@@ -52,6 +55,7 @@ PARTITIONED: Final = 100  # tables that share the partitions
 PARTITIONS: Final = 1_000_000
 MEMBERS: Final = 900  # ZeroMQ allows a process about 1,000 sockets
 WRITES: Final = 20  # a second
+INSPECTED: Final = ("status", "drivers", "subscribers")  # each second
 MEASURED_S: Final = 20
 BUDGET_BYTES: Final = 4 << 30
 METASTORE: Final = "thrift://127.0.0.1:9"  # the discard port: nobody listens
@@ -121,11 +125,14 @@ class Crowd:
         for name in self._names:
             self._link.connect_dealer(name, hub, own.hub_key(hub))
             self._link.send(name, encode(_hello(name)))
+            self._link.send(name, encode(_announced(name)))
         self._link.connect_dealer("service", catalogd, own.catalogd)
 
     def pass_second(self) -> None:
         """Let each member report, and the driver write, spread over a second."""
         self._second += 1
+        for what in INSPECTED:
+            self._link.send(self._names[0], encode(Inspect(request=self._second, what=what)))
         share, due_at = len(self._names) // WRITES, time.monotonic()
         for number in range(WRITES):
             for name in self._names[number * share :][:share]:
@@ -154,6 +161,13 @@ def _hello(name: str) -> Hello:
         name=name,
         registration=secrets.token_bytes(16),
     )
+
+
+def _announced(name: str) -> Inspected:
+    """Return what an attached driver says of itself."""
+    facts = {"driver": name, "application": name, "user": "etl", "host": "host.example.com"}
+    facts |= {"state": "live", "reason": "3 of 256 topics are not followed: the budget is small"}
+    return Inspected(request=0, columns=("name", "value"), rows=tuple(facts.items()))
 
 
 def _status(version: int) -> Status:

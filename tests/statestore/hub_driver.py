@@ -29,6 +29,7 @@ from topicast.topics.wire.messages import (
     Delta,
     Heartbeat,
     Hello,
+    Inspect,
     Message,
     Position,
     Refused,
@@ -237,7 +238,10 @@ class HubDriver:
         return messages
 
     def receive(self, peer: bytes, *messages: Message) -> list[Message]:
-        """Return what the hub sends after ``messages``; after a delta, that of the next tick."""
+        """Return what the hub sends after ``messages``; after a delta, that of the next tick.
+
+        After an Inspect, that of as many ticks as the answer needs.
+        """
         sent: list[Message] = []
         for message in messages:
             if isinstance(message, Delta):
@@ -247,6 +251,8 @@ class HubDriver:
                 if isinstance(message, Hello) or peer not in self.clients:
                     self.clients[peer] = client_for(message)
                 sent += self.handle(MessageReceived(peer, message, self.clients[peer]))
+            while isinstance(message, Inspect) and self.hub.answering:
+                sent += self.tick()
         return sent
 
     def put(self, delta: Delta, peer: bytes = BULK) -> None:

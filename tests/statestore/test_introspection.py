@@ -2,8 +2,9 @@
 
 import pytest
 
-from topicast.statestore.hub import Ask
-from topicast.statestore.introspection import WAITING_MAX, Answered
+from topicast.statestore.hub import Ask, MessageReceived
+from topicast.statestore.introspection import ASKED_MAX, WAITING_MAX, Answered
+from topicast.tests.keys import client_for
 from topicast.tests.statestore.hub_driver import (
     READER_CONTROL,
     HubDriver,
@@ -12,6 +13,8 @@ from topicast.tests.statestore.hub_driver import (
     registration,
     seeded,
 )
+from topicast.topics.keys.clients import Clients
+from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
@@ -137,3 +140,79 @@ def test_peer_that_cannot_be_inspected_is_named(driver: HubDriver) -> None:
 def test_reader_without_a_control_connection_cannot_be_inspected(driver: HubDriver) -> None:
     driver.receive(READER_CONTROL, hello("another", READER, CONTROL_CHANNEL))  # its connection now
     assert "reader is no reader that is connected" in refusal(inspect(driver, "topics", OF))
+
+
+MANY = 4 * ROWS_MAX  # readers
+
+
+@pytest.fixture
+def crowded(driver: HubDriver) -> HubDriver:
+    """A hub with many readers."""
+    for number in range(MANY):
+        driver.receive(b"%d" % number, hello(f"r{number}", READER, CONTROL_CHANNEL))
+    return driver
+
+
+def ask(driver: HubDriver, what: str, *, request: int = 7) -> list[Message]:
+    """Send an Inspect as the operator; return what the hub sends at once."""
+    message = Inspect(request=request, what=what)
+    return driver.handle(MessageReceived(b"op", message, client_for(message)))
+
+
+def test_many_rows_are_made_in_many_turns_between_which_the_hub_obeys(crowded: HubDriver) -> None:
+    assert ask(crowded, "subscribers") == []
+    turns = 0
+    while not (sent := crowded.tick()):
+        turns += 1
+        assert turns <= MANY, "an answer"
+    assert turns >= MANY // ROWS_MAX, "no more rows than a slice in a turn"
+    (table,) = sent
+    assert isinstance(table, Inspected)
+    assert (table.request, len(table.rows)) == (7, MANY + 2 + 1)  # op, reader; the publisher
+    assert not crowded.hub.answering
+
+
+def test_callers_of_the_same_moment_share_a_picture_and_receive_an_answer_each_turn(
+    crowded: HubDriver,
+) -> None:
+    asked = ("status", "subscribers", "verdict", "drivers", "topics")
+    for number, what in enumerate(asked):
+        assert ask(crowded, what, request=number) == []
+    turns = [crowded.tick() for _ in range(20)]
+    answers = [sent for sent in turns if sent]
+    assert [[one.request for one in sent if isinstance(one, Inspected)] for sent in answers] == [
+        [number] for number in range(len(asked))
+    ]
+
+
+def test_request_is_never_answered_by_a_picture_that_has_begun_before_it(
+    crowded: HubDriver,
+) -> None:
+    ask(crowded, "subscribers", request=1)
+    crowded.tick()
+    crowded.tick()
+    crowded.receive(b"late", hello("late", READER, CONTROL_CHANNEL))
+    before, after = ask(crowded, "subscribers", request=2) + [
+        one for _ in range(30) for one in crowded.tick()
+    ]
+    assert isinstance(before, Inspected)
+    assert isinstance(after, Inspected)
+    assert [one.request for one in (before, after)] == [1, 2]
+    assert ["late" in {row[0] for row in one.rows} for one in (before, after)] == [False, True]
+
+
+def test_more_requests_than_may_wait_for_a_table_are_refused_until_later(
+    crowded: HubDriver,
+) -> None:
+    for number in range(ASKED_MAX):
+        assert ask(crowded, "verdict", request=number) == []
+    (refused,) = ask(crowded, "verdict")
+    assert refusal(refused).startswith("RETRY")
+
+
+def test_caller_that_has_lost_its_access_receives_no_table(crowded: HubDriver) -> None:
+    ask(crowded, "subscribers")
+    crowded.tick()
+    crowded.hub.admit(Clients(()))
+    assert [one for _ in range(30) for one in crowded.tick()] == []
+    assert not crowded.hub.answering

@@ -587,8 +587,8 @@ def _many(item: Codec) -> Codec:
             raise WireError(f"{where}: list of at most {LIST_MAX} expected")
         return tuple([read_one(one, where) for one in value])  # no generator: rows are many
 
-    if write_one is _same:
-        return Codec(read, list)
+    if write_one is _same:  # a tuple of tuples is packed as it is: an answer has 15,000 cells
+        return Codec(read, _same)
     return Codec(read, lambda values: [write_one(one) for one in values])
 
 
