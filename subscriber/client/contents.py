@@ -19,6 +19,7 @@ from ..store.table_snapshot import Head, TableSnapshot
 from ..store.view import View
 
 ENTRIES_AT_ONCE_MAX: Final = 512  # 16,000 partitions: finding those that match takes 20 ms
+PULLED_SHARE: Final = 0.25  # of the budget, at most, for one pull: it is not counted in that
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ class Source(Protocol):
     def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""
 
-    def select(self, request: PartitionRequest) -> Result:
-        """Get partitions, from memory or from catalogd."""
+    def select(self, request: PartitionRequest, *, bytes_max: float) -> Result:
+        """Get partitions, from memory or, if they are no larger, from catalogd."""
 
     def names(self, read: Callable[[View], T | None]) -> T:
         """Read the namespace, as soon as it answers."""
@@ -50,12 +51,14 @@ class Contents:
     """Reads of a catalog. Any thread may call it.
 
     Each method raises NoSuchObject where the view has none of that name, and LinkError or
-    SourceError as the methods of ``Subscriber``; UsageError: a selector is not one for the table.
+    SourceError as the methods of ``Subscriber``; UsageError: a selector is not one for the table;
+    OverBudget, one of these: what it selects is too large to be pulled.
     """
 
-    def __init__(self, source: Source, *, may_wait: bool) -> None:
+    def __init__(self, source: Source, *, may_wait: bool, budget_bytes: int) -> None:
         self._source = source
         self._may_wait = may_wait
+        self._pulled_bytes_max = PULLED_SHARE * budget_bytes
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases, sorted.
@@ -116,7 +119,7 @@ class Contents:
         if not self._may_wait and (held is None or len(held) > ENTRIES_AT_ONCE_MAX):
             raise NotAtOnce(f"the partitions of {db}.{table} are not held, or are many")
         if held is None:
-            return self._source.select(request)
+            return self._source.select(request, bytes_max=self._pulled_bytes_max)
         self._source.note_read(db, table, whole=True)
         return held
 

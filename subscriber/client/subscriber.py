@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from ...topics.backports import Self
@@ -160,11 +161,17 @@ class Reader:
         content = self.view().table(db, table)
         return self._pull(db, table, TABLE_ONLY) if content is None else content
 
-    def select(self, request: PartitionRequest) -> Result:
-        """Get partitions from memory or from catalogd, which may send listings of names instead."""
+    def select(self, request: PartitionRequest, *, bytes_max: float = inf) -> Result:
+        """Get partitions from memory or from catalogd, which may send listings of names instead.
+
+        Raises:
+            OverBudget: catalogd has sent more than ``bytes_max``.
+        """
         self.note_read(request.db, request.table, whole=True)
         held = self.view().partitions(request.db, request.table, request.selector)
-        return held if held is not None else self.call(partial(self.core.read, request))
+        if held is not None:
+            return held
+        return self.call(partial(self.core.read, request, bytes_max=bytes_max))
 
     def versioned(self, name: TableId, timeout_s: float) -> VersionedTable:
         """Get a table whole, and the version up to which that is known to be current."""
@@ -613,7 +620,8 @@ class Subscriber:
 
         ``may_wait=False``: from memory alone, without waiting for anybody.
         """
-        return Contents(self._reader, may_wait=may_wait)
+        budget_bytes = self._settings.budget_bytes
+        return Contents(self._reader, may_wait=may_wait, budget_bytes=budget_bytes)
 
     def note_reads(self, name: str, *, times: int = 1, whole: bool = False) -> None:
         """Count reads of the table ``name`` that a cache in front of this one has answered.

@@ -88,9 +88,9 @@ class CatalogSession:
         self._requests.open(wait, now=now)
         return wait, self.tick(now=now)
 
-    def fetch(self, request: PartitionRequest, *, now: float) -> Started[Result]:
-        """Get a table from catalogd."""
-        fetch = Fetch(request)
+    def fetch(self, request: PartitionRequest, *, bytes_max: float, now: float) -> Started[Result]:
+        """Get a table from catalogd, in no more than so many bytes."""
+        fetch = Fetch(request, bytes_max=bytes_max)
         return _FetchWait(self, self._view, fetch), self.begin_fetch(fetch, now=now)
 
     def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:

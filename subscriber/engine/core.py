@@ -261,14 +261,16 @@ class Core:
         is_ready = partial(self._replicas.is_settled, NAMESPACE)
         return _NamespaceWait(self.subscriptions, is_ready), ()
 
-    def read(self, request: PartitionRequest, now: float) -> Started[Result]:
-        """Get a table from memory, or from catalogd."""
+    def read(
+        self, request: PartitionRequest, now: float, *, bytes_max: float = inf
+    ) -> Started[Result]:
+        """Get a table from memory, or no more than so many bytes from catalogd."""
         held = self.view.partitions(request.db, request.table, request.selector)
         if held is not None:
             return Done(held), ()
         self._misses += 1
         effects = self.placement.on_first_read(request.db, request.table, now=now)
-        wait, sent = self.catalog.fetch(request, now=now)
+        wait, sent = self.catalog.fetch(request, bytes_max=bytes_max, now=now)
         return wait, effects + sent
 
     def validate(

@@ -5,10 +5,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.client.contents import ENTRIES_AT_ONCE_MAX, Contents, NotAtOnce
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
+from topicast.topics.errors import NoSuchObject, NotVisible, OverBudget, UsageError
 from topicast.topics.objects.selector import ALL, Selector, by_filter
 from topicast.topics.policy import Policy
 
@@ -74,6 +75,16 @@ def test_many_partitions_are_for_those_who_may_wait() -> None:
     with pytest.raises(NotAtOnce):
         at_once(shopping, names)
     assert len(patiently(shopping, names)) == len(days)
+
+
+def test_pull_for_those_who_hand_on_is_refused_where_it_takes_much_of_the_budget() -> None:
+    shop = Shop(partitions=0)
+    shop.add("shop.sales", {f"ds={number:05}": {"n": str(number)} for number in range(5000)})
+    shopping = Shopping(shop, late=True, mode=Mode("minimal"), budget_bytes=100_000)
+    with pytest.raises(OverBudget, match=r"shop\.sales needs \d+ bytes"):
+        patiently(shopping, lambda to: to.partitions(*SALES, ALL))
+    assert patiently(shopping, lambda to: names(to, by_filter("ds = '00098'"))) == ("ds=00098",)
+    assert len(shopping.call(lambda catalog: catalog.partitions("shop.sales"))) == 5000
 
 
 def test_databases_are_not_listed_for_a_key_that_sees_some_of_them() -> None:
