@@ -29,6 +29,7 @@ class Watch(Iterator[Change]):
         self._ready = threading.Condition()
         self._waiting: dict[str, Change] = {}
         self._lost = False
+        self._woken = False  # by ``wake``, since it was waited for
         self.closed = False  # nothing more will come
         self._urgent: Callable[[Change], bool] | None = None  # of the thread that rests
 
@@ -52,7 +53,7 @@ class Watch(Iterator[Change]):
             StaleMetadata: changes were lost: read again, then go on.
         """
         with self._ready:
-            self._await_news(timeout_s)
+            self._await_news(timeout_s, until=self._has_news)
             if not self._waiting:
                 return None
             return self._waiting.pop(next(iter(self._waiting)))
@@ -60,8 +61,9 @@ class Watch(Iterator[Change]):
     def all_within(self, timeout_s: float) -> tuple[Change, ...]:
         """Return everything that waits, once there is anything; else as ``next_within``."""
         with self._ready:
-            self._await_news(timeout_s)
+            self._await_news(timeout_s, until=lambda: self._woken or self._has_news())
             waiting, self._waiting = self._waiting, {}
+            self._woken = False
         return tuple(waiting.values())
 
     def rest(self, timeout_s: float, *, unless: Callable[[Change], bool]) -> None:
@@ -71,12 +73,19 @@ class Watch(Iterator[Change]):
         """
 
         def is_over() -> bool:
-            return self._lost or self.closed or any(map(unless, self._waiting.values()))
+            over = self._lost or self._woken or self.closed
+            return over or any(map(unless, self._waiting.values()))
 
         with self._ready:
             self._urgent = unless
             self._ready.wait_for(is_over, timeout_s)
             self._urgent = None
+
+    def wake(self) -> None:
+        """End the wait of ``all_within`` or ``rest``, or the next one; any thread may call it."""
+        with self._ready:
+            self._woken = True
+            self._ready.notify_all()
 
     def lose(self) -> None:
         """Discard what waits: changes were lost, and its consumer is notified."""
@@ -122,10 +131,10 @@ class Watch(Iterator[Change]):
             self._waiting.clear()
             self._lost = True
 
-    def _await_news(self, timeout_s: float | None) -> None:
+    def _await_news(self, timeout_s: float | None, *, until: Callable[[], bool]) -> None:
         if timeout_s is not None:
             timeout_s = arguments.timeout_s(timeout_s)
-        self._ready.wait_for(self._has_news, timeout_s)
+        self._ready.wait_for(until, timeout_s)
         if self._lost:
             self._lost = False
             raise StaleMetadata(

@@ -6,8 +6,8 @@
 A client's session inherits what finds all sessions; those from before the attach are found here.
 The server keeps plans of each, which hold relations. An adapter: it reads the server's own map, for
 to get a session from Spark by its key counts as a use, and it would never expire. It loads no
-class, and makes nothing: without a server it costs three calls a second. The plans of a session are
-held as long as the server has it, and POLL_S more.
+class, and makes nothing: without a server it costs three calls every SEEK_S. The plans of a session
+are held as long as the server has it, and POLL_S more.
 """
 
 import time
@@ -18,7 +18,7 @@ from ..guard import Guard
 from ..sessions import Sessions
 
 POLL_S: Final = 0.1
-SEEK_S: Final = 1.0
+SEEK_S: Final = 10.0  # a server's class is loaded before its first session, from which we attach
 RETRY_S: Final = 2.0  # after a failure; doubled up to
 RETRY_S_MAX: Final = 60.0
 
@@ -131,6 +131,11 @@ class ConnectSessions:
 
     def __len__(self) -> int:
         return len(self._plans)
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the server is looked at again; 0.0: it is time to."""
+        return max(self._due - time.monotonic(), 0.0)
 
     def poll(self, *, at_once: bool = False) -> None:
         """Look for new sessions if it is time to, or ``at_once``."""

@@ -130,6 +130,8 @@ class Driver:
             ConfigError: it is not one of these.
         """
         self._control.application = control_of(control)
+        if self._parts is not None:
+            self._parts.worker.wake()
 
     def sync(self, timeout_s: float, *, until: float) -> None:
         """Return once all that the metastore had committed before the call is refreshed here.

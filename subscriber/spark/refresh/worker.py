@@ -42,7 +42,7 @@ FOLLOW_TURN_S_MAX: Final = 0.2
 UNSEEN_S: Final = 5.0  # until tables of which no change arrives count as changed once more
 PREFER_S: Final = 3600.0  # that the topic of a table comes first after Spark last had it cached
 PREFERRED_MAX: Final = 10_000  # tables that come first; of more the latest, 2 MB
-IDLE_S: Final = 0.1  # between two looks at the operators' rules, new sessions and callers
+IDLE_S: Final = 0.25  # between two looks at the operators' rules: 0.1 % of a processor
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 RELOADS_MAX: Final = 10_000  # names that Iceberg's catalogs are to load anew; beyond, all are
 RETRY_S: Final = 1.0  # doubled up to
@@ -81,6 +81,10 @@ class Health:
 
 class ClientSessions(Protocol):
     """Sessions of clients of Spark Connect."""
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until it is time to look for new ones; 0.0: it is."""
 
     def poll(self, *, at_once: bool) -> None:
         """Look for new ones if it is time to, or ``at_once``."""
@@ -148,6 +152,7 @@ class Worker:
         self._names = names
         self._times = times
         self._stopping = threading.Event()
+        self._watch: Watch | None = None  # what the thread waits for, once it serves
         self._callers: list[threading.Event] = []  # of caught_up, each set after a turn
         self._unfollowed: frozenset[int] = frozenset()  # topics of which no change arrives
         self._unseen_at = 0.0  # seconds: when their tables count as changed once more
@@ -192,8 +197,15 @@ class Worker:
         """Wait until all changes received so far are refreshed; False: not in time."""
         done, until = threading.Event(), time.monotonic() + timeout_s
         self._callers.append(done)
+        self.wake()
         settled = done.wait(timeout_s) and self._paths.settle(until - time.monotonic())
         return settled and self._caches.settle(max(until - time.monotonic(), 0.0))
+
+    def wake(self) -> None:
+        """Have the thread look at once what the application wants."""
+        watch = self._watch
+        if watch is not None:
+            watch.wake()
 
     def unfinished(self) -> tuple[str, ...]:
         """Return the tables that a refresh still works on."""
@@ -257,7 +269,7 @@ class Worker:
 
     def _serve(self, watch: Watch, subscriber: Subscriber) -> None:
         """Refresh what was cached before, then what changes, until ``watch`` ends."""
-        now = time.monotonic()
+        now, self._watch = time.monotonic(), watch
         self._apply_control(subscriber)
         late = now > self._started_at + self._times.connect_s
         self._caches.renew_late(renew=self._control.state == ON)
@@ -275,13 +287,11 @@ class Worker:
             callers, self._callers = self._callers, []
             if not callers:
                 self._rest(watch)
-            self._drain(watch, subscriber, wait_s=0.0 if callers else IDLE_S)
+            self._drain(watch, subscriber, wait_s=0.0 if callers else self._idle_s())
             self._apply_control(subscriber)
             self._clients.poll(at_once=bool(callers))
             self._look_at_topics(subscriber, at_once=bool(callers))
-            pause_s = self._refresher.pause_s()
-            due = pause_s is not None and time.monotonic() >= self._turned_at + pause_s
-            if callers or due:
+            if callers or self._due_s() <= 0.0:
                 self._turn()
             for done in callers:
                 done.set()
@@ -333,6 +343,14 @@ class Worker:
         for table in [*islice(self._preferred, surplus)]:
             del self._preferred[table]
         subscriber.prefer({unfollowed.topic_of(table) for table in self._preferred})
+
+    def _due_s(self) -> float:
+        """Return in how many seconds the next turn is due without another change."""
+        pause_s = self._refresher.pause_s()
+        return inf if pause_s is None else self._turned_at + pause_s - time.monotonic()
+
+    def _idle_s(self) -> float:
+        return max(min(IDLE_S, self._due_s(), self._clients.pause_s), 0.0)
 
     def _rest(self, watch: Watch) -> None:
         """Let changes of what is not cached gather: they wait for the next turn in any case."""

@@ -1,4 +1,5 @@
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -140,3 +141,19 @@ def test_rest_returns_at_once_while_an_urgent_change_waits_and_at_the_end() -> N
     watch.all_within(0)
     watch.close()
     watch.rest(60, unless=lambda change: False)
+
+
+def test_watch_that_was_woken_waits_for_nothing_once() -> None:
+    watch, began = Watch("*"), time.monotonic()
+    watch.wake()
+    watch.rest(60, unless=lambda change: False)
+    assert watch.all_within(60) == ()
+    assert time.monotonic() < began + 30
+    assert watch.next_within(0.0) is None
+    waiting = threading.Thread(target=lambda: watch.all_within(60))
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive(), "it was woken once"
+    watch.wake()
+    waiting.join(20)
+    assert not waiting.is_alive()

@@ -49,6 +49,10 @@ class Clients:
         self.discarded_of: list[str] = []
         self.looks = 0
 
+    @property
+    def pause_s(self) -> float:
+        return WAIT_S
+
     def poll(self, *, at_once: bool) -> None:
         self.looks += at_once
 
