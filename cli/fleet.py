@@ -50,6 +50,7 @@ class ListedDriver(TypedDict):
     endpoint: str | None
     memory_reads: int | None
     endpoint_reads: int | None
+    direct_reads: int | None
     metastore_calls_saved: int | None
     writes_refused: int | None
     pid: int | None

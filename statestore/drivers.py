@@ -8,13 +8,24 @@ A driver is known by the id that it gives itself, so it is one record however of
 anew. One that leaves while it is connecting or plain comes back: it is gone after AWAY_S only.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ..topics.keys.clients import Client
 from ..topics.liveness import LOST
-from ..topics.objects.drivers import CONNECTING, DRIVER, GONE, PLAIN, REASON, STATE, driver_facts
+from ..topics.objects.drivers import (
+    CONNECTING,
+    COUNTS,
+    DRIVER,
+    GONE,
+    PLAIN,
+    REASON,
+    STATE,
+    driver_counts,
+    driver_facts,
+)
 from ..topics.wire.messages import Inspected
 from .membership import Member, Membership
 
@@ -35,6 +46,7 @@ class Driver:
     client: Client  # the owner of the key that the driver joined with
     registration: bytes  # its last one
     since: float  # seconds: when its state became what it is
+    counts: Mapping[str, int]  # as it announced them last
     left_at: float | None = None  # seconds: when its member was missed first
     gone_at: float | None = None
     ended: str = ""  # why it is gone
@@ -63,20 +75,27 @@ class Drivers:
         self._drivers: dict[tuple[str, str], Driver] = {}  # by key and id; the last to go last
         self._of: dict[bytes, tuple[str, str]] = {}  # the driver that each member announced last
         self._settle_at = 0.0  # seconds
+        self.counts = Counter(
+            dict.fromkeys(COUNTS, 0)
+        )  # of all, as far as they were announced here
 
     def __iter__(self) -> Iterator[Driver]:
         return iter(self._drivers.values())
 
     def announce(self, member: Member, message: Inspected, *, now: float) -> None:
         """Take what the driver behind ``member`` says of itself."""
-        facts = driver_facts(message.rows)
+        facts, counts = driver_facts(message.rows), driver_counts(message.rows)
         key = member.client.public, str(facts[DRIVER]) or member.registration.hex()
         if self._of.setdefault(member.registration, key) != key:
             return  # a process is one driver
         found = self._drivers.get(key)
         if found is None:
-            self._drivers[key] = Driver(facts, member.client, member.registration, now)
+            self._drivers[key] = Driver(facts, member.client, member.registration, now, counts)
             return
+        for name, count in counts.items():  # another agent of the driver begins at 0
+            before = found.counts[name]
+            self.counts[name] += count - before if count >= before else count
+        found.counts = counts
         if found.gone_at is not None or found.facts[STATE] != facts[STATE]:
             found.since = now
         self._of.pop(found.registration, None)

@@ -360,6 +360,7 @@ class Hub:
             seeding=ingest.seeding,
             handshake_failed_s=self.handshake_failed_s,
             counts=replace(self.counts, refused=dict(self.counts.refused)),
+            driver_counts=dict(self._drivers.counts),
             applied=self._applied.facts(),
             topics=topics,
             subscribers=members,

@@ -5,7 +5,7 @@ HubStatus.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Final
@@ -24,7 +24,7 @@ from .ingest import Slot
 from .membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
-APART: Final = ("seeding", "handshake_failed_s", "counts", "applied", *ROWS)
+APART: Final = ("seeding", "handshake_failed_s", "counts", "driver_counts", "applied", *ROWS)
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
@@ -134,7 +134,8 @@ class HubStatus:
     is connected until then, and ``catalog_address`` is where it takes requests. ``seeding``:
     whether it has not yet everything that catalogd had announced. ``catalogd_pages``: where its
     pages are, as it said; empty: not known. ``handshake_failed_s``: since a client with a key that
-    is not admitted tried to connect; None: none did. ``applied``: seconds from the broadcast of
+    is not admitted tried to connect; None: none did. ``driver_counts``: what drivers have counted
+    since they first announced themselves here. ``applied``: seconds from the broadcast of
     changes to the reports of readers that have applied them.
     """
 
@@ -156,6 +157,7 @@ class HubStatus:
     seeding: bool
     handshake_failed_s: float | None
     counts: Counts
+    driver_counts: Mapping[str, int]
     applied: HistogramFacts
     topics: tuple[TopicStatus, ...]
     subscribers: tuple[SubscriberStatus, ...]
@@ -357,6 +359,7 @@ def facts(status: HubStatus) -> dict[str, Cell]:
     readers = (one for one in status.subscribers if one.role == READS)
     found["reader_lag_s"] = max((one.lag_s for one in readers), default=0.0)
     found |= _counts_of_drivers(status.drivers)
+    found |= {f"drivers_{name}": count for name, count in status.driver_counts.items()}
     found["entries"] = sum(one.entries for one in status.topics)
     found["full_bytes"] = sum(one.full_bytes for one in status.topics)
     counts = asdict(status.counts)

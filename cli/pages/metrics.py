@@ -70,6 +70,20 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 GAUGE,
                 "Attached drivers that the verdict names as not as they should be",
             ),
+            "drivers_memory_reads": (
+                COUNTER,
+                "Reads of drivers for their plans that objects in their JVM answered",
+            ),
+            "drivers_endpoint_reads": (COUNTER, "Likewise, that their endpoints answered"),
+            "drivers_direct_reads": (COUNTER, "Likewise, that the metastore answered"),
+            "drivers_metastore_calls_saved": (
+                COUNTER,
+                "Calls of the metastore that plain Spark would have made for these reads",
+            ),
+            "drivers_writes_refused": (
+                COUNTER,
+                "Statements of drivers that were refused because another had changed the table",
+            ),
         },
         "subscribers": {
             "members": (GAUGE, "Subscribers, publishers and operators that are connected"),

@@ -16,6 +16,7 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
 from ...topics.keys.clients import checked_keys
+from ...topics.objects.drivers import COUNTS_S
 from ...topics.objects.names import name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
@@ -73,7 +74,7 @@ from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import Budget, ResidentSet
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
-from .introspection import TABLES_MAX, Driver, Facts, inspected
+from .introspection import TABLES_MAX, Driver, Facts, differ, inspected
 from .write_outbox import Outbox
 
 ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
@@ -128,6 +129,7 @@ class Core:
         self._connection_problem = ""  # as the shell sees it
         self._announced: Inspected | None = None  # what this hub knows of the driver
         self._announce_at = 0.0  # seconds: when it is compared with what is so
+        self._counts_at = 0.0  # likewise: when counts alone are announced
         self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
@@ -439,13 +441,21 @@ class Core:
             self.view.fresh_until = alive_at + limit_s
         if now >= self._announce_at and self.subscriptions.connected:
             self._announce_at = now + ANNOUNCE_S
-            effects += self._announce()
+            announced = self._announce(counts=now >= self._counts_at)
+            if announced:
+                self._counts_at = now + COUNTS_S
+            effects += announced
         return effects
 
-    def _announce(self) -> Effects:
-        """Say to the hub what has changed of the driver that this process is."""
-        announced = self.driver.announced(self._connection_problem)
-        if announced is None or announced == self._announced:
+    def _announce(self, *, counts: bool = True) -> Effects:
+        """Say to the hub what has changed of the driver that this process is.
+
+        ``counts``: be it counts alone.
+        """
+        announced, before = self.driver.announced(self._connection_problem), self._announced
+        if announced is None or announced == before:
+            return ()
+        if not (counts or differ(announced, before)):
             return ()
         self._announced = announced
         return (Send(Connection.CONTROL, announced),)

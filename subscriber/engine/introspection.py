@@ -16,6 +16,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.drivers import (
     ANNOUNCED,
     ANNOUNCED_REQUEST,
+    COUNTS,
     FACT_CHARS_MAX,
     HUBS,
     REASON,
@@ -84,7 +85,7 @@ class Driver:
         if facts is None:
             return None
         facts = {**facts, REASON: facts.get(REASON) or problem}
-        rows = ((name, facts[name]) for name in ANNOUNCED if name in facts)
+        rows = ((name, facts[name]) for name in (*ANNOUNCED, *COUNTS) if name in facts)
         return Inspected(
             request=ANNOUNCED_REQUEST,
             columns=("name", "value"),
@@ -106,6 +107,15 @@ class Driver:
             return {**found, **self._own}
         except Exception as error:  # noqa: BLE001 - it is not our function
             return {"error": _text(f"driver_facts failed: {error!r}")}
+
+
+def differ(announced: Inspected, before: Inspected | None) -> bool:
+    """Return whether more than counts has changed since ``before``."""
+    return before is None or _without_counts(announced) != _without_counts(before)
+
+
+def _without_counts(announced: Inspected) -> Rows:
+    return tuple(row for row in announced.rows if row[0] not in COUNTS)
 
 
 def inspected(

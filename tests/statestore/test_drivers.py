@@ -128,6 +128,23 @@ def test_driver_is_listed_as_it_announced_itself_and_counted_by_state(driver: Hu
     assert counts["drivers_with_problem"] == 1
 
 
+def test_what_drivers_count_is_added_up_since_each_came_and_never_falls(driver: HubDriver) -> None:
+    def saved() -> object:
+        return facts(driver.status)["drivers_metastore_calls_saved"]
+
+    announce(driver, metastore_calls_saved=1000)
+    assert saved() == 0, "another hub has counted these"
+    announce(driver, metastore_calls_saved=1010)
+    assert saved() == 10
+    announce(driver, metastore_calls_saved=5)
+    assert saved() == 15, "another agent of the driver begins at 0"
+    for odd in (-1, "many", 1 << 63, None, 1.5):
+        announce(driver, metastore_calls_saved=odd)
+        assert saved() == 15
+    announce(driver, driver="d8", metastore_calls_saved=7)
+    assert saved() == 15, "a process is one driver"
+
+
 def test_driver_that_registers_anew_is_one_and_listed_meanwhile(driver: HubDriver) -> None:
     """It has left, and is not gone: it said that it connects."""
     announce(driver, state="connecting", reason="the subscriber has ended")

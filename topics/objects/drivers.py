@@ -3,7 +3,8 @@
     connecting ──▶ live ◀──▶ plain        unsupported: it could not be attached at all
         └──────────┴──────────┴──▶ detached, by its own word; gone, as its hub says
 
-``driver_facts`` is total: whatever a driver has sent, each fact is there, of its type and bounded.
+``driver_facts`` and ``driver_counts`` are total: whatever a driver has sent, each fact is there, of
+its type and bounded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,12 @@ ANNOUNCED: Final = (
     *(DRIVER, "application", "application_id", "user", "host", PID, "spark", "release"),
     *(STATE, REASON, "control", HUBS, WRITER),
 )
+COUNTS: Final = (  # of a driver since its attach: of reads, by who has answered; of writes
+    *("memory_reads", "endpoint_reads", "direct_reads", "metastore_calls_saved"),
+    "writes_refused",
+)
+COUNT_MAX: Final = 1 << 62  # of each
+COUNTS_S: Final = 60.0  # between two announcements of which only counts differ
 ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
 CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less
 FACT_CHARS_MAX: Final = 500  # of a text: an error's, or the name of an application
@@ -61,8 +68,17 @@ def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:
         name: "" if text is None else str(text)[:FACT_CHARS_MAX] for name, text in texts.items()
     }
     for name, most in NUMBERS.items():
-        number = given.get(name)
-        found[name] = number if isinstance(number, int) and 0 <= number <= most else 0
+        found[name] = _number(given.get(name), most)
     if found[STATE] not in ANNOUNCED_STATES:
         found[STATE] = LIVE
     return found
+
+
+def driver_counts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, int]:
+    """Return the counts in ``rows``; one that is missing, or is no count, is 0."""
+    given = {row[0]: row[1] for row in rows if len(row) == 2}
+    return {name: _number(given.get(name), COUNT_MAX) for name in COUNTS}
+
+
+def _number(value: Fact, most: int) -> int:
+    return value if isinstance(value, int) and 0 <= value <= most else 0

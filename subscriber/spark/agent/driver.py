@@ -293,6 +293,7 @@ class Driver:
             endpoint=plans.endpoint if plans is not None else "",
             memory_reads=plans.answered if plans is not None else 0,
             endpoint_reads=plans.endpoint_answered if plans is not None else 0,
+            direct_reads=sum(plans.originals.values()) if plans is not None else 0,
             metastore_calls_saved=plans.calls_saved if plans is not None else 0,
             writes_refused=plans.refused if plans is not None else 0,
             writes=self._parts.reporter.status() if self._parts is not None else "",

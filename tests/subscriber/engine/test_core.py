@@ -22,6 +22,7 @@ from topicast.topics.errors import (
     VersionMismatch,
     WireError,
 )
+from topicast.topics.objects.drivers import COUNTS_S
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
@@ -234,6 +235,25 @@ def test_driver_announces_itself_at_each_registration_and_when_it_changes() -> N
     shopping.cluster.hubs[0].revive()
     shopping.pass_time(5)
     assert drivers(shopping) == [("etl", "live", "catalogd refuses the key", 7)]
+
+
+def test_counts_of_a_driver_are_announced_now_and_then_and_at_its_end() -> None:
+    facts = {"application": "etl", "state": "live", "memory_reads": 0}
+    shopping = Shopping(driver_facts=lambda: facts)
+    shopping.pass_time(2 * COUNTS_S)
+    before = len(shopping.messages(Inspected))
+    for _ in range(30):
+        facts["memory_reads"] += 1
+        shopping.pass_time(1.5)
+    assert len(shopping.messages(Inspected)) <= before + 1
+    shopping.pass_time(COUNTS_S)
+    known = shopping.cluster.hubs[0].hub.status(now=shopping.cluster.now).driver_counts
+    assert known["memory_reads"] == 30
+    facts["memory_reads"] += 1
+    shopping.reader.handle(effects.Leave())
+    shopping.pass_time(1.5)
+    known = shopping.cluster.hubs[0].hub.status(now=shopping.cluster.now).driver_counts
+    assert known["memory_reads"] == 31
 
 
 def test_subscriber_that_is_no_driver_announces_nothing() -> None:
