@@ -36,6 +36,11 @@ JOIN: Final = (
     " WHERE a.ds = '{day}' AND b.ds >= '{day}'"
 )
 DAYS: Final = 20
+LITTLE: Final = str((1 << 20) + 80_000)  # a list of these days takes more than a quarter of 80 KB
+LIST: Final = (
+    "spark._jsparkSession.sharedState().externalCatalog()"
+    ".listPartitions('{db}', 'days', spark._jvm.scala.Option.apply(None))"
+)
 GROUPS: Final = cells(SMOKE, some=("calls",))
 # The metastore cannot evaluate these; from memory Spark does. Compared with what they should be.
 BETTER: Final[dict[str, str]] = {}
@@ -69,13 +74,14 @@ class Planned:
 
     def reasons(self, code: str) -> set[str]:
         """Return why reads of ``code`` were answered by the metastore."""
-        before = self._originals()
+        before = self.originals()
         self.driver.do(code)
-        return {why for why, count in self._originals().items() if count != before.get(why)}
+        return {why for why, count in self.originals().items() if count != before.get(why)}
 
-    def _originals(self) -> dict[str, str]:
+    def originals(self) -> dict[str, int]:
+        """Return how many reads the metastore has answered, by the reason."""
         pairs = (one.split(": ") for one in self.status("metastore_reads").split(", ") if one)
-        return dict(pairs)
+        return {why: int(count) for why, count in pairs}
 
     def holds(self, *queries: str) -> None:
         """Wait until what ``queries`` read is held: catalogd is asked first whether it has it."""
@@ -129,12 +135,13 @@ def attach(
     staleness: str = STALENESS,
     endpoint: str = "off",
     validate: str = "none",
+    budget: str = "64MB",
 ) -> None:
     """Attach the driver, again if it was, and wait until plans are made from memory."""
     driver = planned.driver
     driver.do("if 'handle' in globals(): handle.detach()")
     settings = f"planning='on', max_staleness={staleness!r}, metastore={planned.log.uri!r}"
-    settings += f", endpoint={endpoint!r}, validate={validate!r}"
+    settings += f", endpoint={endpoint!r}, validate={validate!r}, budget={budget!r}"
     driver.do(f"handle = attach(spark, {planned.daemons.hub_address!r}, {settings})")
     driver.rows("SHOW DATABASES")
     planned.is_live()
@@ -167,6 +174,21 @@ def test_queries_in_steady_state_make_no_call(planned: Planned) -> None:
     planned.driver.do("handle.control('on')")
     planned.is_live()
     planned.holds(query)
+
+
+def test_list_that_is_too_large_to_be_kept_is_one_read_of_the_metastore(planned: Planned) -> None:
+    create(planned, "large")
+    attach(planned, budget=LITTLE)
+    try:
+        planned.holds("SELECT * FROM large.plain")
+        until(lambda: not planned.reasons("spark.table('large.days').columns"))
+        before = planned.originals()
+        planned.driver.do(f"for _ in range(3): {LIST.format(db='large')}")
+        after = planned.originals()
+    finally:
+        attach(planned)
+    news = {why: count - before.get(why, 0) for why, count in after.items()}
+    assert {why: count for why, count in news.items() if count} == {"too large": 3}
 
 
 def test_change_of_another_application_is_planned_with(planned: Planned) -> None:

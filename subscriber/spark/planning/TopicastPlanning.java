@@ -199,15 +199,16 @@ public final class TopicastPlanning {
             counts.used(one.object, name);
             Object found = answer(one, false);
             if (found != null) return found;
-            counts.original(one.why);
         } catch (Throwable failed) {  // the original answers
             failed(failed);
             one.into = null;
+            one.why = "failed";
         }
         Object found = null;
         try {
             found = from.load(from.original, method, args);
         } catch (Throwable failed) {
+            counts.original(one.why);
             if (one.into != null) objects.leave(one.object, one.into);
             Object second = isAway(failed) ? answerAfterAll(one) : null;
             if (second != null) return second;
@@ -221,6 +222,7 @@ public final class TopicastPlanning {
         } catch (Throwable failed) {
             failed(failed);
         }
+        counts.original(one.why);
         return found;
     }
 
@@ -375,7 +377,7 @@ public final class TopicastPlanning {
         if (one.into.never || !isKept(one, found)) {
             objects.leave(one.object, one.into);
         } else if (!objects.keep(one.into, one.key, found)) {
-            counts.original("too large");
+            one.why = "too large";
             objects.leave(one.object, one.into);
         }
     }
