@@ -7,19 +7,34 @@ plans_N_M   plans a second of that join, of N threads, the metastore M ms away: 
 A plan is a physical one, made in the JVM; nothing runs. The table has 10,000 partitions, of which
 the join needs two.
 
+UNFILTERED=100000 in the environment: instead of these, one plan that needs so many partitions, all
+of a table, 7 minutes in all. The heap is that of the driver, after a collection, with the plan.
+
+all_plain   Spark's own catalog
+all_N       attached with a budget of N, beside Spark's own; with the memory of its agent at most
+
 Run: make bench ARGS=tests/bench/bench_planning.py
 """
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
+from typing import Any
+
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
+from topicast.subscriber import Subscriber
+from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, least, reference, say, target
 from topicast.tests.integration.daemons import both_daemons
+from topicast.tests.integration.tables import connect
 from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.jvm.shells import agent_of
 from topicast.tests.waiting import until
 
 PARTITIONS = 10_000
@@ -34,6 +49,29 @@ JOIN = (
     "SELECT count(*) FROM bench.days a JOIN bench.days b ON a.id = b.id"
     " WHERE a.ds = 'd00017' AND b.ds = 'd00018'"
 )
+UNFILTERED = int(os.environ.get("UNFILTERED", "0"))
+BUDGETS = ("64MB", "1GB")  # the default, of which such a list takes too much; one that keeps it
+HEAP = "2g"
+BATCHES = {"hive.metastore.direct.sql.batch.size": "1000"}  # Derby compiles no list of 100,000
+PLANS = 3
+LOAD_S = 300  # until catalogd holds the table
+ALL = "SELECT * FROM bench.large WHERE ds IS NOT NULL"  # of which the metastore can select nothing
+WHOLE = """
+import gc, time
+from topicast.subscriber.spark import attach
+
+memory = spark._jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+
+def planned():
+    begun = time.perf_counter()
+    plan = spark.sql(ALL)._jdf.queryExecution().sparkPlan()
+    took_s = time.perf_counter() - begun
+    memory.gc()
+    heap_bytes = memory.getHeapMemoryUsage().getUsed()
+    del plan
+    gc.collect()
+    return took_s, heap_bytes / 1e6
+"""
 PLANNER = """
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -150,6 +188,60 @@ def bench_plans(bench: Bench, delay_ms: int, *, at_least: float) -> None:
         say("planning", f"plans_{threads}_{delay_ms}", **plans, **against, **reached)
 
 
+def bench_all(driver: Application, counting: Counting, *, hub: str, metastore: str) -> None:
+    """Say what one plan of all partitions of a table takes."""
+    driver.do(f"ALL = {ALL!r}")
+    driver.do(WHOLE)
+    plain_s, facts = plans_of_all(driver, counting)
+    say("planning", "all_plain", **facts, **reference("what Spark itself takes"))
+    for budget in BUDGETS:
+        given = f"{hub!r}, metastore={metastore!r}, budget={budget!r}, max_staleness='300s'"
+        driver.do(f"handle = attach(spark, {given})")
+        driver.do(f"handle.sync({LOAD_S})")
+        until(lambda: driver.do("handle.status().endpoint") == "on", timeout_s=WAIT_S, what="it")
+        took_s, facts = plans_of_all(driver, counting)
+        facts["agent_mb"] = peak_mb(agent_of(driver.pids[1]))
+        against = beside("plain Spark, s", ours=took_s, its=plain_s)
+        say("planning", f"all_{budget}", **facts, **against, **reference("its memory is bounded"))
+        driver.do("handle.detach()")
+
+
+def plans_of_all(driver: Application, counting: Counting) -> tuple[float, dict[str, Any]]:
+    """Return the seconds of one of several such plans, and the facts of all of them."""
+    driver.do("planned()")  # what a JVM does once
+    counting.take()
+    found = [driver.do("planned()") for _ in range(PLANS)]
+    took_s = median(one for one, _ in found)
+    heap_mb = max(one for _, one in found)
+    calls = sum(counting.take().values()) / PLANS
+    return took_s, {"partitions": UNFILTERED, "s": took_s, "calls": calls, "heap_mb": heap_mb}
+
+
+def peak_mb(pid: int) -> float:
+    """Return the most that a process has had in memory."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (peak,) = (line for line in lines if line.startswith("VmHWM"))
+    return int(peak.split()[1]) / 1000
+
+
+def main_of_all() -> None:
+    with ExitStack() as up:
+        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
+        hive = up.enter_context(
+            EmbeddedMetastore(folder / "hive", durable=False, optimized=True, settings=BATCHES)
+        )
+        with connect(hive.uri) as client:
+            client.create_database(Database("bench", "", f"file:{folder}", {}))
+            create_large(hive, client, ("bench", "large"), partitions=UNFILTERED)
+        daemons = up.enter_context(both_daemons(folder, hive.uri))
+        with Subscriber(daemons.hub_address, timeout_s=LOAD_S) as catalog:
+            assert len(catalog.partition_names("bench.large")) == UNFILTERED  # catalogd has them
+        counting = up.enter_context(Counting(hive.uri))
+        conf = {"spark.driver.memory": HEAP}
+        driver = up.enter_context(applications(folder, counting.uri, driver=conf))["driver"]
+        bench_all(driver, counting, hub=daemons.hub_address, metastore=hive.uri)
+
+
 def main() -> None:
     with ExitStack() as up:
         folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
@@ -171,4 +263,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main_of_all() if UNFILTERED else main()
