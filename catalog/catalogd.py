@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +53,7 @@ from .metastore.calls import Calls
 from .metastore.port import ListNames, Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
+from .publish.hub_questions import HubQuestions, Known
 from .publish.modes import overrides_text, pack_mode_state
 from .publish.publisher import HubFacts, PublishedState, Publisher, delta_of_transaction
 from .serve.grants import Admit
@@ -114,6 +116,7 @@ class Catalogd:
             hub.socket(channel): (hub, channel) for hub in self._hubs for channel in Channel
         }
         self._connected: set[str] = set()  # names of sockets
+        self._questions = HubQuestions(link.wake)
         self._clock = clock
         self._wall_us = wall_us
         self._renew = renew
@@ -151,6 +154,13 @@ class Catalogd:
     def show_pages_at(self, address: str) -> None:
         """Tell hubs that are connected from now on where catalogd's pages are; empty: nowhere."""
         self._published.pages = address
+
+    def ask(self, what: str, member: str) -> "Future[Known | None]":
+        """Return what a hub answers that knows ``what`` of ``member``; from any thread.
+
+        None: no hub that is connected knows it. A hub that is stopped never answers.
+        """
+        return self._questions.ask(what, bytes.fromhex(member))
 
     @property
     def metastore_calls(self) -> Mapping[str, HistogramFacts]:
@@ -196,6 +206,7 @@ class Catalogd:
         self._perform_all(now=now, now_us=now_us)
         if self._effects:
             return
+        self._ask_hubs()
         self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
             self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
@@ -254,7 +265,16 @@ class Catalogd:
                 requests.append(Requested(peer=one.peer, message=message, client=client))
             return
         hub, channel = self._sockets[one.name]
+        if self._questions.on_message(hub.address, message):
+            return
         self._drive(hub, publisher.FromHub(channel, message), now=now, now_us=now_us)
+
+    def _ask_hubs(self) -> None:
+        there = [hub for hub in self._hubs if hub.publisher.connected]
+        for message in self._questions.take([hub.address for hub in there]):
+            for hub in there:
+                if not self._link.send(hub.socket(Channel.CONTROL), encode(message)):
+                    self._questions.lose(hub.address)
 
     def _on_undecodable(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
         self._catalog.counts.frames_undecodable += 1

@@ -100,6 +100,7 @@ def catalogd(**given: Any) -> None:
         lambda: daemon.status,
         daemon.store_path,
         hubs=lambda: peers_of_catalogd(daemon.status),
+        ask=daemon.ask,
         is_guarded=is_guarded,
     )
     pages |= memory_page(

@@ -11,19 +11,22 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypedDict
 
 from ..topics.errors import UsageError
+from ..topics.topic import NAMESPACE
 from ..topics.wire.messages import ORIGINS, Source
 from .lists import ID_CHARS_MIN, NOTHING, Column, Record, short
 from .schemas import Iso
 
 EVENTS, REPORTS, ORDERS = (ORIGINS[one] for one in (Source.EVENTS, Source.REPORTS, Source.ORDERS))
+FIRST_READ: Final = "first read"
 OTHERS: Final = {
-    ORIGINS[Source.LOAD]: "first read",
+    ORIGINS[Source.LOAD]: FIRST_READ,
     ORIGINS[Source.RECONCILE]: "reconciliation",
     ORIGINS[Source.CATCH_UP]: "a hub's catch-up",
 }
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SPAN: Final = re.compile(r"(\d{1,6})([smhd])")
-PARTS: Final = ("loaded", "unloaded")  # kinds that come once for each part of a table
+LOADED: Final = "loaded"  # a kind: read from the metastore, where nothing has changed
+PARTS: Final = (LOADED, "unloaded")  # kinds that come once for each part of a table
 WHOLE: Final = ("created", "dropped")  # kinds of what came or went: every property differs
 ARROW: Final = " -> "
 FOLLOWS: Final = re.compile(
@@ -45,8 +48,8 @@ LOG: Final = (
 class Change(TypedDict):
     """A change of an object, or an order, and who caused it: ``by`` in words, the rest in parts.
 
-    ``version``: after the change; null of an order. The events of the metastore that it came from
-    are those after ``event_before``, up to ``event_after``.
+    ``version``: of ``topic``, after the change; null of an order. The events of the metastore that
+    it came from are those after ``event_before``, up to ``event_after``.
     """
 
     time: Iso
@@ -54,6 +57,7 @@ class Change(TypedDict):
     kind: str
     origin: str
     by: str
+    topic: int | None
     version: int | None
     event_before: int | None
     event_after: int | None
@@ -106,8 +110,13 @@ def told(lines: Sequence[Mapping[str, Any]], drivers: Iterable[Mapping[str, Any]
 
 def joined(rows: Iterable[Mapping[str, Any]], log: Sequence[Record]) -> list[Record]:
     """Return a record for each row of a table's history, with its cause as ``log`` names it."""
-    causes = {one["version"]: one for one in reversed(log) if one["version"]}
+    causes = {one["version"]: one for one in reversed(log) if is_of_content(one)}
     return [_with_cause(row, causes.get(row["version"])) for row in rows]
+
+
+def is_of_content(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record of the log is a change of a table's own topic, not of its name's."""
+    return bool(record["version"]) and record["topic"] != NAMESPACE
 
 
 def about(records: Iterable[Record], pattern: str) -> list[Record]:
@@ -171,6 +180,7 @@ def _record(
         "kind": line["change"],
         "origin": line["source"],
         "by": "",
+        "topic": line["topic"],
         "version": line["version_after"],
         "event_before": line["event_before"],
         "event_after": line["event_after"],
@@ -179,11 +189,11 @@ def _record(
         "user": driver.get("user"),
         "order_by": who,
     }
-    return {**found, "by": _by(found)}
+    return {**found, "by": _by(found, is_load=found["kind"] == LOADED)}
 
 
 def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
-    names = ("event_before", "event_after", "driver", "application", "user", "order_by")
+    names = ("topic", "event_before", "event_after", "driver", "application", "user", "order_by")
     found: Record = {
         "time": utc(row["time_us"]),
         "object": row["object"],
@@ -195,7 +205,7 @@ def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
         "after": row["after"],
         **{name: None if cause is None else cause[name] for name in names},
     }
-    return {**found, "by": _by(found)}
+    return {**found, "by": _by(found, is_load=cause is not None and cause["kind"] == LOADED)}
 
 
 def shown(records: Iterable[Record]) -> list[Record]:
@@ -229,11 +239,15 @@ def _properties(text: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _by(record: Mapping[str, Any]) -> str:
-    """Return the cause of a change in words: an event, a driver, an operator, reconciliation."""
+def _by(record: Mapping[str, Any], *, is_load: bool) -> str:
+    """Return the cause of a change in words: an event, a driver, an operator, reconciliation.
+
+    ``is_load``: content was read; without an event, that is the first read of it.
+    """
     origin = record["origin"]
     if origin == EVENTS:
-        return _events(record["event_before"], record["event_after"])
+        events = _events(record["event_before"], record["event_after"])
+        return events or (FIRST_READ if is_load else EVENTS)
     if origin == REPORTS:
         return "driver " + _driver(record)
     if origin == ORDERS:
@@ -244,7 +258,7 @@ def _by(record: Mapping[str, Any]) -> str:
 def _events(before: int | None, after: int | None) -> str:
     """Return the events between which a change came: those of one poll are published together."""
     if before is None or after is None or after <= before:
-        return "events"
+        return ""
     return f"event {after}" if after == before + 1 else f"events {before + 1}-{after}"
 
 

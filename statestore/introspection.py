@@ -20,7 +20,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.liveness import LOST
-from ..topics.objects.drivers import ANNOUNCED_REQUEST
+from ..topics.objects.drivers import ANNOUNCED_REQUEST, WRITER
 from ..topics.topic import LEVELS
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
@@ -31,6 +31,7 @@ from .reader_requests import lag_versions
 from .status import TABLES, HubStatus, table, table_for_policy
 
 JOINED: Final = "joined"  # the table of one member's positions, which the hub has itself
+OF_WRITER: Final = "writer"  # what is known of the driver that reports writes under an id
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
 ASKED_MAX: Final = 256  # requests that wait for a picture: a thousand rows of it take 20 ms
 AGAIN_MS: Final = 100  # until one beyond them is sent again: time for some pictures
@@ -108,6 +109,8 @@ class Introspection:
         """
         if not inspect.member:
             return peer, self._ask_for(_Asked(peer, caller, inspect))
+        if inspect.what == OF_WRITER:
+            return peer, self._writer(caller, inspect)
         member = self._membership.get(inspect.member)
         if member is None or not _shows(member, caller):
             text = f"no member has the registration {inspect.member.hex()}"
@@ -165,6 +168,14 @@ class Introspection:
             return ()
         del self._waiting[answer.request]
         return (found.to(answer),)
+
+    def _writer(self, caller: Member, inspect: Inspect) -> Inspected | Refused:
+        wanted = inspect.member.hex()
+        for driver in self._drivers:
+            if driver.facts[WRITER] == wanted and _shows(driver, caller):
+                rows = (*driver.facts.items(), ("registration", driver.registration.hex()))
+                return Inspected(request=inspect.request, columns=("name", "value"), rows=rows)
+        return refuse(Refusal.INSPECT, f"no driver reports its writes as {wanted}")
 
     def _forwarded(
         self, member: Member, what: str, *, peer: bytes, request: int

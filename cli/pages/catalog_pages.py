@@ -110,7 +110,7 @@ def _hubs(status: Status) -> Grid:
 def _topics(status: Status) -> Grid:
     rows = sorted(status.topics, key=lambda one: (-one.held_bytes, one.topic))
     return Grid(
-        about="Each topic, the largest first.",
+        about=f"Each topic, the largest first. {NAMESPACE} has the names of databases and tables.",
         columns=TOPIC,
         rows=tuple(tuple(getattr(one, name) for name in TOPIC) for one in rows),
     )

@@ -55,6 +55,7 @@ td, th { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px sol
 font-weight: normal; vertical-align: top }
 th { color: var(--faint) }
 .grid th { white-space: nowrap } .grid td { overflow-wrap: break-word; max-width: 36rem }
+.grid td:only-child { overflow-wrap: anywhere; max-width: none }
 .grid tr:hover td { background: var(--bar) }
 .prose { min-width: 16rem }
 .right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }

@@ -3,9 +3,11 @@
 The second one reads the log of changes in the store, by a connection of its own that only reads.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +18,7 @@ from urllib.parse import urlencode
 from ...catalog.history.change_log import Recent
 from ...catalog.history.table_history import Newest
 from ...catalog.ingest.event_history import SLOT_S, EventBatch, EventFacts
+from ...catalog.publish.hub_questions import Known
 from ...catalog.status import Status
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import UsageError
@@ -24,7 +27,8 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.wire.messages import Cell
 from .. import changes
 from ..lists import Record, amount, span
-from ..overview import lag
+from ..operator import facts_of
+from ..overview import lag, place
 from .figure import Bars
 from .grid import Grid, Query, in_ms
 from .metrics import Histograms
@@ -40,18 +44,23 @@ TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of one, and no 
 OBJECT_MAX: Final = 1_024  # characters of a pattern
 CHANGE: Final = ("time", "object", "change", "by", "version")
 OF_ONE: Final = ("time", "change", "by", "what", "object", "version")  # of one table
-BY_DRIVER: Final = re.compile(r"driver ([0-9a-f]{8})")  # one whose name catalogd does not know
+WRITER: Final = "writer"  # what hubs are asked about: the driver with this id in reports
+WRITERS_MAX: Final = 32  # that a page asks hubs about: of the newest changes
+ANSWER_S: Final = 1.0  # a hub answers within milliseconds, unless it is stopped
+Ask = Callable[[str, str], "Future[Known | None]"]
+"""Asks the hubs: what, and about whom."""
 
 
 def event_pages(
-    status: Callable[[], Status], store: Path, *, hubs: Peers, is_guarded: bool
+    status: Callable[[], Status], store: Path, *, hubs: Peers, ask: Ask, is_guarded: bool
 ) -> dict[str, Page]:
     """Return the pages.
 
     Args:
         status: Returns catalogd's last.
         store: The file of its store.
-        hubs: Returns where the pages of its hubs are, which know drivers by name.
+        hubs: Returns where the pages of its hubs are.
+        ask: Asks its hubs, which know drivers by name.
         is_guarded: Whether readers give a secret, so that they see names.
     """
     return {
@@ -63,7 +72,7 @@ def event_pages(
         "history": Page(
             title="History",
             answers="What has changed, when, and by whom?",
-            read=lambda _, query: {"": _history(store, query, hubs=hubs(), now=time.time())},
+            read=lambda _, query: _history(store, query, hubs=hubs(), ask=ask),
             is_private=True,
         ),
     }
@@ -220,17 +229,45 @@ def _costs(found: EventFacts, *, is_guarded: bool) -> Grid:
     )
 
 
-def _history(store: Path, query: Query, *, hubs: Mapping[str, str], now: float) -> Grid:
-    since, pattern, by = (query.get(name, "") for name in ("since", "object", "by"))
-    since_us = changes.since(since, now=now) if since else 0
+async def _history(
+    store: Path, query: Query, *, hubs: Mapping[str, str], ask: Ask
+) -> Mapping[str, Part]:
+    """Return the changes that ``query`` chooses, with the names that hubs know of drivers."""
+    since, pattern = (query.get(name, "") for name in ("since", "object"))
+    since_us = changes.since(since, now=time.time()) if since else 0
     if len(pattern) > OBJECT_MAX:
         raise UsageError(f"an object has {OBJECT_MAX} characters at most")
     with closing(HistoryReader(store)) as reader, reader.moment():
         log = Recent(since_us, LINES_MAX, pattern.lower()).answer(reader, 0, None).records()
-        records = changes.about(changes.told(log, ()), pattern)
-        is_one = TABLE.fullmatch(pattern) is not None
-        if is_one:
-            records = _with_content(reader, pattern, records, since_us=since_us)
+        rows = None
+        if TABLE.fullmatch(pattern):
+            newest = Newest(parse_table_name(pattern)).answer(reader, 0, None).records()
+            rows = [one for one in newest if one["time_us"] >= since_us]
+    known = await _drivers_of(log, ask)
+    records = changes.about(
+        changes.told(log, [facts_of(one.table) for one in known.values()]), pattern
+    )
+    if rows is not None:
+        records = _with_content(rows, records)
+    pages = {writer: hubs.get(f"statestored {place(one.hub)}", "") for writer, one in known.items()}
+    return {"": _changes(records, query, pages=pages)}
+
+
+async def _drivers_of(log: Sequence[Record], ask: Ask) -> dict[str, Known]:
+    """Return what hubs know of the drivers in ``log``, by the ids of their reports."""
+    writers = list(dict.fromkeys(one["driver"] for one in log if one["driver"]))[:WRITERS_MAX]
+    asked = {one: asyncio.wrap_future(ask(WRITER, one)) for one in writers}
+    if asked:
+        await asyncio.wait(asked.values(), timeout=ANSWER_S)
+    for one in asked.values():
+        one.cancel()  # if it has no answer
+    answers = {writer: one.result() for writer, one in asked.items() if not one.cancelled()}
+    return {writer: known for writer, known in answers.items() if known is not None}
+
+
+def _changes(records: Sequence[Record], query: Query, *, pages: Mapping[str, str]) -> Grid:
+    """Return ``records`` as a grid; ``pages``: of the hub that knows a driver, by its writer."""
+    is_one, by = TABLE.fullmatch(query.get("object", "")) is not None, query.get("by", "")
     found = changes.once(changes.by(records, by) if by else records)[:LINES_MAX]
     columns = OF_ONE if is_one else CHANGE
     rows = [
@@ -246,13 +283,18 @@ def _history(store: Path, query: Query, *, hubs: Mapping[str, str], now: float) 
         )
     ]
     chosen = {name: query[name] for name in ("since", "object", "by") if query.get(name)}
+    drivers = {
+        str(one["by"]): f"{pages[one['driver']]}/drivers/{one['driver'][:8]}"
+        for one in reversed(found)
+        if pages.get(one["driver"])
+    }
     return Grid(
         about=_filters(chosen),
         columns=columns,
         rows=rows,
         links={
             "object": lambda row: _address(chosen, object=str(row["object"]).partition("/")[0]),
-            "by": lambda row: _of_driver(str(row["by"]), hubs),
+            "by": lambda row: drivers.get(str(row["by"]), ""),
         },
         more={
             **{f"last {one}": _address(chosen, since=one) for one in SINCE},
@@ -262,24 +304,21 @@ def _history(store: Path, query: Query, *, hubs: Mapping[str, str], now: float) 
     )
 
 
-def _with_content(
-    reader: HistoryReader, table: str, log: Sequence[Record], *, since_us: int
-) -> list[Record]:
+def _with_content(rows: Sequence[Record], log: Sequence[Record]) -> list[Record]:
     """Return the changes of a table with what differs, and what the log alone has of it."""
-    rows = Newest(parse_table_name(table)).answer(reader, 0, None).records()
-    found = changes.joined([one for one in rows if one["time_us"] >= since_us], log)
-    causes = {one["version"]: one["by"] for one in log}
-    found = [{**one, "by": causes.get(one["version"], one["by"])} for one in found]
+    found = changes.joined(rows, log)
     versions = {one["version"] for one in found}
-    others = [one for one in log if one["version"] not in versions]
+    seen = {(one["object"], one["kind"]) for one in found}
+    others = (
+        one
+        for one in log
+        if (
+            one["version"] not in versions
+            if changes.is_of_content(one)
+            else (one["object"], one["kind"]) not in seen
+        )
+    )
     return sorted((*found, *others), key=itemgetter("time"), reverse=True)
-
-
-def _of_driver(by: str, hubs: Mapping[str, str]) -> str:
-    """Return the page of the driver that caused a change; empty if nothing is known of it."""
-    found = BY_DRIVER.fullmatch(by)
-    hub = next(iter(hubs.values()), "")
-    return f"{hub}/drivers/{found[1]}" if found and hub else ""
 
 
 def _filters(chosen: Mapping[str, str]) -> str:

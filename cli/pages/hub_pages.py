@@ -102,7 +102,8 @@ def _topics(status: HubStatus, rest: str, query: Query) -> Grid:
     other = {f"all {len(status.topics)}": "/topics?all="} if hidden else {}
     other |= {"those that are read": "/topics"} if "all" in query else {}
     return Grid(
-        about="Each topic holds a share of the tables, and is read in full, or its minimum alone.",
+        about="Each topic holds a share of the tables, and is read in full, or its minimum alone. "
+        f"{NAMESPACE} has the names of databases and tables.",
         columns=TOPIC,
         rows=_rows(rows, TOPIC),
         links={"topic": lambda row: f"/topics/{row['topic']}"},

@@ -147,7 +147,7 @@ def catalogd(store: Path) -> Sources:
     topics = tuple(replace(status.topics[0], topic=number) for number in range(NUM_TOPICS_DEFAULT))
     status = replace(status, topics=topics)
     pages = catalog_pages(lambda: status, store)
-    pages |= event_pages(lambda: status, store, hubs=dict, is_guarded=True)
+    pages |= event_pages(lambda: status, store, hubs=dict, ask=lambda *_: Future(), is_guarded=True)
     return sources_of("catalogd", lambda: catalog_facts(status), pages, CATALOGD)
 
 

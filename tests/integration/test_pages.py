@@ -31,8 +31,30 @@ def test_pages_show_what_the_daemons_hold(hive: EmbeddedMetastore, tmp_path: Pat
                 reader.sync(60)
                 reader.partitions("paged.orders")
                 _look(daemons)
+            _look_at_writer(daemons, hive.uri)
     finally:
         daemons.close()
+
+
+def _look_at_writer(daemons: Daemons, metastore: str) -> None:
+    """Let a driver report a write: catalogd's page names it, and leads to its page at the hub."""
+    hub, catalogd = (daemons.of(name).ready["web"] for name in ("statestored", "catalogd"))
+    said = {"driver": "etl@here:1", "application": "etl", "user": "ann", "state": "live"}
+    with Subscriber(
+        daemons.hub_address, name="etl@here:1", metastore=metastore, driver_facts=lambda: said
+    ) as driver:
+        until(
+            lambda: "etl" in [one["application"] for one in rows(hub, "drivers")],
+            what="the driver on the hub's page",
+        )
+        driver.report_write("paged.plain")
+        row = re.compile(
+            rf'<a href="({re.escape(hub)}/drivers/[0-9a-f]{{8}})">driver etl \(ann\)</a>'
+        )
+        link = until(
+            lambda: row.search(read(catalogd, "history", object="paged.plain")), what="the name"
+        )
+        assert "etl: what it has said of itself" in page(hub, link[1].removeprefix(f"{hub}/"))
 
 
 def _look(daemons: Daemons) -> None:

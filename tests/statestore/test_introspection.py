@@ -142,6 +142,22 @@ def test_reader_without_a_control_connection_cannot_be_inspected(driver: HubDriv
     assert "reader is no reader that is connected" in refusal(inspect(driver, "topics", OF))
 
 
+def test_driver_is_found_by_the_id_of_its_reports(driver: HubDriver) -> None:
+    """P-INSPECT-4."""
+    writer = b"w" * 16
+    said = {"driver": "d7", "application": "etl", "user": "ann", "writer": writer.hex()}
+    rows = tuple(said.items())
+    driver.receive(READER_CONTROL, Inspected(request=0, columns=("name", "value"), rows=rows))
+    found = inspect(driver, "writer", writer)
+    assert isinstance(found, Inspected)
+    assert said.items() <= dict(found.rows).items()  # type: ignore[arg-type]  # of two columns
+    assert ("registration", OF.hex()) in found.rows
+    driver.receive(READER_CONTROL, Bye(reason="closed"))
+    assert isinstance(inspect(driver, "writer", writer), Inspected), "a driver that has ended"
+    other = b"v" * 16
+    assert refusal(inspect(driver, "writer", other)).endswith(f"its writes as {other.hex()}")
+
+
 MANY = 4 * ROWS_MAX  # readers
 
 

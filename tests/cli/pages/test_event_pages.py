@@ -1,4 +1,6 @@
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,16 +8,23 @@ from typing import Any
 import pytest
 
 from topicast.catalog.ingest.event_history import EventBatch, EventFacts, Slot, TableCost
+from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction, WriteRow
+from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import Status
 from topicast.catalog.storage.store import Store
-from topicast.cli.pages.event_pages import event_pages, events, rate
+from topicast.cli.pages.event_pages import Ask, event_pages, events, rate
 from topicast.cli.pages.figure import Bars
 from topicast.cli.pages.grid import Grid
+from topicast.cli.pages.page import Page
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.cluster.alone import loaded
 from topicast.topics.errors import UsageError
 from topicast.topics.histogram import Histogram
+from topicast.topics.topic import table_topic
+from topicast.topics.wire.messages import SOURCE_REPORTS, Inspected
 
+HUB = "tcp://hub:24000"
+WRITER = b"\xab" * 16
 NOTHING = Histogram().facts()
 
 
@@ -119,6 +128,81 @@ def test_names_of_tables_need_a_secret() -> None:
     assert 'href="/history?object=shop.orders"' in guarded.html("/events", {})
 
 
+def known_of(**said: str) -> "Future[Known | None]":
+    """Return what a hub has answered; nothing said: that it does not know."""
+    found = Future[Known | None]()
+    table = Inspected(request=1, columns=("name", "value"), rows=tuple(said.items()))
+    found.set_result(Known(HUB, table) if said else None)
+    return found
+
+
+def history_of(store: Path, ask: Ask = lambda *_: known_of()) -> Page:
+    pages = event_pages(
+        lambda: status(facts()),
+        store,
+        hubs=lambda: {"statestored hub:24000": "http://hub:25010"},
+        ask=ask,
+        is_guarded=True,
+    )
+    return pages["history"]
+
+
+@pytest.fixture
+def reported_store(tmp_path: Path) -> Path:
+    """A store with a change of shop.orders that the driver WRITER has reported."""
+    store = Store.open(tmp_path, num_topics=16, now_us=1, new_id=1)
+    topic = table_topic("shop", "orders", 16)
+    change = ChangeRow(object="shop.orders", kind=ChangeKind.DATA, before=1)
+    one = Transaction(
+        topic=topic,
+        from_version=0,
+        to_version=1,
+        entries=(),
+        source=SOURCE_REPORTS,
+        at_us=time.time_ns() // 1000,
+        changes=(change,),
+    )
+    write = WriteRow(
+        driver=WRITER,
+        number=1,
+        object="shop.orders",
+        partitions=(),
+        open=False,
+        at_us=1,
+        topic=topic,
+        version=1,
+    )
+    store.commit((one,), last_event_id=1, window=b"", writes=(write,))
+    store.close()
+    return store.path
+
+
+@pytest.mark.parametrize("query", [{}, {"object": "shop.orders", "since": "10m"}])
+def test_history_names_the_driver_that_has_written_as_a_hub_knows_it(
+    query: dict[str, str], reported_store: Path
+) -> None:
+    asked = []
+
+    def ask(what: str, member: str) -> "Future[Known | None]":
+        asked.append((what, member))
+        return known_of(writer=WRITER.hex(), application="etl", user="ann")
+
+    (shown,) = parts(history_of(reported_store, ask), "", query).values()
+    assert asked == [("writer", WRITER.hex())]
+    html = shown.html("/history", query)
+    assert f'<a href="http://hub:25010/drivers/{WRITER.hex()[:8]}">driver etl (ann)</a>' in html
+    (by_name,) = parts(history_of(reported_store, ask), "", {"by": "etl"}).values()
+    assert "driver etl (ann)" in by_name.html("/history", {})
+    (unknown,) = parts(history_of(reported_store), "", query).values()
+    assert f"<td>driver {WRITER.hex()[:8]}</td>" in unknown.html("/history", query)
+
+
+def test_history_does_not_wait_for_a_hub_that_does_not_answer(reported_store: Path) -> None:
+    silent = history_of(reported_store, lambda *_: Future())
+    (shown,) = parts(silent, "", {}).values()
+    assert f"driver {WRITER.hex()[:8]}" in shown.html("/history", {})
+
+
 @pytest.fixture
 def empty_store(tmp_path: Path) -> Path:
     store = Store.open(tmp_path, num_topics=16, now_us=1, new_id=1)
@@ -129,7 +213,7 @@ def empty_store(tmp_path: Path) -> Path:
 def test_history_says_which_changes_it_shows_and_refuses_what_it_does_not_know(
     empty_store: Path,
 ) -> None:
-    page = event_pages(lambda: status(facts()), empty_store, hubs=dict, is_guarded=True)["history"]
+    page = history_of(empty_store)
     assert page.is_private
     (every,) = parts(page, "", {}).values()
     assert "of all objects" in every.about

@@ -1,0 +1,88 @@
+"""HubQuestions: what pages ask of hubs, such as the name of the driver behind a report.
+
+    page ──ask──▶ loop ──Inspect──▶ each connected hub ──Inspected | Refused──▶ loop ──▶ page
+
+The first hub that knows it answers. ``ask`` may be called by any thread, the rest by the loop's.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from ...topics.wire.messages import Inspect, Inspected, Message, Refused
+
+FIRST_REQUEST: Final = 1 << 62  # above what else a publisher numbers: streams of catch-ups
+QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and waits for a second
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the hub at ``hub`` knows, as a table."""
+
+    hub: str
+    table: Inspected
+
+
+@dataclass(slots=True)
+class _Question:
+    about: Inspect
+    answered: "Future[Known | None]" = field(default_factory=Future)
+    left: set[str] = field(default_factory=set)  # addresses of hubs that have not answered yet
+
+
+class HubQuestions:
+    """The questions that wait: to be sent, or for their answers."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """``wake``: makes the loop turn."""
+        self._wake = wake
+        self._new: deque[_Question] = deque()
+        self._sent: dict[int, _Question] = {}  # by request id, the oldest first
+        self._requests = count(FIRST_REQUEST)
+
+    def ask(self, what: str, member: bytes) -> "Future[Known | None]":
+        """Return what the first hub answers that knows it; None: none does."""
+        asked = _Question(Inspect(request=next(self._requests), what=what, member=member))
+        self._new.append(asked)
+        self._wake()
+        return asked.answered
+
+    def take(self, hubs: Collection[str]) -> tuple[Inspect, ...]:
+        """Return what is to be sent to each of the connected ``hubs`` now."""
+        found = []
+        while self._new:
+            question = self._new.popleft()
+            if not question.answered.set_running_or_notify_cancel():
+                continue
+            question.left.update(hubs)
+            self._sent[question.about.request] = question
+            found.append(question.about)
+            self._settle(question, None)
+        while len(self._sent) > QUESTIONS_MAX:
+            self._settle(next(iter(self._sent.values())), None, at_once=True)
+        return tuple(found)
+
+    def on_message(self, hub: str, message: Message) -> bool:
+        """Take an answer of ``hub``; return False if ``message`` is none to a question."""
+        if not isinstance(message, Inspected | Refused) or message.request < FIRST_REQUEST:
+            return False
+        question = self._sent.get(message.request)
+        if question is not None:
+            question.left.discard(hub)
+            known = Known(hub, message) if isinstance(message, Inspected) else None
+            self._settle(question, known)
+        return True
+
+    def lose(self, hub: str) -> None:
+        """Wait no more for ``hub``, whose connection has ended."""
+        for question in tuple(self._sent.values()):
+            question.left.discard(hub)
+            self._settle(question, None)
+
+    def _settle(self, question: _Question, known: Known | None, *, at_once: bool = False) -> None:
+        if known is not None or at_once or not question.left:
+            del self._sent[question.about.request]
+            question.answered.set_result(known)
