@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypedDict
 
+from ..topics.sizes import size
 from ..topics.verdict import Serving
 from .changes import utc
-from .lists import Column, Record, listed, size, span
+from .lists import Column, Record, listed, span
 from .overview import STATES, Daemon, Stack, drivers_by_state, lag, place
 from .schemas import Iso
 

@@ -12,7 +12,8 @@ from typing import Final, TypedDict
 
 from ..topics.objects.drivers import CONNECTING, GONE, LIVE, PLAIN, is_ill
 from ..topics.objects.rules import ON
-from .lists import ID_CHARS_MIN, Column, Record, described, short, size, span, wrapped
+from ..topics.sizes import size
+from .lists import ID_CHARS_MIN, Column, Record, described, short, span, wrapped
 from .schemas import Iso
 
 UNREACHABLE: Final = "unreachable"

@@ -134,16 +134,6 @@ def wrapped(text: str, *, width: int, first: str = "", rest: str = "") -> list[s
     return found or ([first] if first.strip() else [])
 
 
-def size(count: int) -> str:
-    """Return a number of bytes in words: ``812 B``, ``48.9 KB``."""
-    number, unit = float(count), "B"
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if number < 1000 or unit == "TB":
-            break
-        number /= 1000
-    return f"{count} B" if unit == "B" else f"{number:.1f} {unit}"
-
-
 def span(seconds: float) -> str:
     """Return a time in words: ``0.2 s``, ``45 s``, ``12 min``, ``3 h``, ``5 d``."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):

@@ -18,7 +18,7 @@ from ..topics.keys.credential import Credential, PublicKeys
 from ..topics.link import Handshake, Link
 from ..topics.settings import Address
 
-LOOK_S: Final = 1.0  # a connection is made, and greeted, within milliseconds
+LOOK_S: Final = 0.8  # a connection is made, and greeted, within milliseconds
 SETTLE_S: Final = 0.5  # a handshake takes 3 round trips
 POLL_S: Final = 0.05  # between two looks at a handshake
 PROBE: Final = "probe"

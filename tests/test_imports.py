@@ -57,7 +57,16 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
 # All rooms and modules of a folder, but for its __init__: each may import those before it.
 ONE_WAY = {
     "topics": (
-        *("errors", "backports", "slices", "histogram", "settings", "requests", "liveness"),
+        *(
+            "errors",
+            "backports",
+            "slices",
+            "sizes",
+            "histogram",
+            "settings",
+            "requests",
+            "liveness",
+        ),
         *("notebook", "memory_limit", "objects", "topic"),
         *("policy", "wire", "keys", "bulk", "follower", "replica_set", "link", "verdict"),
     ),

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
+from .sizes import size
+
 ROWS_MAX: Final = 200  # of a list: a table of 5,000 columns would stall the notebook
 LEFT: Final = " style='text-align:left;vertical-align:top'"
 
@@ -28,9 +30,8 @@ def shown(
         rows: Its lines; those beyond ROWS_MAX are counted only.
     """
     lines = "".join(
-        f"<tr><th{LEFT}>{_text(name.replace('_', ' '))}</th><td{LEFT}>{_text(value)}</td></tr>"
-        for name, value in facts
-        if value not in ("", None)
+        f"<tr><th{LEFT}>{_text(name.replace('_', ' '))}</th><td{LEFT}>{text}</td></tr>"
+        for name, text in (_with_unit(*one) for one in facts if one[1] not in ("", None))
     )
     found = f"<div><p><b>{_text(verdict)}</b></p><table>{lines}</table>"
     if head:
@@ -40,6 +41,15 @@ def shown(
     if len(rows) > ROWS_MAX:
         found += f"<p>and {len(rows) - ROWS_MAX} more</p>"
     return f"{found}</div>"
+
+
+def _with_unit(name: str, value: object) -> tuple[str, str]:
+    """Return a fact without the unit in its name, and its value with it: ``held``, ``3.3 MB``."""
+    if name.endswith("_bytes") and isinstance(value, int):
+        return name.removesuffix("_bytes"), size(value)
+    if name.endswith("_s"):
+        return name.removesuffix("_s"), f"{_text(value)} s"
+    return name, _text(value)
 
 
 def _cells(row: Iterable[object], tag: str) -> str:

@@ -102,6 +102,9 @@ def debug(
         answers = [LinkError(str(error))]
     away = [one for one in answers if isinstance(one, LinkError)]
     problems += map(str, away)
+    for problem in problems:
+        note(f"not in it: {problem}")
+    said = len(problems)
     note("reading their pages")
     for url in _pages_in(parts, problems):
         found, missing = reader.read(url)
@@ -111,7 +114,7 @@ def debug(
     note("asking the doctor")
     parts |= {"doctor": _doctor(statestores), "host": _host(os.environ), "not-answered": problems}
     _write(out, parts, logs)
-    for problem in problems:
+    for problem in problems[said:]:
         note(f"not in it: {problem}")
     written(out, out.stat().st_size, Output(output))
     return NOT_REACHABLE if len(away) == len(answers) else DONE

@@ -13,9 +13,10 @@ from ...topics.objects.names import table_pattern
 from ...topics.objects.tables import Column as TableColumn
 from ...topics.objects.tables import Database, Table
 from ...topics.settings import parse_addresses
+from ...topics.sizes import size
 from ..changes import utc
 from ..flags import READER_OPTIONS, command, prints
-from ..lists import NOTHING, Column, size
+from ..lists import NOTHING, Column
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
 from ..schemas import Iso

@@ -16,7 +16,7 @@ from ..exit_codes import DONE
 from ..flags import command, prints, statestores_option
 from ..lists import NO_LIMIT, Record
 from ..operator import Operator, announced_at, note_policy
-from ..output import Output
+from ..output import Output, complain
 from ..screen import clear, draw_again
 from .changes import LINES_MAX
 from .status import WATCH_S, stack_at
@@ -38,16 +38,19 @@ def top(*, once: bool, statestores: str, output: str) -> int:
     hubs, printed = parse_addresses(statestores, setting="statestores"), Output(output)
     note_policy("what counts other databases, too, is left out")
     log, before = Log(hubs), _look(hubs)
-    time.sleep(FIRST_S)
+    if _is_there(before):
+        time.sleep(FIRST_S)
     if once or not printed.is_terminal:
-        now = _look(hubs)
-        _show(activity(before, now, log.read(now.at_us)), now, printed, height=NO_LIMIT)
+        now = _look(hubs) if _is_there(before) else before
+        _show(activity(before, now, log.read(now)), now, printed, height=NO_LIMIT)
+        for problem in (text for one in now.stack.daemons for text in one.problems):
+            complain(problem)
         return now.stack.exit_code
 
     def draw() -> None:
         nonlocal before
         now = _look(hubs)
-        found = activity(before, now, log.read(now.at_us))
+        found = activity(before, now, log.read(now))
         if not printed.is_json:
             clear()
         height = shutil.get_terminal_size().lines - 1  # one is the cursor's
@@ -66,17 +69,27 @@ class Log:
         self._lines: list[dict[str, Any]] = []  # the newest first
         self._drivers: list[Record] = []
 
-    def read(self, now_us: int) -> list[Record]:
-        """Return what has changed in the minutes before ``now_us``; nothing new if nobody says."""
-        from_us = now_us - MINUTES_US
+    def read(self, now: Look) -> list[Record]:
+        """Return what has changed in the minutes before ``now``; nothing new if nobody says."""
+        from_us = now.at_us - MINUTES_US
         since_us = max(self._lines[0]["time_us"] if self._lines else 0, from_us)
-        with suppress(LinkError, UsageError), Operator(self._hubs) as visit:
-            self._drivers = list(announced_at(visit).values())
-            found = visit.catalog(ReadRecent(since_us=since_us, count=LINES_MAX)).records()
-            known = {one["number"] for one in self._lines}
-            self._lines[:0] = [one for one in found if one["number"] not in known]
+        if _is_there(now):
+            with suppress(LinkError, UsageError):
+                self._read(since_us)
         self._lines = [one for one in self._lines if one["time_us"] >= from_us][:KEPT_MAX]
         return told(self._lines, self._drivers)
+
+    def _read(self, since_us: int) -> None:
+        with Operator(self._hubs) as visit:
+            self._drivers = list(announced_at(visit).values())
+            found = visit.catalog(ReadRecent(since_us=since_us, count=LINES_MAX)).records()
+        known = {one["number"] for one in self._lines}
+        self._lines[:0] = [one for one in found if one["number"] not in known]
+
+
+def _is_there(look: Look) -> bool:
+    """Return whether a statestored has answered."""
+    return any(one.facts for one in look.stack.hubs)
 
 
 def _look(hubs: tuple[Address, ...]) -> Look:

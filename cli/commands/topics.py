@@ -9,12 +9,13 @@ from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.liveness import LIVE
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
+from ...topics.sizes import size
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
 from ...topics.wire.messages import Inspected
 from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
 from ..levels import alike, ranges, topic_name
-from ..lists import Column, Record, amount, listed, short, size, span, wrapped
+from ..lists import Column, Record, amount, listed, short, span, wrapped
 from ..operator import (
     OWN_ONLY,
     Operator,

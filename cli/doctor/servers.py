@@ -12,7 +12,7 @@ from ...topics.link import Handshake, Link
 from ...topics.settings import Address
 from ...topics.verdict import Reason, Serving
 from ...topics.wire import header
-from ..operator import Operator, facts_of, verdict_by
+from ..operator import AT_ONCE_S, Operator, facts_of, verdict_by
 from ..reaching import BUSY, problem
 from .checks import Answer, ok, warning, wrong
 
@@ -140,19 +140,22 @@ def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s:
     Raises:
         LinkError: one does not, or is not reached.
     """
-    with closing(Link(credential.pair)) as link:
-        for address in addresses:
-            link.connect_dealer(PROBE, str(address), credential.hub_keys(str(address)))
-            state = _handshake(link, timeout_s)
-            if state is not Handshake.DONE:
-                raise LinkError(f"at {address}: {problem(address, credential) or BUSY}")
-            link.disconnect(PROBE)
+    for address in addresses:
+        if _admits(address, credential, AT_ONCE_S):
+            continue
+        why = problem(address, credential)
+        if why or not _admits(address, credential, timeout_s):
+            raise LinkError(f"at {address}: {why or BUSY}")
     return ok(f"every statestored admits the key {credential.name}")
 
 
-def _handshake(link: Link, timeout_s: float) -> Handshake:
-    """Wait until the handshake has ended; return how, or that it has not."""
+def _admits(address: Address, credential: Credential, timeout_s: float) -> bool:
+    """Return whether a handshake comes to a good end within ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
-    while (state := link.handshake(PROBE)) is not Handshake.DONE and time.monotonic() < deadline:
-        link.poll(LOOK_S)
-    return state
+    with closing(Link(credential.pair)) as link:
+        link.connect_dealer(PROBE, str(address), credential.hub_keys(str(address)))
+        while not (is_done := link.handshake(PROBE) is Handshake.DONE):
+            if time.monotonic() >= deadline:
+                break
+            link.poll(LOOK_S)
+        return is_done

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from ..lists import amount, size, span
+from ...topics.sizes import size
+from ..lists import amount, span
 from ..overview import STATESTORED, drivers_by_state, restart_of, seen_by
 from .document import link
 from .metrics import Facts

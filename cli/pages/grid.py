@@ -10,8 +10,9 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from ...topics.sizes import size
 from ...topics.wire.messages import Cell
-from ..lists import size, span
+from ..lists import span
 from .document import link
 
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five

@@ -15,10 +15,11 @@ from urllib.parse import urlencode
 from ...statestore.status import DriverStatus, HubStatus, SubscriberStatus
 from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
+from ...topics.sizes import size
 from ...topics.wire.messages import Cell, Inspected, Refused
 from .. import fleet
 from ..levels import alike
-from ..lists import Record, size
+from ..lists import Record
 from .grid import Grid
 from .page import NEEDS_SECRET, Part
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.cli.lists import PROSE_CHARS_MIN, Column, amount, listed, size, span, wrapped
+from topicast.cli.lists import PROSE_CHARS_MIN, Column, amount, listed, span, wrapped
+from topicast.topics.sizes import size
 
 NAME, SIZE = Column(name="name", rank=0), Column(name="size", rank=2, text=size)
 WHY, OWNER = Column(name="why", rank=1, prose=True), Column(name="owner", rank=3)

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
+import click
 import pytest
 import zmq
 
+from topicast.cli.exit_codes import NOT_REACHABLE
+from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast as topicast_command
 from topicast.cli.operator import Operator, catalog_at
 from topicast.cli.reaching import problem
-from topicast.tests.cli.processes import Running, catalogd, statestored
+from topicast.tests.cli.processes import Running, catalogd, statestored, topicast
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import in_time, seconds, until
 from topicast.topics.errors import LinkError
@@ -26,6 +30,15 @@ from topicast.topics.settings import parse_addresses
 SAID_S = 2.0
 STOPPED = "takes connections and says nothing: its process is stopped or hangs"
 NO_METASTORE = "thrift://127.0.0.1:1"
+OTHERS = {"quickstart", "run", "agent", "start", "debug"}
+"""Commands that start something, or say it and go on with the doctor."""
+ARGUMENTS = {"path": "FOLDER/out"}
+MORE = {
+    "top": ("--once",),
+    "refresh": ("--all",),
+    "invalidate": ("--all",),
+    "convert": ("--from=a.b", "--to=a.c"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +71,11 @@ def listening(words: bytes) -> Iterator[str]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @contextmanager
@@ -70,18 +85,37 @@ def another_zeromq() -> Iterator[str]:
         yield f"tcp://127.0.0.1:{port}"
 
 
-@contextmanager
-def web_server() -> Iterator[str]:
-    class Quiet(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+class WebServer(HTTPServer):
+    """One of somebody else; ``looks``: how often it was asked for a page."""
 
-    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+    looks = 0
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.server_port}"
+
+
+class Quiet(BaseHTTPRequestHandler):
+    server: WebServer
+
+    def do_GET(self) -> None:
+        self.server.looks += 1
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def web_server() -> Iterator[WebServer]:
+    with WebServer(("127.0.0.1", 0), Quiet) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"tcp://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def refusal(address: str) -> str:
@@ -128,8 +162,8 @@ def test_zeromq_of_another_program_is_not_topicast() -> None:
 
 
 def test_web_server_is_not_topicast() -> None:
-    with web_server() as address:
-        assert "is not Topicast, but a web server; correct the port" in refusal(address)
+    with web_server() as web:
+        assert "is not Topicast, but a web server; correct the port" in refusal(web.address)
 
 
 def test_our_other_ports_are_known(both: Both) -> None:
@@ -176,6 +210,34 @@ def test_command_that_reads_says_it_as_soon() -> None:
             pass
 
     in_time(lambda: seconds(tried), limit_s=SAID_S)
+
+
+def connecting(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command that takes the addresses of statestoreds, and then ends."""
+    for name, one in subcommands(group).items():
+        if isinstance(one, click.Group):
+            yield from connecting(one, *path, name)
+        elif name not in OTHERS and any(param.name == "statestores" for param in one.params):
+            required = (p for p in one.params if p.required and isinstance(p, click.Argument))
+            given = (ARGUMENTS.get(str(param.name), "a.b") for param in required)
+            yield (*path, name, *given, *MORE.get(name, ()))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(400)
+def test_each_command_says_what_is_there_instead_after_one_look(tmp_path: Path) -> None:
+    """Of a web server; how long a look takes, the tests above say."""
+    user_keys("operator")
+    user_keys("driver")
+    with web_server() as web:
+        for words in connecting(topicast_command):
+            web.looks = 0
+            given = [one.replace("FOLDER", str(tmp_path)) for one in words]
+            done = topicast(*given, TOPICAST_STATESTORES=web.address)
+            said = done.stderr + done.stdout
+            code = 1 if words[0] == "doctor" else NOT_REACHABLE
+            assert (done.returncode, web.looks) == (code, 1), (words, said)
+            assert "is not Topicast, but a web server" in said, words
 
 
 def test_first_hub_that_answers_is_used_though_another_is_silent(both: Both) -> None:

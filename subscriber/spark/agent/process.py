@@ -39,7 +39,9 @@ LAST_S: Final = 0.2  # until a driver that has ended has closed all of its ends
 STDIN: Final = 0
 LINE_BYTES_MAX: Final = 1 << 20  # of the first line, which has the driver's settings
 SWITCH_S: Final = 0.001  # at most, until a reader's request interrupts another thread
-LOG_FORMAT: Final = "%(levelname)s topicast agent: %(message)s"
+LOG_FORMAT: Final = (
+    "topicast agent: %(levelname)s %(message)s"  # a driver's log has others' lines, too
+)
 DONE: Final = 0  # and no other agent is to be started
 FAILED: Final = 1
 NOT_A_DRIVER: Final = (

@@ -43,7 +43,7 @@ def test_driver_that_does_not_answer_is_one_line() -> None:
         process.stdin.flush()
         assert process.wait(WAIT_S) == 1
         (line,) = process.stderr.read().splitlines()
-    assert line.startswith("ERROR topicast agent: the driver does not answer: ")
+    assert line.startswith("topicast agent: ERROR the driver does not answer: ")
 
 
 def test_line_of_another_kind_is_refused_with_what_it_is() -> None:
