@@ -20,8 +20,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Start everything on this machine, and show it at work.",
         ),
         "run": ("commands.run:run", "Run a Spark application as it is, attached."),
-        "hook": ("commands.hook:hook", "Attach every Spark driver of this Python."),
-        "jar": ("commands.jar:jar", "Attach drivers that have no Python, by a jar."),
+        "jar": ("commands.jar:jar", "Write the jar that attaches every driver of a Spark."),
         "doctor": (
             "commands.doctor:doctor",
             "Find out what is wrong on this host, and what to do.",

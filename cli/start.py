@@ -12,6 +12,7 @@ from .exit_codes import FAILED, INTERRUPTED, NOT_FOUND
 OLDEST = (3, 10)  # as setup.cfg has it
 RUN = "run"
 AGENT = "agent"
+NOTES = "TOPICAST_NOTES"  # a folder of the command that runs the driver
 
 
 def main() -> None:
@@ -20,6 +21,9 @@ def main() -> None:
         sys.exit(_without(_too_old(), sys.argv[1:]))
     try:
         if sys.argv[1:] == [AGENT]:  # it starts with each driver: nothing is loaded for words
+            from .launch.ahead import hand_over
+
+            hand_over(os.environ.get(NOTES, ""))
             from ..subscriber.spark.agent.process import main as agent
 
             sys.exit(agent())

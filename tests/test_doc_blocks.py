@@ -41,13 +41,9 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
     "from topicast.subscriber.spark import attach": "tests/spark/conftest.py attaches so",
     "import threading": "a server of Spark Connect that stays: tests/spark/test_refresh_connect.py",
     "topicast run --statestores tcp://statestored:24000 -- spark-submit app.py": "a host's name; "
-    "tests/spark/test_run.py runs it",
-    "topicast run --statestores tcp://statestored:24000 -- spark-sql": "a host's name; "
-    "tests/spark/jvm/test_spark_sql.py runs it",
+    "tests/spark/test_run.py and tests/spark/jvm/test_spark_sql.py run them",
     "topicast jar --out /opt/topicast/topicast.jar   # any Spark from 3.5 on, Scala 2.12 and 2.13; "
     "needs a Java runtime and a Spark": "root's folder; tests/cli/commands/test_jar.py runs it",
-    "topicast hook install  # once, with the Python that drivers run: in their image or virtual "
-    "environment": "it changes this Python; tests/cli/commands/test_hook.py has one of its own",
     "topicast drivers                        # state, staleness and reason of each; -o wide has "
     "every column": "tests/cli/commands/test_drivers.py",
     "CREATE TABLE raw.events (id BIGINT, city STRING, amount DOUBLE, ds STRING)": "a chapter of "

@@ -1,4 +1,4 @@
-"""The command that writes the jar for drivers of the JVM."""
+"""The command that writes the jar for drivers of all languages."""
 
 import os
 from pathlib import Path
@@ -18,11 +18,12 @@ from ..output import Output, WrittenFile, written
 )
 @prints(lambda: {"": WrittenFile})
 def jar(*, out: Path, output: str) -> int:
-    """Write the jar that attaches spark-sql, spark-shell, Thrift servers and other JVM drivers.
+    """Write the jar that attaches drivers in Python, spark-sql, Thrift servers and all others.
 
     Put it on the class path of drivers, or into the folder jars of a Spark: it does nothing where
-    no statestores are named. It fits Spark 3.5 and later, and is built by the compiler of the Spark
-    in SPARK_HOME, of the spark-submit on the PATH, or of PySpark.
+    no statestores are named. Agents run by this Python where no setting names another command, and
+    it is there. The jar fits Spark 3.5 and later, and is built by the compiler of the Spark in
+    SPARK_HOME, of the spark-submit on the PATH, or of PySpark.
     """
     content = build_jar(os.environ)
     try:

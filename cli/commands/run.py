@@ -7,7 +7,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Final
 
 import click
@@ -15,13 +16,15 @@ import click
 from ...topics.errors import ConfigError, UsageError
 from ..exit_codes import NOT_FOUND
 from ..flags import STATESTORES_DEFAULT, Command, option, settings
-from ..launch.jvm_drivers import jvm_environment
-from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_of_the_jvm
+from ..launch.ahead import waiting_agent
+from ..launch.environment import AGENT, FOUND, STATESTORES, environment_of
+from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_daemon
 from ..signals import Handler, handled, wait_until_ended
 
-STATESTORES: Final = "TOPICAST_STATESTORES"
-LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
-_WHY: Final = "python -E or -I, an environment that was reset, or a driver on another machine"
+NO_SESSION: Final = (
+    "no Spark session was made where the jar is on the class path (env -i, a spark-env.sh that "
+    "replaces SPARK_DIST_CLASSPATH, and a driver on another machine leave it out)"
+)
 
 
 @click.command(cls=Command, context_settings=settings(allow_interspersed_args=False))
@@ -49,8 +52,16 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     named_hubs = statestores or os.environ.get(STATESTORES)
     if named_hubs:  # else Spark's configuration may name them
         threading.Thread(target=_look, args=(named_hubs,), daemon=True).start()
-    with _prepared(given) as folder:
-        code = _run(command, folder, given)
+    with _folder() as notes:
+        environ, problem = environment_of(command[0], given, os.environ, notes=notes)
+        is_watched = notes and not problem and not is_daemon(command)
+        is_ours = is_watched and not os.environ.get(AGENT)
+        with waiting_agent(notes, environ) if is_ours else nullcontext():
+            code = _run(command, environ)
+        if is_watched and not Path(notes, FOUND).exists():
+            problem = NO_SESSION
+    if problem and code != NOT_FOUND:
+        click.echo(f"topicast: not attached: {problem}", err=True)
     sys.exit(code)
 
 
@@ -68,69 +79,26 @@ def _look(statestores: str) -> None:
 
 
 @contextmanager
-def _prepared(given: dict[str, str]) -> Iterator[str]:
-    """Yield the folder that Python is to load us from; an empty name if it cannot be made."""
+def _folder() -> Iterator[str]:
+    """Yield a folder until the block ends; an empty name if none can be made."""
     with ExitStack() as stack:
         folder = ""
-        try:
-            from ...subscriber.spark.driver import launch
-
+        with suppress(OSError):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="topicast-run-"))
-            launch.prepare(folder, given)
-        except (ImportError, OSError) as error:
-            _say(str(error))
-            folder = ""
         yield folder
 
 
-def _run(command: tuple[str, ...], folder: str, given: dict[str, str]) -> int:
-    path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
-    default = {STATESTORES: STATESTORES_DEFAULT}  # comes last, behind the configuration of Spark
-    of_jvm, problem = jvm_environment(command[0], given, os.environ, notes=folder)
-    environ = {**default, **os.environ, **of_jvm, "PYTHONPATH": path}
+def _run(command: tuple[str, ...], environ: dict[str, str]) -> int:
     try:
         child = subprocess.Popen(command, env=environ)
     except OSError as exc:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND
-    warned = not folder
-    if is_of_the_jvm(command):
-        warned = _say(problem) if problem else True
     ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C itself
         signal.SIGINT: signal.SIG_IGN,
         signal.SIGTERM: lambda *_: child.terminate(),
     }
     with handled(ours):
-        try:
-            code = child.wait(LOADED_S)
-        except subprocess.TimeoutExpired:
-            warned = warned or _warn(folder, ended=False)
-            wait_until_ended(child.pid)
-            code = child.wait()
-    if not warned:
-        _warn(folder, ended=True)
+        wait_until_ended(child.pid)
+        code = child.wait()
     return code if code >= 0 else 128 - code
-
-
-def _warn(folder: str, *, ended: bool) -> bool:
-    """Print why nothing is attached, where that is known; return whether it is."""
-    from ...subscriber.spark.driver import launch
-
-    noted = launch.notes(folder)
-    if launch.LOADED not in noted:
-        if ended:
-            return _say(f"no Python has loaded Topicast ({_WHY})")
-        after = f"after {LOADED_S:g} s no Python has loaded Topicast yet"
-        click.echo(f"topicast: {after}: is it slow, or is it {_WHY}?", err=True)
-        return False
-    if launch.FAILED in noted:
-        return _say(noted[launch.FAILED])
-    if ended and launch.ATTACHED not in noted:
-        return _say("no Spark session was made")
-    return False
-
-
-def _say(why: str) -> bool:
-    """Print why nothing is attached; return True."""
-    click.echo(f"topicast: not attached: {why}", err=True)
-    return True

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 from ...topics.errors import TopicastError, UsageError
 from ...topics.objects.drivers import LIVE, PLAIN, UNSUPPORTED
-from ..launch.hooks import BROKEN, INSTALLED, VARIABLE, hook_state
+from ..launch.environment import STATESTORES
 from ..launch.spark_commands import (
     HOW_IN_A_CLUSTER,
     SUBMIT,
@@ -30,9 +29,9 @@ LINES_MAX: Final = 3  # of what a command that failed has printed
 SESSION_CATALOG: Final = "spark.sql.catalog.spark_catalog"
 CACHE: Final = "spark.sql.filesourceTableRelationCacheSize"
 ON: Final = "on"
-BY_HOOK: Final = "the hook attaches the application, too"
+BY_JAR: Final = "the jar on its class path attaches the application, too"
 BY_RUN: Final = (
-    "no hook attaches the application: call attach(spark) in it, or start it by "
+    "no jar attaches the application: call attach(spark) in it, or start it by "
     "topicast run -- COMMAND"
 )
 
@@ -40,7 +39,6 @@ BY_RUN: Final = (
 PROBE: Final = """\
 import json, platform, sys
 facts = {{"python": platform.python_version(), "executable": sys.executable}}
-facts["hook"] = any(hasattr(one, "is_topicast") for one in sys.meta_path)
 try:
     from topicast.subscriber.spark.driver.probe import look
 except Exception as error:
@@ -58,23 +56,8 @@ class DriverChecks:
     def __init__(self, command: Sequence[str], *, statestores: str) -> None:
         self._command = command
         self._hubs = statestores
-        self._environ = {**os.environ, VARIABLE: statestores}
+        self._environ = {**os.environ, STATESTORES: statestores}
         self._facts: dict[str, Any] = {}  # once the probe has run
-
-    @staticmethod
-    def hook() -> Answer:
-        """Look whether drivers of this Python are attached by themselves."""
-        state, files = hook_state()
-        if state == INSTALLED:
-            return ok(f"installed: {', '.join(files)}")
-        if state == BROKEN:
-            return wrong(
-                f"{', '.join(files)} takes no effect in {sys.executable}: no driver is attached",
-                f"{sys.executable} -m topicast.cli.main hook install",
-            )
-        return ok(
-            "not installed: drivers are attached by 'topicast run -- COMMAND' or attach(spark)"
-        )
 
     def application(self) -> Answer:
         """Run the probe with the application's command.
@@ -123,7 +106,7 @@ class DriverChecks:
                 "give the application --conf spark.topicast.control=on, or, if operators have "
                 "switched it, topicast drivers on --all",
             )
-        how = BY_HOOK if self._facts["hook"] else BY_RUN
+        how = BY_JAR if self._facts["jar"] else BY_RUN
         return ok(f"{state}, by {self._status('statestores')}; {how}")
 
     def writes(self) -> Answer:

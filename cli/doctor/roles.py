@@ -86,7 +86,6 @@ def _driver(given: Given) -> list[Check]:
         Check("catalogd", servers.catalogd, after=hub),
         Check("versions", servers.versions, after=hub),
         Check("metastore", servers.metastore, after=("catalogd",)),
-        Check("hook", spark.hook, limit_s=60.0),
     ]
     if given.command:
         checks += [

@@ -1,1 +1,1 @@
-"""How Spark drivers are started: by commands, or attached by a hook in their Python."""
+"""How Spark drivers are started, attached: by which commands, and in what environment."""

@@ -6,12 +6,12 @@ from typing import Final
 
 CLUSTER: Final = "cluster"
 HOW_IN_A_CLUSTER: Final = (
-    "run 'topicast hook install' of its Python, once, and set"
-    " --conf spark.yarn.appMasterEnv.TOPICAST_STATESTORES=ADDRESSES, on Kubernetes"
-    " --conf spark.kubernetes.driverEnv.TOPICAST_STATESTORES=ADDRESSES; or call attach(spark)"
-    " in the application, with --conf spark.topicast.statestores=ADDRESSES"
+    "give it what 'topicast jar' writes by --jars, and"
+    " --conf spark.topicast.statestores=ADDRESSES --conf spark.topicast.agent=COMMAND"
+    " (docs/spark.md); or call attach(spark) in the application"
 )
-_OF_THE_JVM: Final = frozenset(
+_DAEMONS: Final = frozenset({"start-connect-server.sh", "start-thriftserver.sh"})
+_OF_THE_JVM: Final = _DAEMONS | frozenset(
     {
         "beeline",
         "java",
@@ -20,8 +20,6 @@ _OF_THE_JVM: Final = frozenset(
         "spark-class",
         "spark-shell",
         "spark-sql",
-        "start-connect-server.sh",
-        "start-thriftserver.sh",
     }
 )
 SUBMIT: Final = "spark-submit"
@@ -35,6 +33,11 @@ def is_of_the_jvm(command: Sequence[str]) -> bool:
         return True
     at = application_at(command)
     return name == SUBMIT and at < len(command) and command[at].endswith(".jar")
+
+
+def is_daemon(command: Sequence[str]) -> bool:
+    """Whether ``command`` ends while the driver that it has started goes on."""
+    return PurePath(command[0]).name in _DAEMONS
 
 
 def application_at(command: Sequence[str]) -> int:

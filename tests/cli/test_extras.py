@@ -49,7 +49,6 @@ def test_entry_points_are_importable_without_extras(name: str) -> None:
         (("mode", NOWHERE, "--timeout_s=0.2"), 3),
         (("tables", NOWHERE, "--timeout_s=0.2"), 3),
         (("sync", NOWHERE, "--timeout_s=0.2"), 3),
-        (("hook", "--output=json"), 1),
         (("doctor", NOWHERE), 1),
         (("run", "--", sys.executable, "-c", ""), 0),
     ],

@@ -11,8 +11,8 @@ import pytest
 
 from topicast.catalog.storage.store import FILE_NAME, SCHEMA
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.homes import PROTOCOL_2, another_release
 from topicast.tests.cli.processes import command, completed, document
+from topicast.tests.cli.releases import PROTOCOL_2, another_release
 
 READER = """
 import sys

@@ -205,7 +205,6 @@ def test_document_of_the_keys_and_of_files_is_of_its_schema(tmp_path: Path) -> N
         "keys-show-name": ("keys", "show", "etl", keys),
         "keys-rotate": ("keys", "rotate", keys),
         "keys-revoke-name": ("keys", "revoke", "etl", keys),
-        "hook": ("hook", "status"),
         "debug": ("debug", f"--out={tmp_path / 'a.zip'}", "--statestores=tcp://127.0.0.1:1"),
     }
     for name, words in given.items():

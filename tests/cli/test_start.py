@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from topicast.cli import start
-from topicast.subscriber.spark.driver import launch
 from topicast.tests.cli.processes import completed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -21,9 +20,7 @@ LOADED_BY_ANY_PYTHON = (
     "cli/__init__.py",
     "cli/exit_codes.py",
     "cli/start.py",
-    launch.__file__,
 )
-SPARK = "class SparkSession:\n    def __init__(self):\n        print('plain Spark')\n"
 
 
 def old_python(code: str, *arguments: str, path: Path) -> "subprocess.CompletedProcess[str]":
@@ -47,7 +44,7 @@ def test_oldest_python_is_the_one_that_pip_demands() -> None:
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     demanded = settings["options"]["python_requires"]
-    assert {start.OLDEST, launch.OLDEST} == {tuple(map(int, demanded.strip(">=").split(".")))}
+    assert tuple(map(int, demanded.strip(">=").split("."))) == start.OLDEST
 
 
 @pytest.mark.parametrize(
@@ -81,20 +78,3 @@ def test_interrupt_while_libraries_are_imported_is_no_traceback(tree: Path) -> N
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-def test_driver_of_an_old_python_is_plain_spark_and_the_reason_is_noted(tmp_path: Path) -> None:
-    package = tmp_path / "pyspark" / "sql"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    (package / "session.py").write_text(SPARK)
-    launch.prepare(str(tmp_path), {})
-    site = tmp_path / "sitecustomize.py"
-    site.write_text(PRETEND + site.read_text())
-    code = "from pyspark.sql.session import SparkSession; SparkSession()"
-    done = old_python(code, path=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "plain Spark\n", "")
-    assert (
-        "Topicast needs Python 3.10 or newer, this is 3." in launch.notes(str(tmp_path))["failed"]
-    )

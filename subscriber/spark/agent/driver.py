@@ -30,6 +30,7 @@ from ..config import (
     settings_of,
 )
 from ..guard import Guard, first_line
+from ..jar.bootstrap import check_release
 from ..planning.planning import Planning, PlanningSettings, text_of
 from ..planning.router import Router, why_not
 from ..refresh.catalyst import VERSIONS, Catalyst
@@ -182,6 +183,7 @@ class Driver:
                 raise
 
     def _start(self, session: Session, arguments: Arguments) -> None:
+        check_release(self._bootstrap)
         catalyst, conf = Catalyst.probe(session), conf_of(session)
         settings = settings_of(arguments, conf=conf, environ=os.environ)
         self._primitives, self._spark = catalyst.primitives, str(session._sc.version)

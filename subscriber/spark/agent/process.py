@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import select
+import signal
 import sys
 import threading
 import time
@@ -21,10 +22,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ....topics.errors import NotReady, SourceError, UsageError
-from ....topics.objects.drivers import UNSUPPORTED
 from ..config import Arguments
-from ..driver.launch import ATTACHED, LOADED, NOTES, note
-from ..driver.launch import FAILED as FAILED_NOTE
 from ..guard import first_line
 from ..jar.spark_home import add_py4j
 from ..java import keep_in
@@ -52,11 +50,12 @@ IMPORTS: Final = ("org.apache.spark.sql.*", "org.apache.spark.sql.classic.*")  #
 log = logging.getLogger(__name__)
 
 
-def main() -> int:
+def main(driver: int | None = None) -> int:
     """Run the agent whose settings are the first line of standard input; return the exit code.
 
     They are an object of JSON with the port of the driver's ``gateway``, and a ``token``; what the
     driver's Python has given to ``attach``, and the ``control`` that it has set since then.
+    ``driver``: its process, if that is not the one which has started this one.
     """
     line = _first_line()
     if not line:
@@ -67,6 +66,7 @@ def main() -> int:
     except (ValueError, TypeError, KeyError):
         sys.stderr.write(NOT_A_DRIVER)
         return FAILED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the driver's
     _log_until_the_end()
     sys.setswitchinterval(SWITCH_S)
     add_py4j(os.environ)
@@ -80,12 +80,18 @@ def main() -> int:
     try:
         for name in IMPORTS:
             java_import(gateway.jvm, name)
-        return _Agent(gateway, settings).run()
+        return _Agent(gateway, settings, driver=driver or os.getppid()).run()
     except Py4JError as error:
         if _has_ended(LAST_S):
             return DONE
         log.error("the driver does not answer: %s", error)
         return FAILED
+
+
+def prepare() -> None:
+    """Load what ``main`` needs, as far as it is there: a SPARK_HOME may have the rest."""
+    with suppress(ImportError):
+        import py4j.java_gateway  # noqa: F401
 
 
 class _Context(SimpleNamespace):
@@ -116,14 +122,14 @@ class Session:
 class _Agent:
     """Attaches the driver in a thread, and answers its questions meanwhile."""
 
-    def __init__(self, gateway: Any, settings: dict[str, Any]) -> None:
+    def __init__(self, gateway: Any, settings: dict[str, Any], *, driver: int) -> None:
         self._jvm = gateway.jvm
         self._gateway = gateway
         self._bootstrap = gateway.entry_point
         self._board = self._bootstrap.board()
         self._control = str(settings.get("control", ""))
         self._given = settings.get("attach", {})
-        self._driver = Driver(self._bootstrap, pid=self._given.get("pid") or os.getppid())
+        self._driver = Driver(self._bootstrap, pid=self._given.get("pid") or driver)
         self._session: Session | None = None
         self._is_begun = threading.Event()  # the driver is attached, or could not be
         self._is_detached = threading.Event()
@@ -166,10 +172,6 @@ class _Agent:
             if self._control:
                 arguments = replace(arguments, control=self._control)
             self._driver.begin(self._session, arguments)
-            status = self._driver.status()
-            kind = FAILED_NOTE if status.state == UNSUPPORTED else ATTACHED
-            for one in (LOADED, kind):
-                note(os.environ.get(NOTES, ""), one, status.reason)
         except Exception as error:  # noqa: BLE001 - the driver is plain Spark
             if not _has_ended(LAST_S):
                 log.error("the driver is not attached: %s", first_line(error))

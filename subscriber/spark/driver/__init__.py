@@ -1,1 +1,1 @@
-"""What a driver's Python has of it: its handle, the process hook, the launcher."""
+"""What a driver's Python has of it: its handle, and the process hook."""

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from ....topics.objects.drivers import CONNECTING, LIVE
+from ..jar.bootstrap import has_jar
 from ..status import Status
 from ..writes.metastores import CATALOG, CATALOGS, IMPLEMENTATION
 from ..writes.reporter import NO_CONTACT
@@ -20,7 +21,9 @@ LOOKED_AT: Final = (IMPLEMENTATION, CATALOGS + CATALOG, CACHE)
 
 
 def look() -> dict[str, Any]:
-    """Return the status of an attached driver, and the settings that matter to it."""
+    """Return the status of an attached driver, the settings that matter to it, and whether it
+    has the jar.
+    """
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -36,6 +39,7 @@ def look() -> dict[str, Any]:
         conf = session.sparkContext.getConf()
         return {
             "status": asdict(handle.status()),
+            "jar": has_jar(session._jvm),
             "conf": {name: conf.get(name) for name in LOOKED_AT if conf.contains(name)},
         }
     finally:

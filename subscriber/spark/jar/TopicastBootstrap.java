@@ -1,13 +1,18 @@
 import java.io.File;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStream;
 import java.lang.ProcessBuilder.Redirect;
 import java.lang.ref.WeakReference;
+import java.lang.reflect.Field;
 import java.net.InetAddress;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Scanner;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
@@ -31,8 +36,11 @@ import scala.runtime.BoxedUnit;
     A driver's Python asks them by the board. */
 public final class TopicastBootstrap extends AbstractFunction1
         implements SparkSessionExtensionsProvider, Runnable {
+    private static final String RELEASE = "@RELEASE@";  // of Topicast, which an agent must have
     private static final String STATESTORES = "spark.topicast.statestores";
     private static final String AGENT = "spark.topicast.agent";
+    private static final String OURS = "TOPICAST_";  // how variables of ours begin
+    private static final String COMMAND = "topicast-agent";  // a file of the jar: what starts one
     private static final Pattern WORD = Pattern.compile("\"([^\"]*)\"|'([^']*)'|(\\S+)");
     private static final long PAUSE_S = 1L;  // before the second start; doubled each time
     private static final long PAUSE_S_MAX = 60L;
@@ -41,6 +49,7 @@ public final class TopicastBootstrap extends AbstractFunction1
     private static final long STOP_S = 5L;  // for an agent to end after its context
     private static final int TOKEN_BYTES = 24;
 
+    private static final HashMap variables = new HashMap();  // ours, which children do not inherit
     private static final ConcurrentHashMap kept = new ConcurrentHashMap();  // survives agents
     private static TopicastBootstrap serving;  // the last context; null: none yet
 
@@ -62,8 +71,12 @@ public final class TopicastBootstrap extends AbstractFunction1
         try {
             SparkContext found = active();
             if (found != null && !setting(found, STATESTORES, "TOPICAST_STATESTORES").isEmpty()) {
-                String words = setting(found, AGENT, "TOPICAST_AGENT");
-                serve(found, words(words.isEmpty() ? "topicast agent" : words), "", "{}");
+                hide();
+                String arguments = variable("TOPICAST_RUN");  // of the command line
+                serve(found, command(setting(found, AGENT, "TOPICAST_AGENT")), "",
+                    arguments.isEmpty() ? "{}" : "{\"arguments\": " + arguments + "}");
+                String folder = variable("TOPICAST_NOTES");
+                if (!folder.isEmpty()) new File(folder, "found").mkdir();
             }
         } catch (Throwable failed) {
             warn("it is plain Spark: " + failed);
@@ -97,11 +110,16 @@ public final class TopicastBootstrap extends AbstractFunction1
         this.path = path;
         this.settings = settings;
         listener.atEnd(board);
+        listener.expect(true);
         found.addSparkListener(listener);
         Thread thread = new Thread(this, "topicast-bootstrap");
         thread.setDaemon(true);
         thread.setContextClassLoader(loader());
         thread.start();
+    }
+
+    public String release() {
+        return RELEASE;
     }
 
     public SparkContext context() {
@@ -189,6 +207,7 @@ public final class TopicastBootstrap extends AbstractFunction1
                 if (why.isEmpty() || isStopped()) return;
                 if (System.nanoTime() - began > STEADY_S * 1000000000L) pause = PAUSE_S;
                 problem = why;
+                listener.expect(false);
                 if (!why.equals(said)) warn(why + "; it is plain Spark until an agent runs");
                 said = why;
                 Thread.sleep(pause * 1000L);
@@ -224,7 +243,7 @@ public final class TopicastBootstrap extends AbstractFunction1
             stdin.write(line.getBytes("UTF-8"));
             stdin.flush();
             int code = await(agent);
-            return code == 0 ? "" : "its agent has ended with " + code;
+            return code == 0 ? "" : "its agent has ended with " + code + " and said why";
         } catch (IOException failed) {
             return "its agent does not start: " + failed.getMessage();
         } finally {
@@ -237,6 +256,7 @@ public final class TopicastBootstrap extends AbstractFunction1
     Process start() throws IOException {
         ProcessBuilder builder = new ProcessBuilder(command);
         Map environment = builder.environment();
+        environment.putAll(variables);
         if (path.isEmpty()) environment.remove("PYTHONPATH");  // the application's
         else environment.put("PYTHONPATH", path);
         environment.remove("PYTHONHOME");
@@ -263,9 +283,43 @@ public final class TopicastBootstrap extends AbstractFunction1
 
     static String setting(SparkContext context, String name, String variable) {
         SparkConf conf = context.getConf();
-        if (conf.contains(name)) return conf.get(name);
-        String found = System.getenv(variable);
-        return found == null ? "" : found;
+        return conf.contains(name) ? conf.get(name) : variable(variable);
+    }
+
+    static synchronized String variable(String name) {
+        Object found = variables.containsKey(name) ? variables.get(name) : System.getenv(name);
+        return found == null ? "" : (String) found;
+    }
+
+    /** Takes our variables from what this JVM starts, its Python workers first of all. */
+    static synchronized void hide() {
+        Map found = System.getenv();
+        for (Iterator all = found.keySet().iterator(); all.hasNext();) {
+            String name = (String) all.next();
+            if (name.startsWith(OURS)) variables.put(name, found.get(name));
+        }
+        try {
+            Class type = Class.forName("java.lang.ProcessEnvironment");
+            Field field = type.getDeclaredField("theEnvironment");
+            field.setAccessible(true);
+            Map inherited = (Map) field.get(null);
+            for (Iterator all = inherited.keySet().iterator(); all.hasNext();) {
+                if (all.next().toString().startsWith(OURS)) all.remove();
+            }
+        } catch (Exception closed) {  // Spark's launcher opens java.lang; others may not
+        }
+    }
+
+    /** Returns what starts an agent: what is set, else the Python that has written the jar. */
+    static List command(String set) throws IOException {
+        if (!set.isEmpty()) return words(set);
+        InputStream file = TopicastBootstrap.class.getResourceAsStream("/" + COMMAND);
+        if (file != null) {
+            List found = words(new Scanner(file, "UTF-8").nextLine());
+            file.close();
+            if (new File((String) found.get(0)).canExecute()) return found;
+        }
+        return words("topicast agent");
     }
 
     /** Returns the words of a command, of which those in quotes may have blanks. */

@@ -16,8 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from .... import __version__
 from ..config import Arguments
 from ..java import java_singleton, java_source, java_unit, keep_in
+from ..sessions import Unsupported
 
 NAME: Final = "TopicastBootstrap"
 AGENT_SETTING: Final = "spark.topicast.agent"
@@ -26,13 +28,14 @@ OURS: Final = "TOPICAST_"  # how variables of settings begin
 OWN: Final = (sys.executable, "-m", "topicast.cli.start", "agent")
 _LISTENER: Final = "TopicastListener"
 _BOARD: Final = "TopicastBoard"
+_RELEASE: Final = "@RELEASE@"  # in the source
 _WRITES: Final = f"{__package__.rpartition('.')[0]}.writes"
 
 
 def bootstrap_source() -> str:
     """Return the source of all classes that a driver has before it has an agent."""
     return java_unit(
-        java_source(__package__, NAME),
+        java_source(__package__, NAME).replace(_RELEASE, __version__),
         java_source(__package__, _BOARD),
         java_source(_WRITES, _LISTENER),
     )
@@ -48,15 +51,39 @@ def bootstrap_of(session: Any, arguments: Arguments, command: str | None) -> Any
 
     Raises:
         Py4JError, TypeError: it cannot be made in this Spark.
+        Unsupported: the JVM has the jar of another release.
     """
     jvm, words = session._jvm, session._jvm.java.util.ArrayList()
     for word in shlex.split(command) if command else OWN:
         words.add(word)
     path = "" if command else os.environ.get("PYTHONPATH", "")
     settings = settings_text(arguments, os.environ)
-    found = _any(jvm).attach(session._sc._jsc.sc(), words, path, settings)
+    any_ = _any(jvm)
+    check_release(any_)
+    found = any_.attach(session._sc._jsc.sc(), words, path, settings)
     keep_in(jvm, found.kept())
     return found
+
+
+def check_release(bootstrap: Any) -> None:
+    """Raise Unsupported if what serves a driver in its JVM is of another release than this one."""
+    from py4j.protocol import Py4JError
+
+    try:
+        its = str(bootstrap.release())
+    except Py4JError:
+        its = "another release"
+    if its != __version__:
+        raise Unsupported(
+            f"the jar on the class path is of Topicast {its}, and this is {__version__}: "
+            f"write it anew, by topicast jar --out FILE"
+        )
+
+
+def has_jar(jvm: Any) -> bool:
+    """Whether the jar is on the class path of ``jvm``."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(f"{NAME}.class") is not None
 
 
 def settings_text(arguments: Arguments, environ: Mapping[str, str]) -> str:
@@ -72,8 +99,8 @@ def settings_text(arguments: Arguments, environ: Mapping[str, str]) -> str:
 
 def _any(jvm: Any) -> Any:
     """Return an object of the class, whose state is the JVM's."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    if loader.getResource(f"{NAME}.class") is None:
+    if not has_jar(jvm):
         return java_singleton(jvm, NAME, bootstrap_source())
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     none = jvm.java.util.ArrayList().toArray()
     return loader.loadClass(NAME).getConstructors()[0].newInstance(none)

@@ -5,6 +5,7 @@ once for a user, and kept beside the classes that drivers compile.
 """
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,21 +13,23 @@ from typing import Final
 from ....topics.errors import ConfigError, SourceError
 from ..compiled import CompiledClasses, jar_of
 from ..guard import first_line
-from .bootstrap import NAME, bootstrap_source
+from .bootstrap import NAME, OWN, bootstrap_source
 from .spark_home import HOME, add_py4j, spark_home
 
 SERVICE: Final = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+COMMAND: Final = "topicast-agent"  # what starts an agent where no setting says it
 _FILES: Final = {SERVICE: f"{NAME}\n".encode()}
 
 
 def build_jar(environ: Mapping[str, str]) -> bytes:
-    """Return the content of the jar.
+    """Return the content of the jar, whose agents run by this Python if no setting says more.
 
     Raises:
         ConfigError: there is no Spark, or no Java.
         SourceError: the compiler refuses it; says why.
     """
-    return jar_of(_compiled(spark_home(environ), environ), _FILES)
+    files = {**_FILES, COMMAND: f"{shlex.join(OWN)}\n".encode()}
+    return jar_of(_compiled(spark_home(environ), environ), files)
 
 
 def kept_jar(environ: Mapping[str, str], command: str) -> Path:

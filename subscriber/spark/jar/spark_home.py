@@ -20,7 +20,9 @@ def spark_home(environ: Mapping[str, str], command: str = "spark-submit") -> Pat
     """
     found = [Path(environ[HOME])] if environ.get(HOME) else []
     file = shutil.which(command, path=environ.get("PATH"))
-    found += [Path(file).resolve().parents[1]] if file else []
+    if file:
+        found.append(Path(file).resolve().parents[1])
+        found += Path(file).absolute().parents[1].glob("lib/python*/site-packages/pyspark")
     spec = find_spec("pyspark")
     found += [Path(one) for one in spec.submodule_search_locations or ()] if spec else []
     for home in found:

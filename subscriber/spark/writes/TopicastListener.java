@@ -22,6 +22,7 @@ import scala.Function1;
 public final class TopicastListener extends SparkListener {
     private static final int QUEUE_MAX = 10000;  // executions; each holds its plan in the JVM
     private static final long END_MS = 300L;  // that the end of an application waits
+    private static final long START_MS = 2000L;  // likewise, while its first agent starts
     private static final Class[] NONE = new Class[0];
     private static final Object[] NOTHING = new Object[0];
 
@@ -42,6 +43,7 @@ public final class TopicastListener extends SparkListener {
     private String last = "";  // what was taken, and is being handled; "": nothing
     private Object taken;  // likewise, what of() returns
     private boolean again;  // it is to be taken once more
+    private boolean starting;  // nothing was taken yet, but an agent is to come
     private boolean stopped;
     private int missed;
     private volatile Consumer sessions;  // is told which ones execute; null: no agent was live yet
@@ -67,12 +69,19 @@ public final class TopicastListener extends SparkListener {
             .invoke(told, new Object[] {session});
     }
 
+    /** Says whether an agent is to come that takes what was executed before it. */
+    public synchronized void expect(boolean starting) {
+        this.starting = starting;
+        notifyAll();
+    }
+
     public void atEnd(Runnable end) {
         this.end = end;
     }
 
     /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. */
     public synchronized String take(long ms) throws InterruptedException {
+        starting = false;
         if (again) {
             again = false;
             return last;
@@ -143,6 +152,14 @@ public final class TopicastListener extends SparkListener {
     /** Lets what was executed last be handled: the process that takes it may end with this one. */
     public void onApplicationEnd(SparkListenerApplicationEnd event) {
         try {
+            long until = System.nanoTime() + START_MS * 1000000L;
+            synchronized (this) {
+                while (starting && !waiting.isEmpty()) {
+                    long left = (until - System.nanoTime()) / 1000000L;
+                    if (left <= 0L) break;
+                    wait(left);
+                }
+            }
             settle(END_MS);
         } catch (InterruptedException stopped) {
             Thread.currentThread().interrupt();

@@ -1,6 +1,7 @@
-"""``topicast jar``: the file that drivers of the JVM have on their class path."""
+"""``topicast jar``: the file that drivers have on their class path."""
 
 import json
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -21,8 +22,10 @@ def test_jar_has_the_class_that_its_service_names_for_the_oldest_java(tmp_path: 
     assert_of_schema("jar", json.loads(done.stdout))
     with ZipFile(out) as jar:
         named = jar.read(SERVICE).decode().strip()
-        classes = [one for one in jar.namelist() if one != SERVICE]
+        agent = jar.read("topicast-agent").decode()
+        classes = [one for one in jar.namelist() if one.endswith(".class")]
         versions = {int.from_bytes(jar.read(one)[6:8], "big") for one in classes}
+    assert agent == f"{sys.executable} -m topicast.cli.start agent\n"
     assert f"{named}.class" in classes
     assert all(one.startswith("Topicast") for one in classes)
     assert max(versions) <= 52, "of Java 8"

@@ -21,13 +21,12 @@ from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.sample import Sample
 from topicast.cli.doctor.checks import Check, examine, ok
-from topicast.cli.launch import hooks
 from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.forks import forked
-from topicast.tests.cli.homes import PROTOCOL_2, Home, another_release
 from topicast.tests.cli.processes import command, completed, statestored, topicast
+from topicast.tests.cli.releases import PROTOCOL_2, another_release
 from topicast.tests.cluster.fake_metastore import thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, real_metastore
 from topicast.tests.keys import user_keys
@@ -327,18 +326,6 @@ def test_daemons_of_another_release(served: Served, tmp_path: Path) -> None:
     assert "releases of one protocol version work together" in found.text("versions")
 
 
-def test_hook_that_takes_no_effect(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    installed = home.site / hooks.NAME
-    installed.write_text(hooks.LINE.replace("driver/launch.py", "launch.py"))  # a former release's
-    words = ("doctor", "--output=json", f"--statestores=tcp://{CLOSED}")
-    found = report(home.python("-m", "topicast.cli.main", *words))
-    assert found.verdict("hook") == "wrong"
-    assert f"{installed} takes no effect in " in found.text("hook")
-    assert home.python(*found.checks["hook"]["next_step"].split()[1:]).returncode == 0
-    assert home.hook("status").returncode == 0, "the next step mends it"
-
-
 def test_command_of_another_role_is_wrong_use() -> None:
     done = topicast("doctor", "--role=hub", "--", "catalogd")
     assert (done.returncode, done.stdout) == (2, "")
@@ -372,7 +359,7 @@ def test_driver_that_writes_to_another_metastore(served: Served, application: Pa
     other = f"spark.hadoop.hive.metastore.uris=thrift://{CLOSED}"
     found = spark(served, application, other)
     assert (found.verdict("application"), found.verdict("attached")) == ("ok", "ok"), found
-    assert "no hook attaches the application: call attach(spark) in it" in found.text("attached")
+    assert "no jar attaches the application: call attach(spark) in it" in found.text("attached")
     assert found.verdict("writes") == "wrong"
     assert "set hive.metastore.uris to that metastore" in found.text("writes")
     assert "spark.topicast.metastore" in found.text("writes")

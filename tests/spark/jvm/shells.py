@@ -36,11 +36,24 @@ def of_run(hub: str) -> list[str]:
 
 
 def agent_of(pid: int) -> int:
-    """Return the agent among the processes that ``pid`` has started; 0: there is none."""
+    """Return the agent of the JVM ``pid``, or of one that ``pid`` has started; 0: there is none.
+
+    ``topicast run`` has started it ahead if what the JVM has started is a shell.
+    """
     for child in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
             if child.cmdline()[-1:] == ["agent"]:
-                return child.pid
+                is_shell = child.cmdline()[0] == "/bin/sh"
+                return _ahead(child.environ()["TOPICAST_NOTES"]) if is_shell else child.pid
+    return 0
+
+
+def _ahead(folder: str) -> int:
+    """Return the agent that has waited in ``folder``; 0: it has ended."""
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if one.cmdline()[-1:] == [folder]:
+                return one.pid
     return 0
 
 

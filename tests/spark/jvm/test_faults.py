@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Final
@@ -11,9 +12,11 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
+from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber.spark.jar.builder import kept_jar
-from topicast.tests.cli.processes import is_gone
+from topicast.tests.cli.processes import completed, is_gone
+from topicast.tests.cli.releases import another_release
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.jvm.shells import JvmDriver, Place, agent_of, of_run
 from topicast.tests.spark.pair import BEFORE, WAIT_S
@@ -134,6 +137,35 @@ def test_without_an_agent_it_is_plain_spark_and_one_line_says_so(
     assert len(said) == 1, said
     assert "its agent does not start" in said[0]
     assert "/nowhere/topicast" in said[0]
+
+
+def test_jar_of_another_release_than_the_agent_is_said_in_one_line_with_both(
+    drivers: Drivers, hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    another_release(tmp_path / "its", ("__init__.py", __version__, "99.0"))
+    jar = tmp_path / "topicast.jar"
+    done = completed(
+        [sys.executable, "-m", "topicast.cli.main", "jar", f"--out={jar}"],
+        PYTHONPATH=str(tmp_path / "its"),
+    )
+    assert done.returncode == 0, done.stderr
+    shell = JvmDriver(
+        tmp_path / "driver",
+        hive.uri,
+        settings={
+            "spark.driver.extraClassPath": str(jar),
+            "spark.topicast.statestores": drivers.daemons.hub_address,
+            "spark.topicast.agent": f"{sys.executable} -m topicast.cli.start agent",
+        },
+    )
+    try:
+        assert shell.sql("SELECT 1") == [["1"]]
+        until(lambda: "topicast" in shell.log(), timeout_s=WAIT_S, what="a line")
+    finally:
+        assert shell.end() == 0
+    said = [line for line in shell.log().splitlines() if "topicast" in line.lower()]
+    assert len(said) == 1, said
+    assert f"is of Topicast 99.0, and this is {__version__}" in said[0]
 
 
 def test_jar_does_nothing_where_no_statestores_are_named(

@@ -1,0 +1,114 @@
+"""An agent that is started before its driver: it loads while the JVM does.
+
+    topicast run ──▶ this process: listens, loads, waits
+    the JVM ──▶ topicast agent ──hand_over: its input, its errors, its environment──▶ this process
+                     └─▶ a shell, which ends as this process does, and ends it
+
+The socket is in a folder of this user alone, and serves one driver: another JVM of the command
+starts an agent of its own, as a JVM does whose agent has ended. Each part ends when another one is
+killed: what JVM and shell hold of this process, and it of them, is closed then.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+SOCKET: Final = "agent"
+TAKEN: Final = "agent.taken"
+NOT_OURS: Final = ("PYTHONPATH", "PYTHONHOME")  # of the application, as for each agent
+STDIN: Final = 0
+STDERR: Final = 2
+LINE_BYTES_MAX: Final = 1 << 22  # an environment; Linux allows 2 MB, and its JSON may be longer
+SHELL: Final = ("/bin/sh", "-c", 'read -r code; exit "${code:-1}"', "agent")
+
+
+@contextmanager
+def waiting_agent(folder: str, environ: Mapping[str, str]) -> Iterator[None]:
+    """Have an agent wait in ``folder`` for a driver: it ends with that, or with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, folder],
+        env={name: value for name, value in environ.items() if name not in NOT_OURS},
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    try:
+        with process.stdin:
+            yield
+    finally:
+        process.returncode = process.poll() or 0  # it ends with its driver: nobody waits for it
+
+
+def hand_over(folder: str) -> None:
+    """Let the agent that waits in ``folder`` be this one, whose process is a shell then.
+
+    It returns if none waits there, or not any more.
+    """
+    taken = Path(folder, TAKEN)
+    facts = json.dumps({"driver": os.getppid(), "environ": dict(os.environ)})
+    try:
+        Path(folder, SOCKET).rename(taken)
+        with socket.socket(socket.AF_UNIX) as link:
+            link.connect(str(taken))
+            socket.send_fds(link, [b"\n"], [STDIN, STDERR])
+            link.sendall(f"{facts}\n".encode())
+            os.dup2(link.fileno(), STDIN)
+    except OSError:
+        return
+    os.execv(SHELL[0], SHELL)
+
+
+def main(folder: str) -> int:
+    """Load an agent, wait for a driver, and be its agent; return the exit code of the shell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the driver's
+    with socket.socket(socket.AF_UNIX) as listening:
+        try:
+            listening.bind(str(Path(folder, SOCKET)))
+        except OSError:  # the command has ended, or the path is too long: drivers start their own
+            return 0
+        listening.listen(1)
+        from ...subscriber.spark.agent import process
+
+        process.prepare()
+        if STDIN in select.select([listening.fileno(), STDIN], [], [])[0]:
+            return process.DONE  # who has started it has ended
+        link, _ = listening.accept()
+    driver = _taken_over(link)
+    threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+    code = process.main(driver)
+    with suppress(OSError):
+        link.sendall(f"{code}\n".encode())
+    return code
+
+
+def _taken_over(link: socket.socket) -> int:
+    """Have the input, the errors and the environment of another process; return its parent."""
+    _, (its_input, its_errors), *_ = socket.recv_fds(link, 1, 2)
+    os.dup2(its_input, STDIN)
+    os.dup2(its_errors, STDERR)
+    with link.makefile("rb") as lines:
+        facts: dict[str, Any] = json.loads(lines.readline(LINE_BYTES_MAX))
+    os.environ.clear()
+    os.environ.update(facts["environ"])
+    return int(facts["driver"])
+
+
+def _end_with(link: socket.socket) -> None:
+    """End this process when the other side of ``link`` ends: nothing comes from there."""
+    with suppress(OSError):
+        link.recv(1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,40 @@
+"""What drivers find in their environment: the jar, how to start an agent, and settings."""
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from ...topics.errors import TopicastError
+from ..flags import STATESTORES_DEFAULT
+
+CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"  # which all launchers of Spark append
+STATESTORES: Final = "TOPICAST_STATESTORES"
+AGENT: Final = "TOPICAST_AGENT"
+ARGUMENTS: Final = "TOPICAST_RUN"  # of attach, as JSON: they come before Spark's configuration
+NOTES: Final = "TOPICAST_NOTES"  # a folder in which a JVM that begins to attach makes FOUND
+FOUND: Final = "found"
+
+
+def environment_of(
+    command: str, given: Mapping[str, str], environ: Mapping[str, str], *, notes: str
+) -> tuple[dict[str, str], str]:
+    """Return the environment in which drivers that ``command`` starts are attached.
+
+    ``given``: arguments of attach; ``notes``: a folder, where FOUND is once a JVM has begun to
+    attach. With it comes why nothing is attached, if that is known.
+    """
+    found = {STATESTORES: STATESTORES_DEFAULT, **environ}  # behind the configuration of Spark
+    try:
+        from ...subscriber.spark.jar.bootstrap import OWN
+        from ...subscriber.spark.jar.builder import kept_jar
+
+        jar = str(kept_jar(environ, command))
+    except (ImportError, TopicastError) as error:
+        return found, str(error)
+    found |= {f"TOPICAST_{name.upper()}": value for name, value in given.items()}
+    found |= {ARGUMENTS: json.dumps(given), NOTES: notes}
+    found[AGENT] = environ.get(AGENT) or shlex.join(OWN)
+    found[CLASS_PATH] = os.pathsep.join(filter(None, (environ.get(CLASS_PATH), jar)))
+    return found, ""
