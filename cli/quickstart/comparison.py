@@ -13,7 +13,8 @@ from ..lists import aligned
 BEGINNING: Final = (
     "Two ordinary Spark applications: a job that writes orders, and a report that reads them. "
     "Neither uses Topicast, and neither runs REFRESH. They run as they are, in the writer's and "
-    "the reader's Spark, and a second time under 'topicast run'."
+    "the reader's Spark, and a second time under 'topicast run'. So does the report in spark-sql, "
+    "which runs no code of its own."
 )
 ENDING: Final = (
     "Each report ran once the job was done, the plain one last; 'after' is how long after the "
@@ -22,6 +23,7 @@ ENDING: Final = (
 REPEATED: Final = 10  # queries of each report, after the last round
 TEXT_WIDTH_MAX: Final = 78
 HEAD: Final = ("the job", "the query", "plain Spark", "topicast run", "after")
+IN_SQL: Final = "The report's queries in spark-sql:"
 JOB: Final = "job"
 PLAIN: Final = "plain"  # databases, and how they are written
 ATTACHED: Final = "attached"

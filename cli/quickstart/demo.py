@@ -1,7 +1,7 @@
 """The demonstration of the quickstart, in the order in which things happen.
 
 metastore, statestored, writer, reader start side by side ──▶ catalogd
-──▶ job and report: plain in the writer's and the reader's Spark, and attached
+──▶ job and report: plain in the writer's and the reader's Spark, and attached; spark-sql, both
 ──▶ both reports again: their calls of the metastore are counted, then it is away
 ──▶ one change after another: committed, seen ──▶ summary ──▶ explorer ──▶ until Ctrl-C
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
+from ...catalog.metastore.embedded.listener import pyspark_jars
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator
@@ -25,7 +26,8 @@ from .console import Seen, commands, read_ready, shortened, width
 from .counting import Counting
 from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
 from .ports import usual_or_any
-from .spark_settings import submit_arguments
+from .spark_settings import properties_file, submit_arguments
+from .sql_shell import SqlShell, question
 from .stack import Ended, Line, Stack
 from .writer_steps import QUERY, STEPS
 
@@ -38,6 +40,10 @@ WRITER: Final = "writer"
 READER: Final = "reader"
 EXPLORER: Final = "explorer"
 REPORT: Final = "report"
+SQL: Final = "spark-sql"  # plain
+SQL_RUN: Final = "sql report"  # under topicast run
+REPORTS: Final = (READER, REPORT, SQL, SQL_RUN)
+TOPICAST_RUN: Final = (sys.executable, "-m", "topicast.cli.main", "run")
 CLASSES: Final = "spark"  # the process that prepares Spark's classes,
 PREPARED: Final = "Spark's classes"  # which are awaited
 
@@ -69,8 +75,9 @@ class Demo:
         self._begun = time.monotonic()
         self._said_at = self._begun
         self._facts: dict[str, list[dict[str, Any]]] = {
-            name: [] for name in (WRITER, READER, EXPLORER, JOB, REPORT)
+            name: [] for name in (WRITER, READER, EXPLORER, JOB, REPORT, SQL, SQL_RUN)
         }
+        self._shells = {SQL: SqlShell(), SQL_RUN: SqlShell()}
         self._environment: dict[str, str] = {}  # of Spark applications
         self._up = ExitStack()
         self._ways: dict[str, Counting] = {}  # of the reports to the metastore
@@ -115,8 +122,11 @@ class Demo:
         )
         self._start_attached(JOB, ATTACHED, uri=self.metastore_uri)
         self._start_attached(REPORT, uri=self._ways[REPORT].uri)
-        for report in (READER, REPORT):
-            self._stack.write(report, "\n".join(FIRST))
+        for shell in self._shells:
+            self._start_shell(shell)
+        for report in REPORTS:
+            for query in FIRST:
+                self._ask(report, query)
         self._until(lambda: {CATALOGD, STATESTORED} <= self._ready, what=CATALOGD)
         self._until(lambda: self._has(READER, "ready"), what="the reader's subscriber")
         self._until(lambda: self._has(WRITER, "ready"), what="the writer's Spark")
@@ -153,9 +163,12 @@ class Demo:
             yield lines_of(title, facts, all_bytes=self._bytes_at_full())
         self._stack.write(EXPLORER, STAY)
 
-    def compare(self) -> Iterator[Answered]:
-        """Yield each round: the jobs write, the reports answer, the plain one last."""
-        for report in (READER, REPORT):
+    def compare(self) -> Iterator[tuple[Answered, Answered]]:
+        """Yield each round: the jobs write, the reports answer, the plain ones last.
+
+        The second answers are those of spark-sql.
+        """
+        for report in REPORTS:
             begun = partial(self._has_answered, report, len(FIRST))
             self._until(begun, what=f"the first queries of the {report}'s Spark")
         for one in ROUNDS:
@@ -164,10 +177,16 @@ class Demo:
                 self._stack.write(job, one.step)
                 self._await_step(job, one.step)
             done_at = time.monotonic()
-            attached = self._query_until_right(one)
-            after_s = time.monotonic() - done_at
-            plain = self._query(READER, one.query.format(PLAIN))
-            yield Answered(round=one, plain=plain, attached=attached, after_s=after_s)
+            attached = [
+                (self._query_until_right(one, report), time.monotonic() - done_at)
+                for report in (REPORT, SQL_RUN)
+            ]
+            plain = [self._query(report, one.query.format(PLAIN)) for report in (READER, SQL)]
+            ours, in_sql = (
+                Answered(round=one, plain=its, attached=answer, after_s=after_s)
+                for its, (answer, after_s) in zip(plain, attached, strict=True)
+            )
+            yield ours, in_sql
 
     def repeat(self) -> Repeated:
         """Let both reports run the last query again and again, then without a metastore."""
@@ -192,7 +211,7 @@ class Demo:
         """End job and report, attached and plain: each of the former takes half a gigabyte."""
         for plain in (READER, WRITER):
             self._stack.write(plain, "")
-        self._stack.finish(REPORT, JOB)
+        self._stack.finish(REPORT, JOB, *self._shells)
 
     def end_writer(self) -> None:
         """End the writer, whose work is done. The reader prints further changes until Ctrl-C."""
@@ -272,7 +291,7 @@ class Demo:
         self._print(name, f"starts: {words}")
         folder = self._folder / name
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
-        run = [sys.executable, "-m", "topicast.cli.main", "run", "--statestores", self.statestores]
+        run = [*TOPICAST_RUN, "--statestores", self.statestores]
         command = ["nice", *run, "--", sys.executable, str(script), *arguments]
         settings = {
             "PYSPARK_SUBMIT_ARGS": submit_arguments(folder, uri),
@@ -280,14 +299,27 @@ class Demo:
         }
         self._stack.start(name, command, environment=self._environment | settings)
 
+    def _start_shell(self, name: str) -> None:
+        """Start a spark-sql, which is fed with queries."""
+        folder = self._folder / name.replace(" ", "-")
+        (folder / "scratch").mkdir(parents=True, exist_ok=True)
+        run: list[str] = []
+        if name == SQL_RUN:
+            self._print(name, "starts: topicast run -- spark-sql")
+            run = [*TOPICAST_RUN, "--statestores", self.statestores, "--"]
+        program = str(pyspark_jars().parent / "bin" / SQL)
+        file = str(properties_file(folder, self.metastore_uri))
+        command = ["nice", *run, program, "--properties-file", file]
+        self._stack.start(name, command, environment=self._environment)
+
     def _await_step(self, job: str, step: str) -> None:
         self._until(lambda: self._has(job, "did", step), what=f"the {job}'s step {step!r}")
 
-    def _query_until_right(self, one: Round) -> str:
-        """Return the answer of the attached report; repeat its query while it is wrong."""
+    def _query_until_right(self, one: Round, report: str) -> str:
+        """Return the answer of an attached report; repeat its query while it is wrong."""
         deadline = time.monotonic() + RIGHT_S
         while True:
-            answer = self._query(REPORT, one.query.format(ATTACHED))
+            answer = self._query(report, one.query.format(ATTACHED))
             if answer == one.right or time.monotonic() > deadline:
                 return answer
 
@@ -307,13 +339,16 @@ class Demo:
     def _query(self, report: str, query: str, timeout_s: float = STEP_TIMEOUT_S) -> str:
         answers = self._facts[report]
         known = len(answers)
-        self._stack.write(report, query)
+        self._ask(report, query)
         self._until(
             lambda: any("answered" in fact for fact in answers[known:]),
             what=f"the {report}'s answer to {query}",
             timeout_s=timeout_s,
         )
         return str(next(f["answered"] for f in answers[known:] if "answered" in f))
+
+    def _ask(self, report: str, query: str) -> None:
+        self._stack.write(report, question(query) if report in self._shells else query)
 
     def _order(self, *words: str) -> None:
         with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
@@ -371,7 +406,11 @@ class Demo:
         self._stack.end_one(CLASSES)
 
     def _take(self, line: Line) -> None:
-        if line.name == METASTORE and line.error:
+        if line.name in self._shells:
+            answer = self._shells[line.name].take(line.text, error=line.error)
+            if answer:
+                self._facts[line.name].append({"answered": answer})
+        elif line.name == METASTORE and line.error:
             self._print(METASTORE, line.text)
         elif line.error:
             return  # it is in the log of the child

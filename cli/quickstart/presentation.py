@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ...topics.errors import ConfigError, TopicastError
-from .comparison import BEGINNING, ENDING, lines_of, repeated_text, verdict, wrapped
+from .comparison import BEGINNING, ENDING, IN_SQL, lines_of, repeated_text, verdict, wrapped
 from .console import summary, width
 from .demo import Demo
 from .stack import Stack
@@ -86,12 +86,13 @@ def _run(stack: Stack, home: Path, *, once: bool) -> None:
 def _compare(demo: Demo) -> None:
     columns = width()
     print("", wrapped(BEGINNING, width=columns), "", sep="\n", flush=True)
-    rounds = list(demo.compare())
+    rounds, in_sql = zip(*demo.compare(), strict=True)
     print("", *lines_of(rounds, width=columns), sep="\n")
+    print("", IN_SQL, *lines_of(in_sql, width=columns), sep="\n")
     print("", wrapped(ENDING, width=columns), "", sep="\n", flush=True)
     repeated = demo.repeat()
     print("", wrapped(repeated_text(repeated), width=columns), sep="\n", flush=True)
     demo.end_applications()
-    wrong = verdict(rounds, repeated)
+    wrong = verdict((*rounds, *in_sql), repeated)
     if wrong:
         raise TopicastError(f"under topicast run the report was wrong: {wrong}")

@@ -35,7 +35,12 @@ def spark_settings(folder: Path) -> dict[str, str]:
 
 
 def submit_arguments(folder: Path, metastore_uri: str) -> str:
-    """Write Spark's configuration for an application; return its PYSPARK_SUBMIT_ARGS.
+    """Write Spark's configuration for an application; return its PYSPARK_SUBMIT_ARGS."""
+    return f"--properties-file {quote(str(properties_file(folder, metastore_uri)))} pyspark-shell"
+
+
+def properties_file(folder: Path, metastore_uri: str) -> Path:
+    """Write Spark's configuration for an application; return its file.
 
     A SPARK_CONF_DIR would change the class path, and the JVM would not map the class archive.
     """
@@ -43,7 +48,7 @@ def submit_arguments(folder: Path, metastore_uri: str) -> str:
     file = folder / "spark.conf"
     text = "".join(f"{name} {value}\n" for name, value in settings.items())
     file.write_text(text, encoding="utf-8")
-    return f"--properties-file {quote(str(file))} pyspark-shell"
+    return file
 
 
 def spark_environment(java_home: Path) -> dict[str, str]:

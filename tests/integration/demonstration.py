@@ -46,16 +46,19 @@ def check_explorer(printed: str) -> None:
 
 
 def check_applications(printed: str) -> None:
-    """Plain Spark answers wrong after each write; the same scripts under topicast run do not."""
+    """Plain Spark answers wrong after each write; the same scripts under topicast run do not.
+
+    Nor does spark-sql, whose answers are in a table behind theirs.
+    """
     found = re.findall(
         r"^(?:appends|overwrites|adds).*\?  +(\S.*\S)  +(\S+) +([\d.]+) s$", printed, re.MULTILINE
     )
-    assert [plain.strip() for plain, _, _ in found] == [
+    assert [plain.strip() for plain, _, _ in found] == 2 * [
         "2,000: old",
         "FILE_NOT_EXIST",
         "UNRESOLVED_COLUMN",
     ]
-    assert [attached for _, attached, _ in found] == ["3,000", "500", "20"]
+    assert [attached for _, attached, _ in found] == 2 * ["3,000", "500", "20"]
     assert all(0 < float(after) < RIGHT_S for _, _, after in found)
 
 
