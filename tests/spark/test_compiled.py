@@ -11,7 +11,7 @@ from topicast.tests.spark.conftest import Drivers
 
 PREPARE = """
 import os
-from topicast.subscriber.spark.java import java_class, java_object, java_source
+from topicast.subscriber.spark.java import java_class, java_object, java_source, java_unit
 from topicast.subscriber.spark.planning.router import router_source
 
 class NoCompiler:
@@ -28,7 +28,10 @@ class NoCompiler:
 
 room = "topicast.subscriber.spark"
 own = {
-    "Sessions": java_source(room + ".refresh", "TopicastSessions"),
+    "Sessions": java_unit(
+        java_source(room + ".refresh", "TopicastSessions"),
+        java_source(room + ".refresh", "TopicastFormer"),
+    ),
     "Listener": java_source(room + ".writes", "TopicastListener"),
     "Planning": router_source(spark._jvm),
 }
