@@ -110,7 +110,8 @@ def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
     """Return what to log when a verdict follows another: a level and a line for each change.
 
     A reason is logged when it begins, when it is no longer a part of every start, and when it has
-    ended, not when its words change.
+    ended, not when its words change. The end of what is part of every start is no news: what
+    follows it is.
     """
     known = {(one.code, one.subject): one.starting for one in before.reasons}
     left = {(one.code, one.subject) for one in after.reasons}
@@ -122,7 +123,7 @@ def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
     ]
     ended = [one for one in before.reasons if (one.code, one.subject) not in left]
     lines = [(INFO if one.starting else WARNING, f"{one.state}: {one.text}") for one in begun]
-    lines += [(INFO, f"no longer {one.state}: {_named(one)}") for one in ended]
+    lines += [(INFO, f"no longer {one.state}: {_named(one)}") for one in ended if not one.starting]
     if not after.reasons and ended:
         lines.append((INFO, str(after.state)))
     return tuple(lines)

@@ -1,11 +1,13 @@
 import logging
 import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.logs import log_to_stderr
 from topicast.tests.cli.processes import catalogd, statestored, steady_port
 from topicast.tests.waiting import until
@@ -36,11 +38,16 @@ def test_logs_go_to_standard_error_with_the_time_in_utc(
 
 STAMP = re.compile(r"^\S+Z (\w+) topicast\.", re.MULTILINE)
 NUMBERS = re.compile(r"tcp://127\.0\.0\.1:\d+|/\S+|\b\d+(\.\d+)?\b")
+LOSS_S = 60
 LINES_MAX = 6  # of the start, of a loss with the return, and of the end
 STARTED = (
     "INFO catalog.catalogd: clients admitted: count=#",
     "INFO cli.daemons: starts: daemon=catalogd release=",
     "INFO catalog.catalogd: hub: address=# state=CONNECTING reason=starting",
+)
+STARTED_HUB = (
+    "INFO statestore.statestored: clients admitted: count=#",
+    "INFO cli.daemons: starts: daemon=statestored",
 )
 LOST = (
     "INFO catalog.catalogd: hub: address=# state=WAITING reason=the hub is silent for # s",
@@ -93,9 +100,40 @@ def test_log_of_catalogd_has_a_line_for_each_change_of_state(tmp_path: Path) -> 
         assert hub.end() == 0
         assert logged(hub.log)[-1] == ENDED[0]
         came(*LOST)
-        up.enter_context(statestored(tmp_path, f"--state_store_port={port}"))
+        again = up.enter_context(statestored(tmp_path, f"--state_store_port={port}"))
         came(*LOST, *BACK)
         seen = len(logged(own.log))
         assert own.end() == 0
         came(*ENDED)
+        assert again.end() == 0
+        of_hub = [line.partition(" release=")[0] for line in logged(again.log)]
+        assert of_hub == [*STARTED_HUB, *ENDED] * 2, "one file of both"
         assert sum("metastore reached" in line for line in logged(own.log)) == 1
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_log_of_a_hub_says_once_that_catalogd_is_lost_and_once_that_it_is_back(
+    hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Of a loss that lasts LOSS_S."""
+    port = steady_port()
+    with ExitStack() as up:
+        hub = up.enter_context(statestored(tmp_path))
+        words = (tmp_path, f"--catalog_service_port={port}")
+        stack = {"hive": hive.uri, "statestores": hub.ready["address"]}
+        first = up.enter_context(catalogd(*words, **stack))
+        until(lambda: hub.health() == (200, "serving\n"), timeout_s=60, what="the hub to serve")
+        started = len(logged(hub.log))
+        assert started <= LINES_MAX, logged(hub.log)
+        first.process.kill()
+        began = time.monotonic()
+        until(lambda: time.monotonic() - began > LOSS_S, timeout_s=2 * LOSS_S, what="a long loss")
+        lost = logged(hub.log)[started:]
+        up.enter_context(catalogd(*words, **stack))
+        until(lambda: hub.health() == (200, "serving\n"), timeout_s=60, what="the hub to serve")
+        back = logged(hub.log)[started + len(lost) :]
+        assert hub.end() == 0
+        assert logged(hub.log)[-1] == ENDED[0]
+        assert len(lost) + len(back) <= LINES_MAX, (lost, back)
+        assert [line.startswith("WARNING") for line in lost] == [True], lost

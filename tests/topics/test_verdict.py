@@ -68,7 +68,7 @@ def test_each_reason_is_logged_when_it_begins_and_when_it_has_ended() -> None:
     lines = [news(before, after) for before, after in pairwise(steps)]
     assert lines == [
         ((INFO, "not serving: nothing is here; wait"),),
-        ((WARNING, "degraded: a is away; start it"), (INFO, "no longer not serving: new")),
+        ((WARNING, "degraded: a is away; start it"),),  # the end of a start is no news
         ((WARNING, "degraded: b is away; start it"),),
         (
             (INFO, "no longer degraded: hub_away tcp://a:1"),
