@@ -114,14 +114,14 @@ def expected(texts: Iterable[str]) -> list[str]:
 
 
 def make_tables(spark: SparkSession, data: Path, names: Iterable[str]) -> None:
-    """Make tables that files expect to be there, in the database ``default``."""
+    """Make tables that files expect to be there, in the database ``default``, unless they are."""
     for name in names:
         if name in MADE:
-            spark.sql(f"CREATE TABLE default.{name} USING parquet AS {MADE[name]}")
+            spark.sql(f"CREATE TABLE IF NOT EXISTS default.{name} USING parquet AS {MADE[name]}")
         else:
             file, schema = DATA[name]
             rows = spark.read.csv(f"file:{data}/{file}.data", schema=schema, sep="\t")
-            rows.write.saveAsTable(f"default.{name}", format="parquet")
+            rows.write.saveAsTable(f"default.{name}", format="parquet", mode="ignore")
 
 
 def session_of(spark: SparkSession, name: str, text: str) -> SparkSession:
