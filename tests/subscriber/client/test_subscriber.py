@@ -122,7 +122,7 @@ def test_notebook_shows_first_whether_a_subscriber_serves(running: Served) -> No
         page = catalog._repr_html_()
         assert page.startswith("<div><p><b>ready, and current within ")
         assert ">a &lt;b&gt; c</td>" in page
-        assert ">1,048,576</td>" in page
+        assert ">1.0 MB</td>" in page
         assert catalog.stats()._repr_html_().startswith("<div><p><b>ready, and current within ")
     assert catalog._repr_html_().startswith("<div><p><b>closed</b></p>")
 
