@@ -10,6 +10,7 @@ from ...topics.errors import TopicastError
 from ..flags import STATESTORES_DEFAULT
 
 CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"  # which all launchers of Spark append
+OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # of a driver's JVM; what the user sets for Spark replaces it
 STATESTORES: Final = "TOPICAST_STATESTORES"
 AGENT: Final = "TOPICAST_AGENT"
 ARGUMENTS: Final = "TOPICAST_RUN"  # of attach, as JSON: they come before Spark's configuration
@@ -27,7 +28,7 @@ def environment_of(
     """
     found = {STATESTORES: STATESTORES_DEFAULT, **environ}  # behind the configuration of Spark
     try:
-        from ...subscriber.spark.jar.bootstrap import OWN
+        from ...subscriber.spark.jar.bootstrap import NAME, OWN
         from ...subscriber.spark.jar.builder import kept_jar
 
         jar = str(kept_jar(environ, command))
@@ -36,5 +37,7 @@ def environment_of(
     found |= {f"TOPICAST_{name.upper()}": value for name, value in given.items()}
     found |= {ARGUMENTS: json.dumps(given), NOTES: notes}
     found[AGENT] = environ.get(AGENT) or shlex.join(OWN)
+    # Sessions of PySpark 3.5 look into no service file; from 4.0 on this changes nothing.
+    found[OPTIONS] = f"{environ.get(OPTIONS, '')} -Dspark.sql.extensions={NAME}".strip()
     found[CLASS_PATH] = os.pathsep.join(filter(None, (environ.get(CLASS_PATH), jar)))
     return found, ""

@@ -78,14 +78,18 @@ def test_application_whose_jvm_has_not_found_the_jar_is_told(
 def test_application_finds_the_jar_and_the_settings(tmp_path: Path) -> None:
     script = _stub(
         tmp_path / "spark-sql",
-        'echo "$SPARK_DIST_CLASSPATH"; echo "$TOPICAST_AGENT"',
+        'echo "$SPARK_DIST_CLASSPATH"; echo "$TOPICAST_AGENT"; echo "$SPARK_SUBMIT_OPTS"',
         'echo "$TOPICAST_STATESTORES $TOPICAST_CONTROL $TOPICAST_RUN"',
     )
     hub = "tcp://127.0.0.1:9"
     done = run(
-        f"--statestores={hub}", "--control=off", "--", str(script), SPARK_DIST_CLASSPATH="/x"
+        f"--statestores={hub}",
+        *("--control=off", "--", str(script)),
+        SPARK_DIST_CLASSPATH="/x",
+        SPARK_SUBMIT_OPTS="-Da=b",
     )
-    paths, agent, settings = done.stdout.splitlines()
+    paths, agent, options, settings = done.stdout.splitlines()
+    assert options == "-Da=b -Dspark.sql.extensions=TopicastBootstrap"
     before, path = paths.split(":")
     arguments = f'{{"statestores": "{hub}", "control": "off"}}'
     assert (before, settings) == ("/x", f"{hub} off {arguments}"), "they come before Spark's"
