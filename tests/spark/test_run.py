@@ -5,6 +5,7 @@ So is one that is typed into ``pyspark`` or ``ipython``, and one in a kernel of 
 """
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -100,7 +101,8 @@ def test_application_is_attached_without_code_and_its_workers_are_not(
         check=False,
     )
     assert done.returncode == code, done.stderr[-2000:]
-    assert "it is connecting tcp://127.0.0.1:1 dry-run" in done.stdout
+    # Plain: its agent has found by now, on a slow machine, that nobody is there.
+    assert re.search(r"it is (connecting|plain) tcp://127\.0\.0\.1:1 dry-run", done.stdout)
     assert "workers [[]]" in done.stdout
     assert "settings 32MB" in done.stdout
     assert "not attached" not in done.stderr
