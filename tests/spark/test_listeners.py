@@ -82,6 +82,20 @@ def test_queries_never_reach_python_and_commands_of_every_session_do(
     assert set(driver.do("received")[3:]) <= {"began", "failed"}
 
 
+def test_statement_that_executes_others_is_one_write(driver: Application) -> None:
+    """Given a table that is made of a query, and one that a job in the JVM writes by its name."""
+    driver.sql("CREATE DATABASE counted")
+    driver.do("_ = listener.java.settle(context, 60000); received.clear()")
+    for statement in (
+        "CREATE TABLE counted.t USING parquet AS SELECT 1 AS id",
+        "INSERT INTO counted.t SELECT 2",
+    ):
+        driver.do(f"_ = spark._jsparkSession.sql({statement!r})")
+        assert driver.do("listener.java.settle(context, 60000)") is True
+        assert driver.do("received") == ["began", "executed"], statement
+        driver.do("received.clear()")
+
+
 def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> None:
     assert listeners(driver) == 1
     driver.do("listener.stop()")
@@ -129,14 +143,16 @@ def test_a_query_that_spark_cannot_analyse_leaves_no_failure_of_ours_in_the_log(
     assert driver.do("received") == []
 
 
-def test_what_a_process_had_taken_when_it_died_is_taken_once_more(driver: Application) -> None:
+def test_what_a_process_has_not_handled_when_it_dies_is_taken_once_more(
+    driver: Application,
+) -> None:
     """Given another one that takes from the same listener: what has been queued since as well."""
     driver.do("listener.stop(); listener = Listener(takes=False)")
-    for _ in range(2):
+    for _ in range(4):
         driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
-    driver.do("first = listener.queue.take(20); listener.java.resume()")
-    driver.do("queue = Queue(listener.java, sessions=sessions)")
-    assert driver.do("queue.take(20).mark == first.mark")
-    assert driver.do("queue.take(20).mark not in (0, first.mark)")
+    driver.do("marks = [listener.queue.take(20, handled=one).mark for one in (True, True, False)]")
+    driver.do("listener.java.resume(); queue = Queue(listener.java, sessions=sessions)")
+    assert driver.do("[queue.take(20).mark for _ in range(2)] == marks[1:]")
+    assert driver.do("queue.take(20).mark not in (0, *marks)")
     assert driver.do("queue.take(0) is None")
     assert listeners(driver) == 1

@@ -21,6 +21,7 @@ import scala.Function1;
     one. It is compiled once for all versions of Spark: what differs in them is called by name. */
 public final class TopicastListener extends SparkListener {
     private static final int QUEUE_MAX = 10000;  // executions; each holds its plan in the JVM
+    private static final int TAKEN_MAX = 100;  // of them that are kept until they are handled
     private static final long END_MS = 300L;  // that the end of an application waits
     private static final long START_MS = 2000L;  // likewise, while its first agent starts
     private static final Class[] NONE = new Class[0];
@@ -38,11 +39,14 @@ public final class TopicastListener extends SparkListener {
 
     private final int max;
     private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, and of what
+    private final HashSet open = new HashSet();  // ids of executions that write, of the bus alone
+    private final HashSet nested = new HashSet();  // of those inside one that is open: the same write
     private final AtomicLong marks = new AtomicLong();  // that were sent through the bus
     private long seen;  // the last of them that came out of it
-    private String last = "";  // what was taken, and is being handled; "": nothing
-    private Object taken;  // likewise, what of() returns
-    private boolean again;  // it is to be taken once more
+    private final ArrayDeque taken = new ArrayDeque();  // likewise, not known to be handled yet
+    private long before;  // how many were taken before these, by the agent of now
+    private String last = "";  // what was taken last, and is being worked on; "": nothing
+    private Object of;  // likewise
     private boolean starting;  // nothing was taken yet, but an agent is to come
     private boolean stopped;
     private int missed;
@@ -79,15 +83,17 @@ public final class TopicastListener extends SparkListener {
         this.end = end;
     }
 
-    /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. */
-    public synchronized String take(long ms) throws InterruptedException {
+    /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. The
+        first ones that were taken, so many, are handled, and kept no longer. */
+    public synchronized String take(long ms, long handled) throws InterruptedException {
         starting = false;
-        if (again) {
-            again = false;
-            return last;
+        while (!taken.isEmpty() && (before < handled || taken.size() > 2 * TAKEN_MAX)) {
+            taken.poll();
+            taken.poll();
+            before++;
         }
         last = "";
-        taken = null;
+        of = null;
         notifyAll();
         long until = System.nanoTime() + ms * 1000000L;
         while (missed == 0 && waiting.isEmpty() && !stopped) {
@@ -101,22 +107,27 @@ public final class TopicastListener extends SparkListener {
             missed = 0;
         } else {
             last = (String) waiting.poll();
-            taken = waiting.poll();
+            of = waiting.poll();
+            taken.add(last);
+            taken.add(of);
         }
         return last;
     }
 
-    /** Lets what was taken last, by a process that has ended, be taken once more. */
+    /** Lets what a process has taken that has ended, and not handled, be taken once more. */
     public synchronized void resume() {
-        again = !last.isEmpty();
+        while (!taken.isEmpty()) waiting.addFirst(taken.pollLast());
+        before = 0;
+        last = "";
+        of = null;
     }
 
     /** Returns what was taken last: a QueryExecution, an event of a stream, or what add got. */
     public synchronized Object of() {
-        return taken;
+        return of;
     }
 
-    /** Returns within ms whether all has been taken, and handled: take was called again. */
+    /** Returns within ms whether all has been taken, and worked on: take was called again. */
     public synchronized boolean settle(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         while (!waiting.isEmpty() || !last.isEmpty() || missed > 0) {
@@ -144,6 +155,7 @@ public final class TopicastListener extends SparkListener {
 
     public synchronized void stop() {
         waiting.clear();
+        taken.clear();
         missed = 0;
         stopped = true;
         notifyAll();
@@ -169,18 +181,32 @@ public final class TopicastListener extends SparkListener {
 
     public void onOtherEvent(SparkListenerEvent event) {
         if (event instanceof SparkListenerSQLExecutionStart) {
-            long id = ((SparkListenerSQLExecutionStart) event).executionId();
+            SparkListenerSQLExecutionStart start = (SparkListenerSQLExecutionStart) event;
+            long id = start.executionId();
             QueryExecution began = SQLExecution.getQueryExecution(id);
             if (began == null) return;
             tellOf(began);
             LogicalPlan plan = planOf(began);
-            if (isWrite(plan)) add("began " + System.identityHashCode(plan), began);
+            if (!isWrite(plan)) return;
+            Object root = start.rootExecutionId().isEmpty() ? null : start.rootExecutionId().get();
+            if (open.contains(root)) {
+                nested.add(Long.valueOf(id));
+                return;
+            }
+            if (open.size() + nested.size() >= max) {  // ends of them were dropped
+                open.clear();
+                nested.clear();
+            }
+            open.add(Long.valueOf(id));
+            add("began " + System.identityHashCode(plan), began);
         } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null) return;
             tellOf(end.qe());
-            boolean inner = end.executionName().isEmpty()
-                || !COMMANDS.contains(end.executionName().get());
+            Long id = Long.valueOf(end.executionId());
+            if (nested.remove(id)) return;
+            boolean inner = !open.remove(id) && (end.executionName().isEmpty()
+                || !COMMANDS.contains(end.executionName().get()));
             LogicalPlan plan = planOf(end.qe());
             if (plan == null || inner && !isWrite(plan)) return;
             String what = (inner ? "inner " : "")

@@ -55,18 +55,24 @@ class Queue:
             sessions: A Consumer of Java's, which gets the session of each execution, in the JVM.
         """
         self._listener = listener
+        self._taken = self._handled = 0  # how many
         listener.tell(sessions)
 
-    def take(self, timeout_s: float) -> Execution | None:
+    def take(self, timeout_s: float, *, handled: bool = True) -> Execution | None:
         """Return the next execution; None: there was none within ``timeout_s``.
 
-        The one before counts as handled now.
+        The one before has been worked on then. ``handled``: all that were taken need not be taken
+        by another process if this one is killed.
         """
-        text = str(self._listener.take(int(timeout_s * 1000)))
+        self._handled = self._taken if handled else self._handled
+        text = str(self._listener.take(int(timeout_s * 1000), self._handled))
         what, _, number = text.rpartition(" ") if text[-1:].isdigit() else (text, "", "0")
         if what == MISSED:
             return Execution(what, missed=int(number))
-        return Execution(what, int(number), of=self._listener.of) if what else None
+        if what in ("", ENDED):
+            return Execution(what) if what else None
+        self._taken += 1
+        return Execution(what, int(number), of=self._listener.of)
 
     def settle(self, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether all that was queued has been handled."""

@@ -2,9 +2,9 @@
 
     listener ──began──▶ intent ──ended──▶ written, or failed
 
-All go into the outbox, which keeps them until catalogd has them. What is taken counts as handled
-once catalogd has it, but after ACK_S at most: a driver's Python waits a moment for that, so that
-in the usual case a reader after its write is fresh.
+All go into the outbox, which keeps them until catalogd has them; the queue keeps the last ones as
+well, for the next agent, if this one is killed. A driver's Python waits until what it has written
+was worked on, ACK_S at most, so that in the usual case a reader after it is fresh.
 """
 
 import logging
@@ -315,7 +315,7 @@ class Reporter:
     def _take_all(self, until: float) -> bool:
         """Report what is executed until it is time to look around; False: no more will be."""
         while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
-            execution = self._queue.take(left_s)
+            execution = self._queue.take(left_s, handled=not self._outbox.pending)
             if execution is None:
                 return True
             if execution.what == ENDED:

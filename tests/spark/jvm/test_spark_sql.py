@@ -36,8 +36,11 @@ def test_its_writes_are_read_by_another_driver(place: Place) -> None:
     for _ in range(2):
         assert place.writer.rows(rows) == BEFORE
         place.writer.do(f"handle.sync({WAIT_S})")
+    before = place.daemons.status("catalog")["writes"]
     assert place.shell.sql("INSERT INTO sql_written.t VALUES (2, 'a')") == []
     until_equal(lambda: place.writer.rows(rows), [*BEFORE, [2, "a"]], timeout_s=WAIT_S)
+    assert place.shell.sql("SELECT 1") == [["1"]]
+    assert place.daemons.status("catalog")["writes"] == before + 1, "one, with what it executes"
     assert place.facts()["writes"] == "reported"
 
 

@@ -14,11 +14,13 @@ class Listener:
     def __init__(self, *texts: str) -> None:
         self.waiting = deque(texts)
         self.told: object = None
+        self.handled = 0
 
     def tell(self, sessions: object) -> None:
         self.told = sessions
 
-    def take(self, ms: int) -> str:
+    def take(self, ms: int, handled: int) -> str:
+        self.handled = handled
         return self.waiting.popleft() if self.waiting else ""
 
     def of(self) -> str:
@@ -41,6 +43,15 @@ def test_texts_of_the_jvm_say_what_was_executed_and_of_which_plan() -> None:
     assert found[0] is not None
     assert found[0].of() == "a plan"
     assert queue.take(1.0) is None
+    assert listener.handled == 3
+
+
+def test_only_what_is_handled_is_said_to_be() -> None:
+    listener = Listener("executed 1", "executed 2", "missed 3", "executed 4")
+    queue = Queue(listener, sessions=None)
+    for handled, known in ((False, 0), (True, 1), (False, 1), (False, 1), (True, 3)):
+        queue.take(1.0, handled=handled)
+        assert listener.handled == known
 
 
 def test_what_the_jvm_takes_for_a_write_is_what_plans_are_read_of() -> None:
