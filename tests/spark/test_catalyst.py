@@ -11,6 +11,7 @@ import pytest
 from topicast.subscriber.spark.refresh.registry import FOLDERS_MAX, THREADS_MAX
 from topicast.tests.spark.applications import SPARK, Failed
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.jvm.shells import agent_of
 from topicast.tests.waiting import until
 
 CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
@@ -41,7 +42,8 @@ def test_what_this_spark_lacks_is_said(
 
 def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers) -> None:
     driver, tables = drivers.writer, [f"remembered.{name}" for name in "abc"]
-    driver.do("attach(spark).detach()")  # nobody else renews what is read here
+    driver.do("attach(spark).detach()")
+    until(lambda: not agent_of(driver.pids[1]), timeout_s=20, what="nobody else who renews")
     driver.sql("CREATE DATABASE remembered")
     driver.sql(*(f"CREATE TABLE {table} (id INT) USING parquet" for table in tables))
     driver.do("from topicast.subscriber.spark.refresh import catalyst")

@@ -27,7 +27,7 @@ final class TopicastFormer {
         Map mine = (Map) sessions.get(id);
         mine.remove(table);
         if (!of.listers.isEmpty()) mine.put(table, of);
-        if (mine.size() > tablesMax) mine.remove(mine.keySet().iterator().next());
+        while (mine.size() > tablesMax) mine.remove(mine.keySet().iterator().next());
     }
 
     // The tables of which relations may be held that are to be refreshed in place, one a comma.

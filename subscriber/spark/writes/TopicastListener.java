@@ -1,6 +1,7 @@
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -40,7 +41,8 @@ public final class TopicastListener extends SparkListener {
     private final int max;
     private final ArrayDeque waiting = new ArrayDeque();  // pairs: what happened, and of what
     private final HashSet open = new HashSet();  // ids of executions that write, of the bus alone
-    private final HashSet nested = new HashSet();  // of those inside one that is open: the same write
+    private final HashSet same = new HashSet();  // of those that are a part of a write, or all of it
+    private final HashMap parts = new HashMap();  // id of one that has not begun -> what it began
     private final AtomicLong marks = new AtomicLong();  // that were sent through the bus
     private long seen;  // the last of them that came out of it
     private final ArrayDeque taken = new ArrayDeque();  // likewise, not known to be handled yet
@@ -182,29 +184,33 @@ public final class TopicastListener extends SparkListener {
     public void onOtherEvent(SparkListenerEvent event) {
         if (event instanceof SparkListenerSQLExecutionStart) {
             SparkListenerSQLExecutionStart start = (SparkListenerSQLExecutionStart) event;
-            long id = start.executionId();
-            QueryExecution began = SQLExecution.getQueryExecution(id);
+            Long id = Long.valueOf(start.executionId());
+            QueryExecution began = SQLExecution.getQueryExecution(id.longValue());
             if (began == null) return;
             tellOf(began);
             LogicalPlan plan = planOf(began);
             if (!isWrite(plan)) return;
             Object root = start.rootExecutionId().isEmpty() ? null : start.rootExecutionId().get();
-            if (open.contains(root)) {
-                nested.add(Long.valueOf(id));
+            if (open.size() + same.size() + parts.size() >= max) {  // ends of them were dropped
+                open.clear();
+                same.clear();
+                parts.clear();
+            }
+            // That of spark-sql begins for the bus once the command that it executes has ended.
+            if (open.contains(root) || parts.get(id) == plan) {
+                same.add(id);
                 return;
             }
-            if (open.size() + nested.size() >= max) {  // ends of them were dropped
-                open.clear();
-                nested.clear();
-            }
-            open.add(Long.valueOf(id));
+            open.add(id);
+            if (root != null && !root.equals(id)) parts.put(root, plan);
             add("began " + System.identityHashCode(plan), began);
         } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null) return;
             tellOf(end.qe());
             Long id = Long.valueOf(end.executionId());
-            if (nested.remove(id)) return;
+            parts.remove(id);
+            if (same.remove(id)) return;
             boolean inner = !open.remove(id) && (end.executionName().isEmpty()
                 || !COMMANDS.contains(end.executionName().get()));
             LogicalPlan plan = planOf(end.qe());

@@ -36,7 +36,7 @@ def test_status_shows_both_daemons_and_what_each_has_received_of_the_mode(served
     printed = topicast("status", "--verbose", f"--statestores={served.statestores}").stdout
     assert printed.partition("\n")[0] == found["verdict"]
     assert "1 of 1 hub, lag 0 events" in printed
-    assert "  drivers_with_another_hub  0\n" in printed, "a fact of the hub"
+    assert ["drivers_with_another_hub", "0"] in map(str.split, printed.splitlines())
     assert "  watermark " in printed.partition("\ncatalogd ")[2]
 
 
