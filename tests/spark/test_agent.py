@@ -1,7 +1,9 @@
 """The agent of a driver in Python: what happens without it, and what its handle says then."""
 
 import os
+import random
 import signal
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +23,9 @@ began = time.monotonic()
 said = {STATE}
 waited_s = time.monotonic() - began
 """
+FIFTY: Final = 50
+WRITES: Final = 5  # a turn
+WRITES_S: Final = 1.5  # that they take, about
 KILLS: Final = 4  # pauses of 1, 2, 4 and 8 s
 
 
@@ -91,11 +96,41 @@ def test_agent_that_is_killed_again_and_again_loses_no_write(pair: Pair) -> None
     assert pair.status("errors") == 0, pair.status("last_error")
 
 
+@pytest.mark.nightly  # ten minutes
+@pytest.mark.timeout(1800)
+def test_fifty_agents_that_are_killed_at_any_instant_of_writes_lose_none(pair: Pair) -> None:
+    """Given 5 writes a turn, of which none waits for an agent.
+
+    What a killed agent had reported, and not yet counted as handled, is reported once more: a
+    reader lists the files once more for it, and is as right as before.
+    """
+    rng, rows, writes = random.Random(29), list(BEFORE), 0
+    pair.create("killed_fifty", {"t": "USING parquet"})
+    pair.is_settled("killed_fifty", {"t": BEFORE})
+    counted = pair.daemons.status("catalog")["writes"]
+    for turn in range(FIFTY):
+        values = [[2 + WRITES * turn + one, "a"] for one in range(WRITES)]
+        inserts = [f"INSERT INTO killed_fifty.t VALUES ({number}, 'a')" for number, _ in values]
+        pid = agent(pair)
+        pair.writer.send(f"[spark.sql(one) and None for one in {inserts!r}]")
+        kill_at = time.monotonic() + rng.uniform(0.0, WRITES_S)
+        until(lambda at=kill_at: time.monotonic() >= at, timeout_s=WAIT_S)  # type: ignore[misc]
+        os.kill(pid, signal.SIGKILL)
+        pair.writer.receive()
+        rows, writes = [*rows, *values], writes + WRITES
+        pair.sees("killed_fifty", {"t": sorted(rows, key=str)})
+        pair.writer.do("handle.detach()")  # else the pause before the next agent doubles
+        pair.attach(pair.writer)
+    found = pair.daemons.status("catalog")["writes"] - counted
+    assert writes <= found <= writes + FIFTY, "at most one that a killed agent had reported"
+
+
 @pytest.mark.nightly  # as above
 def test_agent_that_hangs_holds_nothing_up(pair: Pair) -> None:
     pair.create("hung", {"t": "USING parquet"})
     pair.is_settled("hung", {"t": BEFORE})
     driver, pid = pair.writer, agent(pair)
+    until(lambda: driver.do(STATE)[0] == "live", timeout_s=WAIT_S, what="what is said last")
     os.kill(pid, signal.SIGSTOP)
     try:
         driver.do(TIMED)
