@@ -77,7 +77,7 @@ class HubQuestions:
         return True
 
     def lose(self, hub: str) -> None:
-        """Wait no more for ``hub``, whose connection has ended."""
+        """Wait no longer for the answers of ``hub``: its connection has ended."""
         for question in tuple(self._sent.values()):
             question.left.discard(hub)
             self._settle(question, None)

@@ -50,9 +50,9 @@ def waiting_agent(folder: str, environ: Mapping[str, str]) -> Iterator[None]:
 
 
 def hand_over(folder: str) -> None:
-    """Let the agent that waits in ``folder`` be this one, whose process is a shell then.
+    """Hand this driver over to the agent that waits in ``folder``; this process becomes a shell.
 
-    It returns if none waits there, or not any more.
+    It returns if no agent waits there any more.
     """
     taken = Path(folder, TAKEN)
     facts = json.dumps({"driver": os.getppid(), "environ": dict(os.environ)})
@@ -81,7 +81,7 @@ def main(folder: str) -> int:
 
         process.prepare()
         if STDIN in select.select([listening.fileno(), STDIN], [], [])[0]:
-            return process.DONE  # who has started it has ended
+            return process.DONE  # the command that has started this process has ended
         link, _ = listening.accept()
     driver = _taken_over(link)
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()

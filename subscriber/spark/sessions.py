@@ -6,6 +6,9 @@ import threading
 from typing import Any, Protocol
 from weakref import ref
 
+from ...topics.errors import ConfigError
+from .guard import first_line
+
 
 class Session(Protocol):
     """What is used of a pyspark.sql.SparkSession."""
@@ -17,6 +20,13 @@ class Session(Protocol):
 
 class Unsupported(Exception):
     """This Spark lacks what is needed; says what."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a driver stays plain Spark, in one line: the ``error`` that its attach raised."""
+    if isinstance(error, ConfigError | Unsupported):
+        return str(error)
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def has_jvm(session: object) -> None:

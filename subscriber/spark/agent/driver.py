@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ....topics.errors import ConfigError, NotReady
+from ....topics.errors import NotReady
 from ....topics.objects.drivers import UNSUPPORTED
 from ...client.subscriber import Subscriber
 from ...config import bytes_of_budget
@@ -29,7 +29,7 @@ from ..config import (
     control_of,
     settings_of,
 )
-from ..guard import Guard, first_line
+from ..guard import Guard
 from ..jar.bootstrap import check_release
 from ..planning.planning import Planning, PlanningSettings, text_of
 from ..planning.router import Router, why_not
@@ -38,7 +38,7 @@ from ..refresh.control import Application, Control, facts_of
 from ..refresh.path_relations import PathRelations
 from ..refresh.refresher import Refresher
 from ..refresh.worker import Worker, condition_with, health
-from ..sessions import Session, Sessions, Unsupported
+from ..sessions import Session, Sessions, reason_of
 from ..status import Status
 from ..writes.listener import Queue
 from ..writes.plans import metastore_in_use
@@ -175,11 +175,8 @@ class Driver:
         with self._guard("attach"):
             try:
                 self._start(session, arguments)
-            except (ConfigError, Unsupported) as error:
-                self._reason = str(error)
-                raise
             except Exception as error:
-                self._reason = f"{type(error).__name__}: {first_line(error)}"
+                self._reason = reason_of(error)
                 raise
 
     def _start(self, session: Session, arguments: Arguments) -> None:

@@ -115,7 +115,7 @@ class Session:
         )
 
     def end(self) -> None:
-        """Count as a session whose context was stopped."""
+        """Let this session count as ended, as if its context had been stopped."""
         self._sc._jsc = None
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ....topics.backports import Self
-from ....topics.errors import ConfigError, NotReady, SourceError, UsageError
+from ....topics.errors import NotReady, SourceError, UsageError
 from ....topics.keys.folder import KEY
 from ....topics.objects.drivers import CONNECTING, DETACHED, PLAIN, UNSUPPORTED
 from ...arguments import timeout_s as checked_timeout_s
 from ..config import Arguments, SparkSettings, conf_of, control_of, settings_of
 from ..guard import Guard, first_line
 from ..jar.bootstrap import AGENT, AGENT_SETTING, bootstrap_of
-from ..sessions import Unsupported, existing, has_jvm
+from ..sessions import existing, has_jvm, reason_of
 from ..status import Status
 from ..writes.wrappers import install
 from .hook import on_construction, once, release
@@ -152,11 +152,8 @@ class Handle:
         with self._guard("attach"):
             try:
                 self._start(session, arguments)
-            except (ConfigError, Unsupported) as error:
-                self._reason = str(error)
-                raise
             except Exception as error:
-                self._reason = f"{type(error).__name__}: {first_line(error)}"
+                self._reason = reason_of(error)
                 raise
 
     def add(self, session: Any) -> None:

@@ -98,7 +98,7 @@ def settings_text(arguments: Arguments, environ: Mapping[str, str]) -> str:
 
 
 def _any(jvm: Any) -> Any:
-    """Return an object of the class, whose state is the JVM's."""
+    """Return an object of TopicastBootstrap; all of them share the state that the JVM has."""
     if not has_jar(jvm):
         return java_singleton(jvm, NAME, bootstrap_source())
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -22,7 +22,7 @@ _FILES: Final = {SERVICE: f"{NAME}\n".encode()}
 
 
 def build_jar(environ: Mapping[str, str]) -> bytes:
-    """Return the content of the jar, whose agents run by this Python if no setting says more.
+    """Return the content of the jar. It starts agents by this Python if no setting names another.
 
     Raises:
         ConfigError: there is no Spark, or no Java.

@@ -30,7 +30,8 @@ final class TopicastFormer {
         while (mine.size() > tablesMax) mine.remove(mine.keySet().iterator().next());
     }
 
-    // The tables of which relations may be held that are to be refreshed in place, one a comma.
+    // The tables of which DataFrames may hold relations that are to be refreshed in place; commas
+    // separate their names.
     synchronized String held(String id) {
         StringBuilder found = new StringBuilder();
         Map mine = (Map) sessions.get(id);
