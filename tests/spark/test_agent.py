@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -64,6 +65,22 @@ def test_agent_that_cannot_be_started_is_said_by_the_status_and_leaves_plain_spa
         driver.do("handle.detach(); del os.environ['TOPICAST_AGENT']")
         pair.attach(driver)
     assert driver.do(STATE) == ["live", ""]
+
+
+def test_agent_that_is_late_begins_as_it_was_switched_before(pair: Pair) -> None:
+    driver = pair.writer
+    late = f"sh -c 'sleep 2; exec {sys.executable} -m topicast.cli.start agent'"
+    driver.do(f"handle.detach(); import os; os.environ['TOPICAST_AGENT'] = {late!r}")
+    try:
+        driver.do(f"handle = attach(spark, {pair.daemons.hub_address!r})")
+        driver.do("handle.control('off')")
+        until(lambda: driver.do(STATE)[0] == "live", timeout_s=WAIT_S, what="the agent")
+        assert driver.do("handle.status().control") == "off"
+        assert driver.do("handle.status().planning") == "off"
+    finally:
+        driver.do("handle.detach(); del os.environ['TOPICAST_AGENT']")
+        pair.attach(driver)
+    assert driver.do("handle.status().control") == "on"
 
 
 def test_detached_driver_has_no_agent_and_its_status_is_what_it_was(pair: Pair) -> None:

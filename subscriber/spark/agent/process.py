@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 def main(driver: int | None = None) -> int:
     """Run the agent whose settings are the first line of standard input; return the exit code.
 
-    They are an object of JSON with the port of the driver's ``gateway``, and a ``token``; what the
-    driver's Python has given to ``attach``, and the ``control`` that it has set since then.
+    They are an object of JSON with the port of the driver's ``gateway``, a ``token``, and what the
+    driver's Python has given to ``attach``.
     ``driver``: its process, if that is not the one which has started this one.
     """
     line = _first_line()
@@ -127,7 +127,6 @@ class _Agent:
         self._gateway = gateway
         self._bootstrap = gateway.entry_point
         self._board = self._bootstrap.board()
-        self._control = str(settings.get("control", ""))
         self._given = settings.get("attach", {})
         self._driver = Driver(self._bootstrap, pid=self._given.get("pid") or driver)
         self._session: Session | None = None
@@ -169,8 +168,9 @@ class _Agent:
                 return
             self._session = Session(java, context, self._gateway)
             arguments = Arguments(**self._given.get("arguments", {}))
-            if self._control:
-                arguments = replace(arguments, control=self._control)
+            control = str(self._bootstrap.control())  # who switched it may have gone unanswered
+            if control:
+                arguments = replace(arguments, control=control)
             self._driver.begin(self._session, arguments)
         except Exception as error:  # noqa: BLE001 - the driver is plain Spark
             if not _has_ended(LAST_S):

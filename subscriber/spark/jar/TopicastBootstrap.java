@@ -148,9 +148,14 @@ public final class TopicastBootstrap extends AbstractFunction1
         return stopped || context.isStopped();
     }
 
-    /** Lets each agent begin with another control. */
+    /** Lets each agent that has not begun yet begin with another control. */
     public void control(String control) {
         this.control = control;
+    }
+
+    /** What the application has switched it to; "": what its settings say. */
+    public String control() {
+        return control;
     }
 
     /** Adds a session that Python has, if it is of this context. */
@@ -237,8 +242,7 @@ public final class TopicastBootstrap extends AbstractFunction1
             agent = start();
             problem = "";
             String line = "{\"gateway\": " + gateway.getListeningPort()
-                + ", \"token\": \"" + token + "\", \"control\": \"" + control
-                + "\", \"attach\": " + settings + "}\n";
+                + ", \"token\": \"" + token + "\", \"attach\": " + settings + "}\n";
             OutputStream stdin = agent.getOutputStream();  // stays open: its end is the agent's
             stdin.write(line.getBytes("UTF-8"));
             stdin.flush();
