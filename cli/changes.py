@@ -20,7 +20,6 @@ EVENTS, REPORTS, ORDERS = (ORIGINS[one] for one in (Source.EVENTS, Source.REPORT
 FIRST_READ: Final = "first read"
 OTHERS: Final = {
     ORIGINS[Source.LOAD]: FIRST_READ,
-    ORIGINS[Source.RECONCILE]: "reconciliation",
     ORIGINS[Source.CATCH_UP]: "a hub's catch-up",
 }
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -240,7 +239,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _by(record: Mapping[str, Any], *, is_load: bool) -> str:
-    """Return the cause of a change in words: an event, a driver, an operator, reconciliation.
+    """Return the cause of a change in words: an event, a driver, an operator, a first read.
 
     ``is_load``: content was read; without an event, that is the first read of it.
     """

@@ -80,8 +80,6 @@ def deltas(draw: st.DrawFn) -> m.Delta:
         **draw(spans()),
         stubbed=draw(st.booleans()),
         source=draw(st.integers(0, 255)),
-        origin=draw(u64),
-        hops=draw(st.integers(0, 255)),
     )
 
 

@@ -317,11 +317,6 @@ class Topic:
         """Return how many tombstones are held, at most."""
         return len(self._tombstones)
 
-    def floor_for(self, tombstones_max: int) -> int:
-        """Return the floor at which at most ``tombstones_max`` tombstones would be left."""
-        surplus = len(self._tombstones) - tombstones_max
-        return self._tombstones[surplus - 1][0] if surplus > 0 else self.floor
-
     def check(self) -> None:
         """Assert every invariant."""
         groups = list(self._groups.values())

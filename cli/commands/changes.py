@@ -41,7 +41,7 @@ def history(
     """Show what has become of TABLE (database.table) and its partitions, the newest first.
 
     For each change: when, what differs before and after, and who caused it: an event of the
-    metastore with its id, a driver, reconciliation, or an operator with the name of its key. It
+    metastore with its id, a driver, or an operator with the name of its key. It
     reaches as far back as catalogd's --change_history_mb and --change_history_hours.
     """
     since_us = 0 if since is None else changes.since(since, now=time.time())
@@ -81,7 +81,7 @@ def events(
     """Show the changes and orders of all databases and tables, the newest first.
 
     For each: when, what became of which object, and who caused it: an event of the metastore with
-    its id, a driver with its application and user, reconciliation, or an operator with the name of
+    its id, a driver with its application and user, or an operator with the name of
     its key. Without --since, as far back as the log reaches. PATTERN is a table with its
     partitions, a database with its tables, or one of names.
     """

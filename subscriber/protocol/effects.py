@@ -116,7 +116,7 @@ class Change:
 
     ``version`` is the version of the topic that brought the change: the namespace's for objects
     that were created or dropped. ``validate`` takes an object's own version. ``origin`` is where
-    catalogd saw the change first: events, reports, reconcile, orders; catch-up where that is lost.
+    catalogd saw the change first: events, reports, orders; catch-up where that is lost.
     ``files``: whether its files may read differently; else partitions were added or dropped, or it
     was described.
     ``overwritten``: files that it had are known to be gone.

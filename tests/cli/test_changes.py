@@ -44,7 +44,6 @@ def line(**more: Any) -> dict[str, Any]:
         ({"source": "reports", "driver": WRITER}, "driver nightly-etl (ann)"),
         ({"source": "reports", "driver": "cd" * 16}, "driver cdcdcdcd"),
         ({"source": "reports"}, "driver that has ended"),
-        ({"source": "reconcile"}, "reconciliation"),
         ({"source": "load"}, "first read"),
         ({"source": "catch-up"}, "a hub's catch-up"),
         ({"source": "orders"}, "an order"),
@@ -106,7 +105,7 @@ def test_cause_is_that_of_the_content_not_of_the_name_at_the_same_version() -> N
     """Versions of different topics are equal now and then: the name's line comes later here."""
     row = {"time_us": AT_US, "object": "shop.orders", "change": "created", "source": "events"}
     row |= {"version": 5, "before": "", "after": "column a=int"}
-    name = line(topic=NAMESPACE, change="created", source="reconcile")
+    name = line(topic=NAMESPACE, change="created")
     (one,) = joined([row], told([name, line(change="loaded", event_after=61)], ()))
     assert (one["by"], one["topic"]) == ("first read", 17)
     (one,) = joined([row], told([name, line(change="loaded")], ()))

@@ -29,7 +29,7 @@ from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.keys import client_for
 from topicast.topics.bulk import Send
-from topicast.topics.topic import NAMESPACE, VALUE
+from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE, Topic
 from topicast.topics.wire.codec import is_large
 from topicast.topics.wire.messages import Delta, Message, Order, Reported
 
@@ -50,6 +50,13 @@ EPOCH_0 = 1_700_000_000_000_000
 
 
 MetastoreRequest = Poll | Identify | Read | ReadNames | ListNames
+
+
+def floor_leaving(topic: Topic, tombstones_max: int) -> int:
+    """Return the lowest floor at which ``topic`` has at most ``tombstones_max`` tombstones."""
+    found = [one.version for one in topic.since(topic.floor) if one.kind in (TOMBSTONE, PREFIX)]
+    surplus = len(found) - tombstones_max
+    return found[surplus - 1] if surplus > 0 else topic.floor
 
 
 class CatalogProcess:
@@ -167,7 +174,7 @@ class CatalogProcess:
     def discard_tombstones(self, tombstones_max: int = TOMBSTONES_MAX) -> None:
         """Keep so many tombstones of each topic, as if more were too many."""
         topics = self.published.topics
-        found = {number: topic.floor_for(tombstones_max) for number, topic in topics.items()}
+        found = {number: floor_leaving(topic, tombstones_max) for number, topic in topics.items()}
         floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
         if floors:
             self.world.counts["floors raised"] += len(floors)

@@ -160,7 +160,7 @@ GARBAGE: Final = {
     "nothing": (b"", "WIRE", "frame of 0 bytes is too short"),
     "another version": (b"\x09" + encode(HELLO)[1:], "VERSION", "9 offered, 1 spoken here"),
     "half a message": (encode(HELLO)[:20], "WIRE", "is not MessagePack"),
-    "half a chunk": (encode(CHUNK)[:60], "WIRE", "frame of 60 bytes: 72 to"),
+    "half a chunk": (encode(CHUNK)[:60], "WIRE", "frame of 60 bytes: 63 to"),
     "a flipped bit": (mutated(encode(CHUNK)), "WIRE", "crc differs: topic=1"),
     "an unknown flag": (flagged(encode(CHUNK)), "WIRE", "flags 0x8"),
     "an unknown topic": (

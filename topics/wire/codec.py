@@ -198,8 +198,6 @@ def delta_of(header: Header, entries: tuple[Entry, ...]) -> Delta:
         entries=entries,
         stubbed=bool(header.flags & STUBBED),
         invalidate_all=bool(header.flags & INVALIDATE_ALL),
-        origin=header.origin,
-        hops=header.hops,
     )
 
 
@@ -244,8 +242,6 @@ def _encode_delta(delta: Delta) -> bytes:
         DELTA_KIND,
         STUBBED * delta.stubbed | INVALIDATE_ALL * delta.invalidate_all,
         delta.source,
-        delta.hops,
-        delta.origin,
         0,
         len(delta.entries),
         delta.epoch,

@@ -1,8 +1,8 @@
 """The header of frames with entries or positions: its fields, their values, and all limits.
 
-    0 protocol u8 │ 1 topic u16 │ 3 level u8 │ 4 kind u8 │ 5 flags u8 │ 6 source u8 │ 7 hops u8
-    8 origin u64 │ 16 crc32 u32 │ 20 count u32 │ 24 epoch u64 │ 32 start u64
-    40 from_version u64 │ 48 to_version u64 │ 56 floor u64 │ 64 sent_us u64 │ 72 body
+    0 protocol u8 │ 1 topic u16 │ 3 level u8 │ 4 kind u8 │ 5 flags u8 │ 6 source u8
+    7 crc32 u32 │ 11 count u32 │ 15 epoch u64 │ 23 start u64 │ 31 from_version u64
+    39 to_version u64 │ 47 floor u64 │ 55 sent_us u64 │ 63 body
 
 Big endian. The first four bytes are the subscription prefix; a frame for readers with a policy
 has three bytes before them, which readers remove. The CRC is over every other byte of the frame.
@@ -60,12 +60,12 @@ FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
 NONCE_BYTES: Final = 16
 SET_TOPICS_MAX: Final = 256  # of a set: as many as the default number of topics
 
-LAYOUT: Final = Struct(">BHBBBBBQIIQQQQQQ")
+LAYOUT: Final = Struct(">BHBBBBIIQQQQQQ")
 LEAD: Final = Struct(">BHB")  # what every frame begins with
 POLICY: Final = 0xFE  # the first byte of a frame for readers with a policy: never a protocol
 POLICY_MARK: Final = bytes((POLICY,))
 POLICY_LEAD: Final = Struct(">BH")  # it, and the hub's number of their policy; 0: all of them
-CRC_AT: Final = 16
+CRC_AT: Final = 7
 HEADER_BYTES: Final = LAYOUT.size
 
 
@@ -78,8 +78,6 @@ class Header(NamedTuple):
     kind: int = 0  # of FrameKind
     flags: int = 0  # of FrameFlag
     source: int = 0
-    hops: int = 0
-    origin: int = 0
     crc: int = 0
     entry_count: int = 0
     epoch: int = 0

@@ -71,7 +71,6 @@ class Source(IntEnum):
     LOAD = 0
     EVENTS = 1
     REPORTS = 2
-    RECONCILE = 3
     ORDERS = 4
     CATCH_UP = 5  # several of them: a hub caught up
     OVERWRITES = 6  # a report that files which were there are gone
@@ -81,7 +80,6 @@ ORIGINS: Final[Mapping[int, str]] = {
     Source.LOAD: "load",
     Source.EVENTS: "events",
     Source.REPORTS: "reports",
-    Source.RECONCILE: "reconcile",
     Source.ORDERS: "orders",
     Source.CATCH_UP: "catch-up",
     Source.OVERWRITES: "reports",
@@ -91,7 +89,6 @@ ORIGINS: Final[Mapping[int, str]] = {
 SOURCE_LOAD: Final = Source.LOAD
 SOURCE_EVENTS: Final = Source.EVENTS
 SOURCE_REPORTS: Final = Source.REPORTS
-SOURCE_RECONCILE: Final = Source.RECONCILE
 SOURCE_ORDERS: Final = Source.ORDERS
 SOURCE_CATCH_UP: Final = Source.CATCH_UP
 SOURCE_OVERWRITES: Final = Source.OVERWRITES
@@ -164,8 +161,6 @@ class Delta(Message):
     entries: tuple[Entry, ...]
     stubbed: bool = False
     invalidate_all: bool = False
-    origin: int = 0
-    hops: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
