@@ -9,24 +9,20 @@ anew. One that leaves while it is connecting or plain comes back: it is gone aft
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ..topics.keys.clients import Client
 from ..topics.liveness import LOST
 from ..topics.objects.drivers import (
+    ANNOUNCED,
     CONNECTING,
     COUNTS,
-    DRIVER,
     GONE,
     PLAIN,
-    REASON,
-    STATE,
-    driver_counts,
-    driver_facts,
 )
-from ..topics.wire.messages import Inspected
+from ..topics.wire.messages import DriverFacts
 from .membership import Member, Membership
 
 KEPT_S: Final = 3600.0  # after its end: time for an operator to ask what became of it
@@ -42,11 +38,10 @@ LEFT: Final = "it has left: it was detached, or has ended"
 class Driver:
     """One driver. ``gone_at`` None: it is there, or comes back."""
 
-    facts: Mapping[str, str | int]
+    said: DriverFacts  # its last announcement
     client: Client  # the owner of the key that the driver joined with
     registration: bytes  # its last one
     since: float  # seconds: when its state became what it is
-    counts: Mapping[str, int]  # as it announced them last
     left_at: float | None = None  # seconds: when its member was missed first
     gone_at: float | None = None
     ended: str = ""  # why it is gone
@@ -54,17 +49,17 @@ class Driver:
     @property
     def state(self) -> str:
         """What it is now: what it said last, or gone."""
-        return GONE if self.gone_at is not None else str(self.facts[STATE])
+        return GONE if self.gone_at is not None else self.said.state
 
     @property
     def reason(self) -> str:
         """Why it is that; empty if there is nothing to explain."""
-        return self.ended if self.gone_at is not None else str(self.facts[REASON])
+        return self.ended if self.gone_at is not None else self.said.reason
 
     @property
     def chars(self) -> int:
         """The characters of what it announced."""
-        return sum(len(str(value)) for value in self.facts.values())
+        return sum(len(str(getattr(self.said, name))) for name in ANNOUNCED)
 
 
 class Drivers:
@@ -75,32 +70,28 @@ class Drivers:
         self._drivers: dict[tuple[str, str], Driver] = {}  # by key and id; the last to go last
         self._of: dict[bytes, tuple[str, str]] = {}  # the driver that each member announced last
         self._settle_at = 0.0  # seconds
-        self.counts = Counter(
-            dict.fromkeys(COUNTS, 0)
-        )  # of all, as far as they were announced here
+        self.counts = Counter(dict.fromkeys(COUNTS, 0))  # as far as they were announced here
 
     def __iter__(self) -> Iterator[Driver]:
         return iter(self._drivers.values())
 
-    def announce(self, member: Member, message: Inspected, *, now: float) -> None:
+    def announce(self, member: Member, said: DriverFacts, *, now: float) -> None:
         """Take what the driver behind ``member`` says of itself."""
-        facts, counts = driver_facts(message.rows), driver_counts(message.rows)
-        key = member.client.public, str(facts[DRIVER]) or member.registration.hex()
+        key = member.client.public, said.driver or member.registration.hex()
         if self._of.setdefault(member.registration, key) != key:
             return  # a process is one driver
         found = self._drivers.get(key)
         if found is None:
-            self._drivers[key] = Driver(facts, member.client, member.registration, now, counts)
+            self._drivers[key] = Driver(said, member.client, member.registration, now)
             return
-        for name, count in counts.items():  # another agent of the driver begins at 0
-            before = found.counts[name]
+        for name in COUNTS:  # another agent of the driver begins at 0
+            count, before = getattr(said, name), getattr(found.said, name)
             self.counts[name] += count - before if count >= before else count
-        found.counts = counts
-        if found.gone_at is not None or found.facts[STATE] != facts[STATE]:
+        if found.gone_at is not None or found.said.state != said.state:
             found.since = now
         self._of.pop(found.registration, None)
         self._of[member.registration] = key
-        found.facts, found.registration = facts, member.registration
+        found.said, found.registration = said, member.registration
         found.client = member.client
         found.left_at = found.gone_at = None
 
@@ -135,7 +126,7 @@ class Drivers:
         if member is not None:
             return True  # it is LOST
         one.left_at = now if one.left_at is None else one.left_at
-        comes_back = one.facts[STATE] in (CONNECTING, PLAIN)
+        comes_back = one.said.state in (CONNECTING, PLAIN)
         return not comes_back or now >= one.left_at + AWAY_S
 
     def _bound(self) -> None:

@@ -41,6 +41,7 @@ from ..topics.wire.messages import (
     ClientList,
     Credit,
     Delta,
+    DriverFacts,
     Drop,
     Filed,
     Heartbeat,
@@ -423,10 +424,11 @@ class Hub:
             case Inspect():
                 to, answer = self._introspection.inspect(member, peer, message)
                 return self._reply(to, answer, of=message)
-            case Inspected():
-                return self._introspection.on_answer(member, message, now=self._now)
-            case Refused():
-                return self._on_refused(member, message)
+            case Inspected() | Refused():
+                return self._on_answer(member, message)
+            case DriverFacts():
+                self._drivers.announce(member, message, now=self._now)
+                return ()
             case _:
                 assert isinstance(message, Bye)
                 return self._on_bye(member)
@@ -524,10 +526,10 @@ class Hub:
         self.counts.chunks += 1
         return self._perform(self.ingest.chunk(message, now=self._now))
 
-    def _on_refused(self, member: Member, refused: Refused) -> tuple[Effect, ...]:
-        if member is self._publisher:
-            self.ingest.refused(refused, now=self._now)
-        return self._introspection.on_answer(member, refused, now=self._now)
+    def _on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Effect, ...]:
+        if isinstance(answer, Refused) and member is self._publisher:
+            self.ingest.refused(answer, now=self._now)
+        return self._introspection.on_answer(member, answer)
 
     def _on_bye(self, member: Member) -> tuple[Effect, ...]:
         self._end_streams(member)

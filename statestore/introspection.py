@@ -7,8 +7,6 @@
 
     page ──Ask──▶ hub ──Inspect──▶ that reader ──Inspected──▶ hub ──Answered──▶ page
 
-    driver ──Inspected, request 0──▶ hub: what it announces of itself, for the table ``drivers``
-
 A reader explains its decisions only on request, so that they cost nothing otherwise.
 """
 
@@ -20,7 +18,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.liveness import LOST
-from ..topics.objects.drivers import ANNOUNCED_REQUEST, WRITER
+from ..topics.objects.drivers import ANNOUNCED
 from ..topics.topic import LEVELS
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
@@ -153,16 +151,8 @@ class Introspection:
         to, message = self._forwarded(member, what, peer=b"", request=number)
         return Send(to, message) if isinstance(message, Inspect) else Answered(number, message)
 
-    def on_answer(
-        self, member: Member, answer: Inspected | Refused, *, now: float
-    ) -> tuple[Send | Answered, ...]:
-        """Forward a reader's answer to who waits for it; drop any other.
-
-        What nobody has requested is what a driver announces of itself.
-        """
-        if isinstance(answer, Inspected) and answer.request == ANNOUNCED_REQUEST:
-            self._drivers.announce(member, answer, now=now)
-            return ()
+    def on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Send | Answered, ...]:
+        """Forward a reader's answer to who waits for it; drop any other."""
         found = self._waiting.get(answer.request)
         if found is None or found.registration != member.registration:
             return ()
@@ -172,8 +162,9 @@ class Introspection:
     def _writer(self, caller: Member, inspect: Inspect) -> Inspected | Refused:
         wanted = inspect.member.hex()
         for driver in self._drivers:
-            if driver.facts[WRITER] == wanted and _shows(driver, caller):
-                rows = (*driver.facts.items(), ("registration", driver.registration.hex()))
+            if driver.said.writer == wanted and _shows(driver, caller):
+                said = ((name, getattr(driver.said, name)) for name in ANNOUNCED)
+                rows = (*said, ("registration", driver.registration.hex()))
                 return Inspected(request=inspect.request, columns=("name", "value"), rows=rows)
         return refuse(Refusal.INSPECT, f"no driver reports its writes as {wanted}")
 

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from .. import __version__
 from ..topics.histogram import HistogramFacts
 from ..topics.liveness import LIVE, LOST, SUSPECT_S
-from ..topics.objects.drivers import CONNECTING, GONE, PLAIN, is_ill
+from ..topics.objects.drivers import ANNOUNCED, CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
@@ -296,11 +296,12 @@ def _role(member: Member) -> str:
 
 def driver_status(driver: Driver, *, now: float) -> DriverStatus:
     """Return the status of one driver."""
-    facts = {**driver.facts, "state": driver.state, "reason": driver.reason}
+    said: dict[str, Any] = {name: getattr(driver.said, name) for name in ANNOUNCED}
+    said |= {"state": driver.state, "reason": driver.reason}
     return DriverStatus(
         registration=driver.registration.hex(),
         since_s=round(max(now - driver.since, 0.0), 3),
-        **facts,  # type: ignore[arg-type]  # ``driver_facts`` gives each its type
+        **said,
     )
 
 

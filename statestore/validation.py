@@ -16,6 +16,7 @@ from ..topics.wire.messages import (
     ClientList,
     Credit,
     Delta,
+    DriverFacts,
     Drop,
     Heartbeat,
     Hello,
@@ -44,7 +45,10 @@ _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
 }
 """What each client may be to a hub; a hub's own role may be nothing."""
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
-    (Role.READER, Channel.CONTROL): (KeepAlive, Join, Drop, Status, Inspect, Inspected),
+    (Role.READER, Channel.CONTROL): (
+        *(KeepAlive, Join, Drop, Status),
+        *(DriverFacts, Inspect, Inspected),
+    ),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
     (Role.PUBLISHER, Channel.CONTROL): (
         *(Announce, ClientList, Heartbeat, Introduction),

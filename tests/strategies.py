@@ -153,6 +153,8 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         if mark is m.BY_TOPIC:
             return _values(kind)
         least, most = mark
+        if kind is str:
+            return text.filter(lambda drawn: least <= len(drawn) <= most)
         if kind is bytes:
             return st.binary(min_size=least, max_size=min(most, 40))
         return st.integers(least, min(most, 9)) | st.integers(least, most)

@@ -27,9 +27,9 @@ from ...topics.wire.messages import (
     Claimed,
     Compared,
     Delta,
+    DriverFacts,
     Heartbeat,
     Inspect,
-    Inspected,
     Joined,
     Message,
     Pulled,
@@ -127,7 +127,7 @@ class Core:
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that could not be decoded
         self._connection_problem = ""  # as the shell sees it
-        self._announced: Inspected | None = None  # what this hub knows of the driver
+        self._announced: DriverFacts | None = None  # what this hub knows of the driver
         self._announce_at = 0.0  # seconds: when it is compared with what is so
         self._counts_at = 0.0  # likewise: when counts alone are announced
         self._lineage = Lineage()

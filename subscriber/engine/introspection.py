@@ -10,22 +10,21 @@ registered, or changed ──▶ the hub, which keeps it: who the driver is, its
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from math import isfinite
+from operator import attrgetter
 from typing import Final
 
 from ...topics.errors import UsageError
 from ...topics.objects.drivers import (
     ANNOUNCED,
-    ANNOUNCED_REQUEST,
-    COUNTS,
-    FACT_CHARS_MAX,
     HUBS,
     REASON,
     WRITER,
+    driver_facts,
 )
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.wire.codec import TEXT_MAX
-from ...topics.wire.messages import Inspect, Inspected, Refused
+from ...topics.wire.messages import DriverFacts, Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal
 from ..protocol.status import Stats, TopicInfo
 from ..store.view import View
@@ -76,7 +75,7 @@ class Driver:
                 raise UsageError(f"a name of a driver is of type {type(name).__name__}, not a text")
         return state_of(self._view.rules(), names)
 
-    def announced(self, problem: str) -> Inspected | None:
+    def announced(self, problem: str) -> DriverFacts | None:
         """Return what the hub is to know of this driver; None: this process is not one.
 
         ``problem``: why a server is not reached, which is the reason if there is no other.
@@ -84,16 +83,7 @@ class Driver:
         facts = self.facts()
         if facts is None:
             return None
-        facts = {**facts, REASON: facts.get(REASON) or problem}
-        rows = ((name, facts[name]) for name in (*ANNOUNCED, *COUNTS) if name in facts)
-        return Inspected(
-            request=ANNOUNCED_REQUEST,
-            columns=("name", "value"),
-            rows=tuple(
-                (name, fact[:FACT_CHARS_MAX] if isinstance(fact, str) else fact)
-                for name, fact in rows
-            ),
-        )
+        return DriverFacts(**driver_facts({**facts, REASON: facts.get(REASON) or problem}))
 
     def facts(self) -> Facts | None:
         """Return what operators see; None: this process is not a driver.
@@ -109,13 +99,12 @@ class Driver:
             return {"error": _text(f"driver_facts failed: {error!r}")}
 
 
-def differ(announced: Inspected, before: Inspected | None) -> bool:
+def differ(announced: DriverFacts, before: DriverFacts | None) -> bool:
     """Return whether more than counts has changed since ``before``."""
-    return before is None or _without_counts(announced) != _without_counts(before)
+    return before is None or _but_counts(announced) != _but_counts(before)
 
 
-def _without_counts(announced: Inspected) -> Rows:
-    return tuple(row for row in announced.rows if row[0] not in COUNTS)
+_but_counts: Final = attrgetter(*ANNOUNCED)
 
 
 def inspected(

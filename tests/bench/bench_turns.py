@@ -35,15 +35,16 @@ from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import CATALOGD, DRIVER, STATESTORED
 from topicast.topics.link import Link
+from topicast.topics.objects.drivers import driver_facts
 from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     READER,
     WRITTEN,
+    DriverFacts,
     Hello,
     Inspect,
-    Inspected,
     Position,
     Report,
     Status,
@@ -163,11 +164,11 @@ def _hello(name: str) -> Hello:
     )
 
 
-def _announced(name: str) -> Inspected:
+def _announced(name: str) -> DriverFacts:
     """Return what an attached driver says of itself."""
     facts = {"driver": name, "application": name, "user": "etl", "host": "host.example.com"}
     facts |= {"state": "live", "reason": "3 of 256 topics are not followed: the budget is small"}
-    return Inspected(request=0, columns=("name", "value"), rows=tuple(facts.items()))
+    return DriverFacts(**driver_facts(facts))
 
 
 def _status(version: int) -> Status:

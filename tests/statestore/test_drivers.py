@@ -1,5 +1,6 @@
 """A hub knows its drivers by what they announce, between registrations and after their end."""
 
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -14,31 +15,32 @@ from topicast.tests.statestore.hub_driver import (
     registration,
     seeded,
 )
-from topicast.topics.objects.drivers import CONNECTING_S
+from topicast.topics.objects.drivers import ANNOUNCED, CONNECTING_S
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     OPERATOR,
     Bye,
+    DriverFacts,
     Inspect,
     Inspected,
     KeepAlive,
 )
 
-ANN = {
-    "driver": "d7",
-    "application": "nightly",
-    "application_id": "app-1",
-    "user": "ann",
-    "host": "node1",
-    "pid": 7,
-    "spark": "4.3.0",
-    "release": "0.1.0",
-    "state": "live",
-    "reason": "",
-    "control": "on",
-    "hubs": 2,
-    "writer": "ab" * 16,
-}
+ANN = DriverFacts(
+    driver="d7",
+    application="nightly",
+    application_id="app-1",
+    user="ann",
+    host="node1",
+    pid=7,
+    spark="4.3.0",
+    release="0.1.0",
+    state="live",
+    reason="",
+    control="on",
+    hubs=2,
+    writer="ab" * 16,
+)
 BYE = Bye(reason="closed")
 
 
@@ -49,9 +51,8 @@ def driver() -> HubDriver:
     return made
 
 
-def announce(driver: HubDriver, name: str = "reader", /, **more: object) -> None:
-    rows: Any = tuple((ANN | more).items())
-    said = Inspected(request=0, columns=("name", "value"), rows=rows)
+def announce(driver: HubDriver, name: str = "reader", /, **more: str | int) -> None:
+    said = replace(ANN, **more)  # type: ignore[arg-type]  # each has the type of its field
     assert driver.receive(f"{name}-control".encode(), said) == []
 
 
@@ -114,7 +115,9 @@ def test_driver_is_listed_as_it_announced_itself_and_counted_by_state(driver: Hu
     announce(driver)
     driver.pass_time(0.5)
     (row,) = listed(driver)
-    assert {name: row[name] for name in ANN} == ANN
+    assert {name: row[name] for name in ANNOUNCED} == {
+        name: getattr(ANN, name) for name in ANNOUNCED
+    }
     assert (row["registration"], row["since_s"]) == (registration("reader").hex(), 0.5)
     announce(driver, reason="2 of 4 topics are not followed")
     assert [one["since_s"] for one in listed(driver)] == [0.5], "it is live since then"
@@ -138,9 +141,6 @@ def test_what_drivers_count_is_added_up_since_each_came_and_never_falls(driver: 
     assert saved() == 10
     announce(driver, metastore_calls_saved=5)
     assert saved() == 15, "another agent of the driver begins at 0"
-    for odd in (-1, "many", 1 << 63, None, 1.5):
-        announce(driver, metastore_calls_saved=odd)
-        assert saved() == 15
     announce(driver, driver="d8", metastore_calls_saved=7)
     assert saved() == 15, "a process is one driver"
 
@@ -169,7 +169,7 @@ def test_driver_that_has_left_is_gone_for_an_hour(driver: HubDriver, state: str)
     (row,) = listed(driver)
     assert (row["state"], row["reason"]) == ("gone", LEFT)
     who = ("driver", "application", "application_id", "user", "host", "pid")
-    assert [row[name] for name in who] == [ANN[name] for name in who]
+    assert [row[name] for name in who] == [getattr(ANN, name) for name in who]
     driver.tick(KEPT_S - 5)
     assert [one["state"] for one in listed(driver)] == ["gone"]
     driver.tick(6)
@@ -187,13 +187,10 @@ def test_driver_that_goes_silent_is_gone_until_it_is_heard_of(driver: HubDriver)
     assert states(driver) == [("gone", SILENT)], "though its member is not kept so long"
 
 
-def test_what_drivers_announce_is_bounded(
+def test_drivers_that_are_gone_are_bounded(
     driver: HubDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    announce(driver, application="x" * 4000, pid="seven", state="odd", strange="thing", user=None)
-    (row,) = listed(driver)
-    assert (len(row["application"]), row["pid"], row["state"], row["user"]) == (500, 0, "live", "")
-    assert "strange" not in row
+    announce(driver)
     announce(driver, driver="d8")
     assert [one.driver for one in driver.status.drivers] == ["d7"], "a process is one driver"
     monkeypatch.setattr(module, "GONE_MAX", 3)

@@ -14,6 +14,7 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
 )
 from topicast.topics.keys.clients import Clients
+from topicast.topics.objects.drivers import driver_facts
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.messages import (
@@ -21,6 +22,7 @@ from topicast.topics.wire.messages import (
     OPERATOR,
     READER,
     Bye,
+    DriverFacts,
     Inspect,
     Inspected,
     Join,
@@ -146,8 +148,7 @@ def test_driver_is_found_by_the_id_of_its_reports(driver: HubDriver) -> None:
     """P-INSPECT-4."""
     writer = b"w" * 16
     said = {"driver": "d7", "application": "etl", "user": "ann", "writer": writer.hex()}
-    rows = tuple(said.items())
-    driver.receive(READER_CONTROL, Inspected(request=0, columns=("name", "value"), rows=rows))
+    driver.receive(READER_CONTROL, DriverFacts(**driver_facts(said)))
     found = inspect(driver, "writer", writer)
     assert isinstance(found, Inspected)
     assert said.items() <= dict(found.rows).items()  # type: ignore[arg-type]  # of two columns

@@ -27,6 +27,7 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     "Status": ON_CONTROL,
     "KeepAlive": {"READER CONTROL"},
     "Inspect": ON_CONTROL,
+    "DriverFacts": {"READER CONTROL"},
     "Inspected": {"READER CONTROL"},
     "Bye": EVERYBODY,
     "Refused": EVERYBODY,

@@ -3,12 +3,12 @@
     connecting ──▶ live ◀──▶ plain        unsupported: it could not be attached at all
         └──────────┴──────────┴──▶ detached, by its own word; gone, as its hub says
 
-``driver_facts`` and ``driver_counts`` are total: whatever a driver has sent, each fact is there, of
-its type and bounded.
+``driver_facts`` is total: whatever the application of a driver returns, each fact is there, of its
+type and bounded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 from .rules import ON
 
@@ -36,13 +36,14 @@ COUNTS: Final = (  # of a driver since its attach: of reads, by who has answered
     *("memory_reads", "endpoint_reads", "direct_reads", "metastore_calls_saved"),
     "writes_refused",
 )
-COUNT_MAX: Final = 1 << 62  # of each
 COUNTS_S: Final = 60.0  # between two announcements of which only counts differ
-ANNOUNCED_REQUEST: Final = 0  # of the Inspected that has them: nobody has requested it
 CONNECTING_S: Final = 10.0  # that a driver may be connecting: an attach takes less
 FACT_CHARS_MAX: Final = 500  # of a text: an error's, or the name of an application
-NUMBERS: Final = {PID: 1 << 32, HUBS: 1 << 10}
-"""The facts that are numbers, and the largest of each; what is not one is 0."""
+PID_MAX: Final = 1 << 32
+HUBS_MAX: Final = 1 << 10
+COUNT_MAX: Final = 1 << 62  # of each: sums of them stay below 2^63, which rows can hold
+NUMBERS: Final = {PID: PID_MAX, HUBS: HUBS_MAX, **dict.fromkeys(COUNTS, COUNT_MAX)}
+"""The facts that are numbers, and the largest of each."""
 
 
 def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
@@ -56,29 +57,19 @@ def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
     return not (connects or (state == LIVE and not reason and control in ("", ON)))
 
 
-def driver_facts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, str | int]:
-    """Return the facts in ``rows``, of names and values, as a driver announces them.
+def driver_facts(given: Mapping[str, Fact]) -> dict[str, Any]:
+    """Return the facts that a driver announces, of what its application has returned.
 
-    A text that is missing is empty, a longer one is cut; a state that is unknown here is live, and
-    a fact that is unknown is left out.
+    A text that is missing is empty, a longer one is cut; what is no number, or not within its
+    bounds, is 0; a state that does not exist is live, and a fact that does not exist is left out.
     """
-    given = {row[0]: row[1] for row in rows if len(row) == 2}
-    texts = {name: given.get(name) for name in ANNOUNCED}
-    found: dict[str, str | int] = {
-        name: "" if text is None else str(text)[:FACT_CHARS_MAX] for name, text in texts.items()
-    }
-    for name, most in NUMBERS.items():
-        found[name] = _number(given.get(name), most)
+    found: dict[str, Any] = {}
+    for name in (*ANNOUNCED, *COUNTS):
+        fact = given.get(name)
+        if name in NUMBERS:
+            found[name] = fact if type(fact) is int and 0 <= fact <= NUMBERS[name] else 0
+        else:
+            found[name] = "" if fact is None else str(fact)[:FACT_CHARS_MAX]
     if found[STATE] not in ANNOUNCED_STATES:
         found[STATE] = LIVE
     return found
-
-
-def driver_counts(rows: Iterable[Sequence[Fact]]) -> Mapping[str, int]:
-    """Return the counts in ``rows``; one that is missing, or is no count, is 0."""
-    given = {row[0]: row[1] for row in rows if len(row) == 2}
-    return {name: _number(given.get(name), COUNT_MAX) for name in COUNTS}
-
-
-def _number(value: Fact, most: int) -> int:
-    return value if isinstance(value, int) and 0 <= value <= most else 0

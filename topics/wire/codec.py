@@ -526,7 +526,7 @@ def _codec_of(hint: Any) -> Codec:
         of, mark = get_args(hint)
         if mark is BY_TOPIC:
             return _by_topic(get_args(of)[0])
-        return _integer(*mark) if of is int else _blob(*mark)
+        return _BOUNDED[of](*mark)
     if get_origin(hint) is tuple:
         first, second = get_args(hint)
         if second is Ellipsis:
@@ -548,10 +548,13 @@ def _integer(low: int, high: int) -> Codec:
     return Codec(read, _same, (low, high))
 
 
-def _text(value: Any, where: str) -> str:
-    if type(value) is not str or len(value) > TEXT_MAX:
-        raise WireError(f"{where}: text of at most {TEXT_MAX} characters expected")
-    return value
+def _text(low: int, high: int) -> Codec:
+    def read(value: Any, where: str) -> str:
+        if type(value) is not str or not low <= len(value) <= high:
+            raise WireError(f"{where}: text of at most {high} characters expected")
+        return value
+
+    return Codec(read, _same)
 
 
 def _flag(value: Any, where: str) -> bool:
@@ -563,7 +566,7 @@ def _flag(value: Any, where: str) -> bool:
 def _cell(value: Any, where: str) -> str | int | float | bool | None:
     if type(value) is int or value is None or type(value) in (bool, float):
         return value  # type: ignore[no-any-return]  # the test above is the check
-    return _text(value, where)
+    return _TEXT.read(value, where)  # type: ignore[no-any-return]  # it is a text
 
 
 def _blob(low: int, high: int) -> Codec:
@@ -655,6 +658,8 @@ def _write_entry(entry: Entry) -> list[object]:
     return [key, version, schema, data, value, *whole]
 
 
+_BOUNDED: Final = {int: _integer, bytes: _blob, str: _text}
+_TEXT: Final = _text(0, TEXT_MAX)
 _U64: Final = _codec_of(U64)
 _KEY: Final = _codec_of(Key)
 _CONTENT: Final = _codec_of(Content)
@@ -662,7 +667,7 @@ _WHOLE: Final = _integer(0, DOCUMENT_BYTES_MAX + 1)  # a value is a byte, and it
 _ROWS: Final = _integer(0, ROWS_MAX)
 _STEP: Final = _integer(-65_536, 65_536)
 _PLAIN: Final[dict[Any, Codec]] = {
-    str: Codec(_text, _same),
+    str: _TEXT,
     bool: Codec(_flag, _same),
     Cell: Codec(_cell, _same),
     Entry: Codec(_read_entry, _write_entry),

@@ -3,7 +3,7 @@
     data   (hub XPUB -> SUB)          Delta  Heartbeat  Barrier
     control (DEALER <-> hub ROUTER)   Hello  Welcome  ServerKeys  Join  Joined  Drop  Dropped
                                       Status  Bye  Announce  Have  Filed  ClientList  Inspect
-                                      Inspected  Introduction  Refused
+                                      Inspected  DriverFacts  Introduction  Refused
     bulk   (DEALER <-> hub ROUTER)    Hello  CatchUp  Chunk  Credit  Cancel  Delta (publisher)
     catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Scan  Scanned …
 
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from ..backports import IntEnum, StrEnum
 from ..errors import UsageError
+from ..objects.drivers import COUNT_MAX, FACT_CHARS_MAX, HUBS_MAX, PID_MAX
 from ..objects.names import KEY_BYTES_MAX
 from ..objects.selector import Selector, SelectorKind, by_filter, by_sql
 from ..topic import ALL_OFFERED, FULL, NONE, Entry
@@ -24,7 +25,7 @@ from .header import PROTOCOL, PROTOCOL_MIN, VALUE_BYTES_MAX
 
 
 class Bounds(NamedTuple):
-    """The least and the largest value of an integer, or length of bytes."""
+    """The least and the largest value of an integer, or length of bytes or a text."""
 
     least: int
     most: int
@@ -40,6 +41,8 @@ LevelNumber = Annotated[int, Bounds(NONE, FULL)]
 Registration = Annotated[bytes, Bounds(16, 16)]
 Key = Annotated[bytes, Bounds(0, KEY_BYTES_MAX)]
 Content = Annotated[bytes, Bounds(0, VALUE_BYTES_MAX)]
+FactText = Annotated[str, Bounds(0, FACT_CHARS_MAX)]
+Count = Annotated[int, Bounds(0, COUNT_MAX)]
 Cell: TypeAlias = str | int | float | bool | None
 Rows: TypeAlias = tuple[tuple[Cell, ...], ...]
 
@@ -359,6 +362,36 @@ class Status(Message):
 @dataclass(frozen=True, slots=True)
 class KeepAlive(Message):
     """A reader's sign of life while it has nothing to report: every one has the same bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverFacts(Message):
+    """An attached driver to its hub, after Welcome and when one has changed: what it is and does.
+
+    ``driver``: its id, of application, host and process. ``state``: one of ANNOUNCED_STATES;
+    ``reason``: why. ``hubs``: how many it may go to; 0: not said. ``writer``: the id under which
+    it reports writes. The counts are since its attach: of reads, by who has answered, of calls of
+    the metastore that these have saved, and of writes.
+    """
+
+    driver: FactText
+    application: FactText
+    application_id: FactText
+    user: FactText
+    host: FactText
+    pid: Annotated[int, Bounds(0, PID_MAX)]
+    spark: FactText
+    release: FactText
+    state: FactText
+    reason: FactText
+    control: FactText
+    hubs: Annotated[int, Bounds(0, HUBS_MAX)]
+    writer: FactText
+    memory_reads: Count = 0
+    endpoint_reads: Count = 0
+    direct_reads: Count = 0
+    metastore_calls_saved: Count = 0
+    writes_refused: Count = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -995,5 +1028,6 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     48: ReadRecent,
     49: ReadFiles,
     50: ReadSweeps,
+    51: DriverFacts,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

@@ -32,6 +32,7 @@ from topicast.topics.wire.messages import (
     Announce,
     Bye,
     Delta,
+    DriverFacts,
     Dropped,
     Heartbeat,
     Inspect,
@@ -228,9 +229,9 @@ def test_driver_announces_itself_at_each_registration_and_when_it_changes() -> N
     shopping.reader.handle(problem)
     shopping.pass_time(1.5)
     assert drivers(shopping) == [("etl", "live", "catalogd refuses the key", 7)], "if it has no own"
-    before = len(shopping.messages(Inspected))
+    before = len(shopping.messages(DriverFacts))
     shopping.pass_time(5)
-    assert len(shopping.messages(Inspected)) == before, "nothing has changed"
+    assert len(shopping.messages(DriverFacts)) == before, "nothing has changed"
     shopping.cluster.hubs[0].crash()
     shopping.cluster.hubs[0].revive()
     shopping.pass_time(5)
@@ -241,11 +242,11 @@ def test_counts_of_a_driver_are_announced_now_and_then_and_at_its_end() -> None:
     facts = {"application": "etl", "state": "live", "memory_reads": 0}
     shopping = Shopping(driver_facts=lambda: facts)
     shopping.pass_time(2 * COUNTS_S)
-    before = len(shopping.messages(Inspected))
+    before = len(shopping.messages(DriverFacts))
     for _ in range(30):
         facts["memory_reads"] += 1
         shopping.pass_time(1.5)
-    assert len(shopping.messages(Inspected)) <= before + 1
+    assert len(shopping.messages(DriverFacts)) <= before + 1
     shopping.pass_time(COUNTS_S)
     known = shopping.cluster.hubs[0].hub.status(now=shopping.cluster.now).driver_counts
     assert known["memory_reads"] == 30
@@ -259,7 +260,7 @@ def test_counts_of_a_driver_are_announced_now_and_then_and_at_its_end() -> None:
 def test_subscriber_that_is_no_driver_announces_nothing() -> None:
     shopping = Shopping()
     assert drivers(shopping) == []
-    assert shopping.messages(Inspected) == []
+    assert shopping.messages(DriverFacts) == []
 
 
 @pytest.mark.parametrize("what", ["driver", "nonsense"])

@@ -57,6 +57,10 @@ FIELDS: dict[type, list[Any]] = {
     m.Swept: [1, 4, 42, True],
     m.Synced: [1, 5, 6, 9, [1, 2]],
     m.Inspected: [1, ["c"], [[None, 1, -1, 0.5, True, "x"]]],
+    m.DriverFacts: [
+        *("d7", "nightly", "app-1", "ann", "node1", 7, "4.1.0", "0.1.0"),
+        *("live", "", "on", 2, "ab", 1, 2, 3, 4, 5),
+    ],
 }
 LARGE = h.VALUE_BYTES_MAX + 1
 HOSTILE: list[tuple[type, str, Any, str]] = [
@@ -115,6 +119,11 @@ HOSTILE: list[tuple[type, str, Any, str]] = [
     (m.Inspected, "rows", [[b"x"]], "text of at most"),
     (m.Inspected, "rows", [[["x"]]], "text of at most"),
     (m.Inspected, "rows", [7], "list of at most"),
+    (m.DriverFacts, "application", "x" * 501, "text of at most 500"),
+    (m.DriverFacts, "reason", None, "text of at most 500"),
+    (m.DriverFacts, "pid", "seven", "integer from 0 to 4294967296"),
+    (m.DriverFacts, "writes_refused", -1, "integer from 0 to"),
+    (m.DriverFacts, "memory_reads", 1 << 63, "integer from 0 to"),
 ]
 
 
