@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from ...topics.bulk import REFUSAL_COST, RETRY_MS, Part, Send, Sender, pulled_cost
+from ...topics.bulk import RETRY_MS, Part, Send, Sender, pulled_cost
 from ...topics.errors import UsageError
 from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
@@ -32,7 +32,7 @@ from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled, Refused
-from ...topics.wire.refusal import Refusal, refuse
+from ...topics.wire.refusal import Refusal
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..model.tables import Namespace, Tables
@@ -178,7 +178,7 @@ class PullServer:
     def _is_held(self, pull: Pull) -> bool:
         table = (pull.db, pull.table)
         itself, whole = held(self._namespace, self._tables, table)
-        kind = pull.selector_kind
+        kind = pull.selector
         if whole or not itself or kind in (SELECT_TABLE, SELECT_BLOCKS):
             return itself if kind == SELECT_TABLE else whole
         try:
@@ -445,15 +445,6 @@ def answer(
     if pull.version and stale((unchanged,)):
         return iter([(pulled_cost(like), replace(like, moved=True))])
     selection, cut = select(tables, pull), _name_pieces if pull.names_only else _block_pieces
-    if not (pull.in_pieces or pull.names_only):
-        large = [entry.size for entry in selection.entries if is_large(entry)]
-        if large:
-            why = (
-                f"a value of {table_name(*table)} has {max(large)} bytes, and comes in pieces, "
-                f"which this reader does not take: upgrade topicast in its driver"
-            )
-            refused = refuse(Refusal.LARGE, why)
-            return iter([(REFUSAL_COST, replace(refused, request=pull.request))])
     cap = min(pull.bytes_max or ANSWER_BYTES_MAX, ANSWER_BYTES_MAX)
     return _numbered(selection, cut(selection, like, cap))
 

@@ -19,7 +19,6 @@ from ...topics.errors import LinkError, WireError
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.topic import Entry, value_of
 from ...topics.wire.messages import (
-    IN_PIECES,
     SELECT_BLOCKS,
     Cell,
     Inspect,
@@ -233,7 +232,7 @@ def _pulled(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] |
         request=0,
         db=table[0],
         table=table[1],
-        selector=SELECT_BLOCKS | IN_PIECES,
+        selector=SELECT_BLOCKS,
         credit=CREDIT_MAX,
         bytes_max=PULL_BYTES,
     )

@@ -44,7 +44,6 @@ from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry, value_of
 from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages import (
-    IN_PIECES,
     Cancel,
     Claimed,
     Credit,
@@ -246,7 +245,6 @@ class _Pull:
     base: TableSnapshot | None
     held: dict[bytes, Entry]
     claims: tuple[Claimed, ...] = ()
-    in_pieces: bool = False  # values that no frame holds are taken
     refused: str = ""  # why, the last time that it was
     sent_at: float = 0.0
     received_bytes: int = 0
@@ -363,7 +361,7 @@ class Fetcher:
         if all(fetch.background for fetch in pull.fetches):
             _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
             return _cancel(part) + self._next(now)
-        request = self._open(pull.wanted, pull.fetches, now, in_pieces=pull.in_pieces)
+        request = self._open(pull.wanted, pull.fetches, now)
         self._requests.back_off(request, until=now + STALE_AGAIN_S)
         return _cancel(part)
 
@@ -377,9 +375,6 @@ class Fetcher:
         pull = self._requests.get(refused.request)
         if pull is None:
             return ()
-        if refused.code == Refusal.LARGE and not pull.in_pieces:
-            pull.in_pieces = True
-            return self._reopen(refused.request, now=now)
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
@@ -436,27 +431,19 @@ class Fetcher:
         self._open(wanted, [fetch], now)
         return True
 
-    def _open(
-        self, wanted: PartitionRequest, fetches: list[Fetch], now: float, *, in_pieces: bool = False
-    ) -> int:
+    def _open(self, wanted: PartitionRequest, fetches: list[Fetch], now: float) -> int:
         epoch, base, claims = self._base(wanted.db, wanted.table)
-        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims, in_pieces)
+        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
         request = self._requests.open(pull, now=now)
         self._running[wanted] = request
         self._fence.begin(wanted.group)
         return request
 
     def _continue(self, part: Pulled, *, now: float) -> Effects:
-        """Request the next page."""
-        pull = self._requests.get(part.request)
+        """Request the next page, under another id: a repetition may still be answered."""
+        pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
-        return self._reopen(part.request, now=now)
-
-    def _reopen(self, request: int, *, now: float) -> Effects:
-        """Send the pull under another id: what answers a repetition of this one may still come."""
-        pull = self._requests.close(request)
-        assert pull is not None
         self._running[pull.wanted] = self._requests.open(pull, now=now)
         return self.due(now)
 
@@ -518,7 +505,7 @@ def _message(request: int, pull: _Pull) -> Pull:
         request=request,
         db=db,
         table=table,
-        selector=int(selector.kind) | (IN_PIECES if pull.in_pieces else 0),
+        selector=int(selector.kind),
         credit=CREDIT_DEFAULT,
         held=tuple((key, entry.version) for key, entry in pull.held.items()),
         filter=selector.filter,

@@ -17,7 +17,6 @@ from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
 from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
 from topicast.topics.topic import FULL, MINIMAL, NONE, table_topic
-from topicast.topics.wire.refusal import Refusal
 
 PATIENCE_S = 3.0
 
@@ -134,7 +133,7 @@ class Application:
         if sight is not True or self.sight is not True:
             self._unseen(requested, outcome, sight)
             return True
-        if isinstance(outcome, NotVisible) or Refusal.LARGE in str(outcome):
+        if isinstance(outcome, NotVisible):
             raise Violation(f"{requested}: {outcome}")
         if not isinstance(outcome, Done | NoSuchObject):
             self.counts["reads that failed"] += 1

@@ -286,13 +286,6 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         ),
     ),
     (
-        "pull of values in pieces",
-        m.Pull(
-            **PULL,
-            selector=m.SELECT_BLOCKS | m.IN_PIECES,
-        ),
-    ),
-    (
         "pulled piece of a value",
         m.Pulled(
             **PULLED,

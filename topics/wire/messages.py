@@ -108,9 +108,6 @@ class JoinAnswer(IntEnum):
 
 CURRENT, BEHIND, SNAPSHOT, DENIED = JoinAnswer
 
-IN_PIECES: Final = 0x80
-"""Added to the selector of a pull: values over VALUE_BYTES_MAX may come in pieces."""
-
 SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES, SELECT_SQL = SelectorKind
 
 
@@ -526,7 +523,7 @@ class Claimed:
 class Pull(Message):
     """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
-    ``selector`` is its kind, and IN_PIECES where the caller takes values in pieces.
+    ``selector``: a SelectorKind.
     ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
     the first ones of a partition, "" means any. ``names_only``: the names of the selected
     partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
@@ -552,30 +549,20 @@ class Pull(Message):
     claims: tuple[Claimed, ...] = ()
 
     @property
-    def selector_kind(self) -> int:
-        """The kind of the selector, known here or not."""
-        return self.selector & ~IN_PIECES
-
-    @property
-    def in_pieces(self) -> bool:
-        """Whether a value that no frame holds may come in pieces."""
-        return bool(self.selector & IN_PIECES)
-
-    @property
     def selection(self) -> Selector:
         """The selector that the fields of the message make up.
 
         Raises:
             UsageError: its kind is not known here, or its filter is not valid.
         """
-        if self.selector_kind == SelectorKind.FILTER:
+        if self.selector == SelectorKind.FILTER:
             return by_filter(self.filter)
-        if self.selector_kind == SelectorKind.SQL:
+        if self.selector == SelectorKind.SQL:
             return by_sql(self.filter)
         try:
-            kind = SelectorKind(self.selector_kind)
+            kind = SelectorKind(self.selector)
         except ValueError:
-            raise UsageError(f"no selector {self.selector_kind}") from None
+            raise UsageError(f"no selector {self.selector}") from None
         return Selector(kind, names=tuple(sorted(set(self.names))), values=self.values)
 
 

@@ -45,7 +45,6 @@ class Refusal(StrEnum):
     HELLO = "HELLO"
     INSPECT = "INSPECT"
     LAGGING = "LAGGING"
-    LARGE = "LARGE"
     LEVEL = "LEVEL"
     LOADING = "LOADING"
     METASTORE = "METASTORE"

@@ -1,6 +1,5 @@
 """Peers take turns, a table is loaded once, and a pull in vain is refused at once."""
 
-import random
 from collections import Counter
 from dataclasses import replace
 
@@ -237,22 +236,6 @@ def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_
     assert answer.retry_ms > 0
     unread.turn(80)
     unread.answer_to(pull(), Pulled)
-
-
-def test_large_value_is_refused_to_who_takes_no_pieces_and_names_are_not() -> None:
-    """P-PULL-18: a reader of an older release is refused, with the reason."""
-    core = loaded()
-    core.add(
-        core.metastore.get_table("d", "t"), "3", comment=random.Random(1).randbytes(1 << 20).hex()
-    )
-    core.turn(12)
-    answer = core.answer_to(pull(), Refused)
-    assert (answer.request, answer.code, answer.retry_ms) == (4, "LARGE", 0)
-    assert "d.t has 1049991 bytes" in answer.message
-    assert "upgrade" in answer.message
-    core.answer_to(pull(selector=SELECT_TABLE), Pulled)
-    core.answer_to(replace(pull(), names_only=True), Pulled)
-    core.catalog.check()
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from topicast.topics.wire.header import (
     VALUE_BYTES_MAX,
 )
 from topicast.topics.wire.messages import (
-    IN_PIECES,
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_TABLE,
@@ -85,7 +84,7 @@ def test_large_value_comes_in_pieces_that_follow_each_other(source: Answers) -> 
     comment = random.Random(1).randbytes(VALUE_BYTES_MAX).hex()
     source.holding.change(dict(parts("15", comment=comment)))
     source.holding.change(dict(parts("2", comment="small")))
-    wanted = pull(selector=SELECT_BLOCKS | IN_PIECES)
+    wanted = pull(selector=SELECT_BLOCKS)
     found = source.answer(wanted)
     assert [one.sequence for one in found] == list(range(len(found)))
     assert [one.last for one in found] == [False] * (len(found) - 1) + [True]
@@ -107,7 +106,7 @@ def test_value_of_as_many_bytes_as_a_piece_ends_with_it(
     note = random.Random(1).randbytes(VALUE_BYTES_MAX).hex()
     source.holding.change({}, thrift=struct(T, "ds", comment=note))
     monkeypatch.setattr(cutting, "PIECE_BYTES_MAX", source.holding.entry().size)
-    found = source.one(pull(selector=SELECT_TABLE | IN_PIECES))
+    found = source.one(pull(selector=SELECT_TABLE))
     assert found.last
     assert found.entries == (source.holding.entry(),)
 

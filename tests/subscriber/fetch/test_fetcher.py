@@ -47,7 +47,6 @@ from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.codec import TEXT_MAX
 from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages import (
-    IN_PIECES,
     SELECT_TABLE,
     Cancel,
     Claimed,
@@ -383,18 +382,6 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -
     assert small.outcome is large.outcome is not None
 
 
-def refusal_as_large(pull: Pull) -> Refused:
-    """Return how catalogd refuses ``pull`` for a value of too many bytes."""
-    return Refused(request=pull.request, code="LARGE", message="in pieces", retry_ms=0)
-
-
-def refused_as_large(machine: Fetcher, pull: Pull) -> Pull:
-    """Refuse ``pull``; return what is sent then."""
-    (again,) = sent(machine.on_refused(refusal_as_large(pull), now=0.0))
-    machine.check()
-    return again
-
-
 def pieces(reply: Pulled, *values: bytes) -> list[Pulled]:
     """Return ``reply`` in parts with one piece each of its first entry."""
     entry = reply.entries[0]._replace(size=VALUE_BYTES_MAX + 5)
@@ -409,10 +396,7 @@ def test_large_value_is_put_together_from_its_pieces(service: Published) -> None
     """P-PULL-18, P-PULL-19."""
     waiting = fetch()
     machine, pull = begun(waiting)
-    assert not pull.in_pieces, "a catalogd of an older release knows no such selector"
-    again = refused_as_large(machine, pull)
-    assert again == replace(pull, request=again.request, selector=SELECT_TABLE | IN_PIECES)
-    first, second, third = pieces(service.pulled(again), bytes(PIECE), bytes(PIECE), bytes(FIVE))
+    first, second, third = pieces(service.pulled(pull), bytes(PIECE), bytes(PIECE), bytes(FIVE))
     assert machine.part(first, now=0.0)[0] is None
     machine.part(first, now=0.0)  # it begins anew
     for part in (second, third):
@@ -421,33 +405,12 @@ def test_large_value_is_put_together_from_its_pieces(service: Published) -> None
     assert (entry.size, entry.value) == (VALUE_BYTES_MAX + 5, bytes(VALUE_BYTES_MAX + 5))
 
 
-def test_refusal_of_a_repetition_does_not_end_the_pull_that_takes_pieces(
-    service: Published,
-) -> None:
-    """P-PULL-18: catalogd loads the table for longer than a reader waits, then refuses both."""
-    waiting = fetch()
-    machine, pull = begun(waiting)
-    assert sent(machine.due(RETRY_S)) == [pull]
-    again = refused_as_large(machine, pull)
-    assert machine.on_refused(refusal_as_large(pull), now=RETRY_S) == ()
-    answer(machine, again, service.pulled(again))
-    assert isinstance(waiting.outcome, TableSnapshot)
-
-
-def test_pull_that_begins_anew_still_takes_pieces(service: Published) -> None:
-    machine, pull = begun(fetch())
-    reply = service.pulled(pull)
-    refused = refused_as_large(machine, pull)
-    machine.again(replace(reply, request=refused.request), now=0.0)
-    assert [one.in_pieces for one in sent(machine.due(1.0))] == [True]
-
-
 @pytest.mark.parametrize("fault", ["another version", "too few", "too many"])
 def test_pieces_that_make_no_value_are_an_error(service: Published, fault: str) -> None:
     """P-PULL-19: nothing of them is returned or kept."""
     waiting = fetch()
     machine, pull = begun(waiting)
-    reply = service.pulled(refused_as_large(machine, pull))
+    reply = service.pulled(pull)
     first, second = pieces(reply, bytes(PIECE), bytes(PIECE + FIVE + (fault == "too many")))
     (entry,) = second.entries
     if fault == "another version":
@@ -465,7 +428,7 @@ def test_piece_of_another_value_between_two_is_an_error(service: Published) -> N
     """P-PULL-19: it is not passed over."""
     waiting = fetch()
     machine, pull = begun(waiting)
-    reply = service.pulled(refused_as_large(machine, pull))
+    reply = service.pulled(pull)
     first, other, last = pieces(reply, bytes(PIECE), bytes(PIECE), bytes(PIECE + FIVE))
     (entry,) = other.entries
     machine.part(first, now=0.0)
@@ -478,7 +441,7 @@ def test_piece_of_another_value_between_two_is_an_error(service: Published) -> N
 def test_values_in_pieces_follow_each_other(service: Published) -> None:
     """P-PULL-19: each begins anew, and one in a single part may come after them."""
     machine, pull = begun(sales())
-    reply = service.pulled(refused_as_large(machine, pull))
+    reply = service.pulled(pull)
     one, other, small = reply.entries[:3]
     parts = [
         part
@@ -499,18 +462,9 @@ def test_values_in_pieces_follow_each_other(service: Published) -> None:
 def test_pieces_count_against_what_a_caller_wants(service: Published) -> None:
     small = fetch(bytes_max=1000)
     machine, pull = begun(small)
-    reply = service.pulled(refused_as_large(machine, pull))
+    reply = service.pulled(pull)
     machine.part(pieces(reply, bytes(PIECE), bytes(PIECE))[0], now=0.0)
     assert isinstance(small.outcome, OverBudget)
-
-
-def test_catalogd_that_refuses_pieces_too_is_an_error(service: Published) -> None:
-    waiting = fetch()
-    machine, pull = begun(waiting)
-    again = refused_as_large(machine, pull)
-    machine.on_refused(refusal_as_large(again), now=0.0)
-    assert isinstance(waiting.outcome, LinkError)
-    assert "LARGE" in str(waiting.outcome)
 
 
 def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Published) -> None:
