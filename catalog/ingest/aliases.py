@@ -4,7 +4,8 @@
 
 The metastore allows two tables in one folder, and a partition in another table's (``ADD PARTITION
 … LOCATION``, a staging table). A write names one of them, and its files are those of the others.
-While the locations are read for the first time, writes wait for them.
+While the locations are read for the first time, writes wait for them, and a turn that has applied
+a write leaves that reading to the next one, so that it is no longer than either.
 Invariant: what is raised for an alias raises nothing else.
 """
 
@@ -21,6 +22,7 @@ class Aliases:
         self._tables = tables
         self._locations = locations
         self._waiting: dict[TableId, FilesWritten] = {}  # writes, until the locations are known
+        self._put_off = False  # whether the last step has left reading to the next one
         self.oldest = NEVER  # arrival number of what was known when the first of them came
         self.raised = 0  # tables that were raised, since the start
 
@@ -36,7 +38,8 @@ class Aliases:
         if not self._waiting:
             return
         self.oldest = min(self.oldest, seq)
-        if not self._locations.catch_up():
+        self._put_off = bool(written) and self._locations.reads_anew and not self._put_off
+        if self._put_off or not self._locations.catch_up():
             return
         waiting, self._waiting, self.oldest = self._waiting, {}, NEVER
         found: dict[TableId, FilesWritten] = {}

@@ -79,27 +79,35 @@ class Locations:
         self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
         self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
         self._reading: dict[int, _Reading] = {}  # by topic, what one call could not do
+        self._anew: list[int] = []  # topics of another epoch than seen, the last of them next
         self._looked_at = 0  # entries, in the last call
         self._folders: Any = SortedDict()  # location: set of (TableId, partition)
         self._by_table: dict[int, dict[TableId, _TableFolders]] = {
             number: {} for number in self._topics
         }
 
+    @property
+    def reads_anew(self) -> bool:
+        """Whether ``catch_up`` has begun to read topics for the first time, and not ended."""
+        return bool(self._anew)
+
     def catch_up(self) -> bool:
         """Take in changes of the topics; return False to be called again for the rest.
 
-        Cost: O(changed), but ENTRIES_MAX of a topic at most; for the first time, of all together.
+        Cost: O(topics + changed), but ENTRIES_MAX of a topic at most; while topics are read for the
+        first time, ENTRIES_MAX of all together.
         """
-        positions = {number: (t.epoch, t.version) for number, t in self._topics.items()}
-        changed = [number for number, at in positions.items() if self._seen[number] != at]
-        anew = [n for n in changed if self._seen[n][0] != positions[n][0]]
         self._looked_at = 0
-        for number in anew or changed:
-            if self._looked_at >= ENTRIES_MAX and anew:
+        if not self._anew:
+            changed = self._changed()
+            self._anew = [n for n in changed if self._seen[n][0] != self._topics[n].epoch]
+            if not self._anew:
+                return all(map(self._read, changed))
+        while self._anew:
+            if self._looked_at >= ENTRIES_MAX or not self._read(self._anew[-1]):
                 return False
-            if not self._read(number, positions[number]):
-                return False
-        return len(anew) in {0, len(changed)}
+            self._anew.pop()
+        return not self._changed()
 
     def find(self, path: str) -> dict[TableId, tuple[str, ...]]:
         """Return the tables that a write to ``path`` changes.
@@ -175,9 +183,15 @@ class Locations:
                 return None
         return found
 
-    def _read(self, number: int, position: tuple[int, int]) -> bool:
+    def _changed(self) -> list[int]:
+        """Return the topics that are not looked at up to their current position."""
+        topics, seen = self._topics.items(), self._seen
+        return [number for number, one in topics if seen[number] != (one.epoch, one.version)]
+
+    def _read(self, number: int) -> bool:
         """Look at some entries of a topic; return whether they were all."""
         topic, (epoch, version) = self._topics[number], self._seen[number]
+        position = topic.epoch, topic.version
         reading = self._reading.pop(number, None)
         if reading is None or reading.position[0] != topic.epoch:
             if epoch != topic.epoch:

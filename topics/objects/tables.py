@@ -5,7 +5,7 @@ from ``thrift()``, every field known or not. Two objects may be equal and differ
 have no attribute here. Text that Thrift leaves out is empty, as is a list or map.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
@@ -20,6 +20,7 @@ from .thrift import (
     Field,
     check_struct,
     fields,
+    fields_and_inner,
     read_bool,
     read_int,
     read_structs,
@@ -226,7 +227,7 @@ def read_database(thrift: bytes, version: int) -> Database:
         WireError: it is not a Database struct.
     """
     check_struct(thrift)
-    found = _Fields(thrift)
+    found = _Fields(thrift, fields(thrift))
     return Database(
         name=found.name(1),
         description=found.text(2),
@@ -245,7 +246,7 @@ def read_table(thrift: bytes, version: int) -> Table:
         WireError: it is not a Table struct.
     """
     check_struct(thrift)
-    found = _Fields(thrift)
+    found = _Fields(thrift, fields(thrift))
     descriptor, keys = found.descriptor(7), found.columns(8)
     kind, parameters = found.text(12), found.parameters(9)
     columns, partition_columns = _as_spark_sees(kind, parameters, descriptor, keys=keys)
@@ -268,13 +269,13 @@ def read_table(thrift: bytes, version: int) -> Table:
 
 
 def read_data_location(thrift: bytes) -> str:
-    """Return ``data_location`` of the table in ``thrift``, for a third of what reading it costs.
+    """Return ``data_location`` of the table in ``thrift``, for a sixth of what reading it costs.
 
     Raises:
         WireError: it is not a Table struct.
     """
-    found = _Fields(thrift)
-    descriptor = found._struct(7)
+    outer, inner = fields_and_inner(thrift, 7)
+    found, descriptor = _Fields(thrift, outer), _Fields(thrift, inner)
     path = ""
     if PROVIDER in found.parameters(9):
         path = descriptor._struct(7).parameters(3).get(PATH, "")
@@ -289,7 +290,7 @@ def read_partition(thrift: bytes, keys: Sequence[str], version: int) -> Partitio
         UsageError: it has not one value for each key.
     """
     check_struct(thrift)
-    name = partition_name(keys, _Fields(thrift).texts(1))
+    name = partition_name(keys, _Fields(thrift, fields(thrift)).texts(1))
     return PartitionReader(()).read(PartitionRecord(name, version, RAW, (thrift,)))
 
 
@@ -305,9 +306,9 @@ class _Descriptor:
 class _Fields:
     """The fields of one struct, read by id; a field that is not there reads as empty."""
 
-    def __init__(self, data: bytes, pos: int = 0) -> None:
+    def __init__(self, data: bytes, found: Iterable[Field]) -> None:
         self._data = data
-        self._found = {found.id: found for found in fields(data, pos)}
+        self._found = {one.id: one for one in found}
 
     def text(self, at: int) -> str:
         return self._read(at, read_text, "")
@@ -334,7 +335,7 @@ class _Fields:
     def structs(self, at: int) -> "list[_Fields]":
         none: tuple[int, ...] = ()
         starts = self._read(at, read_structs, none)
-        return [_Fields(self._data, start) for start in starts]
+        return [_Fields(self._data, fields(self._data, start)) for start in starts]
 
     def columns(self, at: int) -> tuple[Column, ...]:
         return tuple([Column(c.text(1), c.text(2), c.text(3)) for c in self.structs(at)])
@@ -364,10 +365,10 @@ class _Fields:
     def _struct(self, at: int) -> "_Fields":
         found = self._found.get(at)
         if found is None:
-            return _Fields(b"\0")
+            return _Fields(b"", ())
         if found.type != STRUCT:
             raise WireError(f"Thrift field {at} has type {found.type} where a struct belongs")
-        return _Fields(self._data, found.start)
+        return _Fields(self._data, fields(self._data, found.start))
 
     def _read(self, at: int, read: Callable[[bytes, Field], _T], default: _T) -> _T:
         found = self._found.get(at)
@@ -398,4 +399,4 @@ def _is_respected(descriptor: _Descriptor) -> bool:
 
 
 def _partition_descriptor(template: Template) -> _Descriptor:
-    return _Fields(template.skeleton, 1).descriptor(6)
+    return _Fields(template.skeleton, fields(template.skeleton, 1)).descriptor(6)

@@ -40,14 +40,33 @@ class Field(NamedTuple):
 
 def fields(data: bytes, pos: int = 0, depth: int = 0) -> list[Field]:
     """Return the fields of the struct that begins at ``pos``, in their order."""
+    return _walk(data, pos, depth, inner=None)[0]
+
+
+def fields_and_inner(data: bytes, inner: int) -> tuple[list[Field], list[Field]]:
+    """Return the fields of a struct, and those of the struct that is its field ``inner``.
+
+    Its bytes are walked once. If that field is not there, or no struct, it has no fields.
+    """
+    return _walk(data, 0, 0, inner=inner)
+
+
+def _walk(
+    data: bytes, pos: int, depth: int, *, inner: int | None
+) -> tuple[list[Field], list[Field]]:
     found: list[Field] = []
+    found_inside: list[Field] = []
     while True:
         kind = data[_bounded(data, pos, 1) - 1]
         if kind == STOP:
-            return found
+            return found, found_inside
         start = _bounded(data, pos + 1, 2)
-        end = skip(data, start, kind, depth=depth + 1)
         id_ = int.from_bytes(data[pos + 1 : start], "big", signed=True)
+        if id_ == inner and kind == STRUCT:
+            found_inside = fields(data, start, depth + 1)
+            end = (found_inside[-1].end if found_inside else start) + 1  # behind its STOP
+        else:
+            end = skip(data, start, kind, depth=depth + 1)
         found.append(Field(id_, kind, start, end))
         pos = end
 
@@ -191,6 +210,10 @@ def _skip_items(data: bytes, pos: int, kinds: tuple[int, ...], *, count: int, de
     sizes = [FIXED_BYTES.get(kind, 0) for kind in kinds]
     if all(sizes):
         return _bounded(data, pos, count * sum(sizes))
+    if kinds == (STRUCT,) and depth < DEPTH_MAX:  # as columns are: the most of what is walked
+        for _ in range(count):
+            pos = struct_end(data, pos, depth)
+        return pos
     for _ in range(count):
         for kind in kinds:
             pos = skip(data, pos, kind, depth=depth)

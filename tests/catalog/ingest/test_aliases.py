@@ -7,6 +7,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Table
 
 from topicast.catalog.core import Commit
+from topicast.catalog.ingest import locations
 from topicast.catalog.ingest.locations import TABLES_IN_MAX
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
@@ -229,3 +230,25 @@ def test_sync_waits_until_the_locations_are_known(core: Alone) -> None:
     )
     assert len(commits) == 1
     assert commits[0] < synced
+
+
+def test_turn_that_writes_leaves_the_locations_to_the_next_however_many_follow(
+    core: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a catalogd that has just started, and reads the locations two entries at a time."""
+    core.restart()
+    core.turn(6)
+    monkeypatch.setattr(locations, "ENTRIES_MAX", 2)
+    alone, calls = locations.Locations(core.catalog.version_log.topics), 1
+    while not alone.catch_up():
+        calls += 1
+    before, turns = len(core.committed), 0
+    while not any(
+        entry.key == b"d\0twin\0" for one in core.committed[before:] for entry in one.entries
+    ):
+        core.catalog.tables.raise_data(("d", "days"), partitions=(), source=SOURCE_REPORTS, at_us=0)
+        core.step()
+        turns += 1
+        assert turns < 100, "writes without a pause held up the others for good"
+    assert calls > 5
+    assert turns >= 2 * calls - 2, "a turn that wrote read locations, too"

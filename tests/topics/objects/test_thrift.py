@@ -119,6 +119,19 @@ def test_readers_return_what_a_field_holds():
     assert thrift.read_text_map(data, nothing) == {}
 
 
+def test_struct_and_one_in_it_are_read_in_one_walk():
+    inner, string_field = struct((1, 8, bytes(4)), (2, 2, b"\1")), string(b"x")
+    data = struct((1, 11, string_field), (7, 12, inner), (9, 12, struct()))
+    outer = thrift.fields(data)
+    assert thrift.fields_and_inner(data, 7) == (outer, thrift.fields(data, outer[1].start))
+    assert thrift.fields_and_inner(data, 9) == (outer, [])
+    assert thrift.fields_and_inner(data, 1) == (outer, []), "it is no struct"
+    assert thrift.fields_and_inner(data, 8) == (outer, []), "it is not there"
+    for end in range(len(data)):
+        with pytest.raises(WireError):
+            thrift.fields_and_inner(data[:end], 7)
+
+
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize(
     ("kind", "value"), [(4, bytes(8)), (15, b"\x02\0\0\0\1\0"), (13, b"\x02\x02\0\0\0\1\0\0")]
