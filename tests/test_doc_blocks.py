@@ -52,7 +52,13 @@ NOT_RUN: Final = {  # first line -> why; its commands and calls are checked all 
     "from topicast.pipeline.convert import convert": "tests/spark/test_convert.py",
 }
 LISTED: Final = {  # page -> first words of what is neither code nor a command of ours, and why
-    "docs/alarms.md": {"scrape_configs:": "settings of Prometheus; test_alarms.py has its rules"},
+    "docs/alarms.md": {
+        "scrape_configs:": "settings of Prometheus; test_alarms.py has its rules",
+        **dict.fromkeys(
+            ("$ topicast", "$ journalctl", "http://catalogd:25020", "http://statestored:25010"),
+            "tests/cli/pages/test_alarms.py makes it",
+        ),
+    },
     "README.md": {
         "Hive metastore ──events": "a picture",
         "$ make run": "tests/cli/quickstart/test_comparison.py compares it",

@@ -23,13 +23,16 @@ from topicast.cli.pages.metrics import (
     metric_name,
     registry_of,
 )
+from topicast.tests.cli.alarm_cases import CASES, LINES_MAX, WIDTH, Case, text_of
 from topicast.topics.histogram import Histogram
 from topicast.topics.verdict import Reason, Serving, Verdict, verdict_of
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 DASHBOARD: Final = ROOT / "deploy" / "grafana.json"
 ALERTS: Final = ROOT / "deploy" / "prometheus" / "alerts.yml"
-PAGE: Final = (ROOT / "docs" / "alarms.md").read_text(encoding="utf-8")
+FILE: Final = ROOT / "docs" / "alarms.md"
+PAGE: Final = FILE.read_text(encoding="utf-8")
+LOOKS: Final = "## As they look\n"
 DAEMONS: Final = {"statestored": STATESTORED, "catalogd": CATALOGD}
 FOLDERS: Final = ("topics", "statestore", "catalog", "cli")
 METRIC: Final = re.compile(r"topicast_[a-z_]+")
@@ -91,6 +94,35 @@ def test_each_reason_is_explained() -> None:
     }
     explained = set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE))
     assert codes - ABOUT_OLD == explained - {"code"}
+
+
+def test_page_shows_each_reason_and_each_alarm_as_it_looks(pytestconfig: pytest.Config) -> None:
+    """By what commands print of its facts; --rewrite writes the page."""
+    head, _, told = PAGE.partition(LOOKS)
+    about = told.partition("\n###")[0]
+    made = "\n\n".join([about.rstrip("\n"), *map(text_of, CASES), ""]).replace("\n\n\n", "\n\n")
+    if pytestconfig.getoption("--rewrite"):
+        FILE.write_text(f"{head}{LOOKS}{made}", encoding="utf-8")
+    assert FILE.read_text(encoding="utf-8") == f"{head}{LOOKS}{made}"
+
+
+def test_each_reason_and_each_alarm_looks_like_something_that_fits_a_terminal() -> None:
+    shown = [name for case in CASES for name in case.names]
+    explained = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert sorted(shown) == sorted(name for name in explained if name != "code")
+    for case in CASES:
+        output = case.output()
+        assert len(output) <= LINES_MAX, case.names
+        long = [line for line in output if len(line) > WIDTH]
+        assert not [line for line in long if " " in line.strip()], "no line but for one long word"
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.names[-1] for case in CASES])
+def test_reason_shows_in_the_verdict(case: Case) -> None:
+    """In each of these cases one thing is wrong, and nothing else."""
+    command, state, *_ = case.output()
+    if not case.names[-1].startswith("Topicast"):
+        assert (command, state == "serving") == ("$ topicast status", False)
 
 
 def test_each_reason_leads_to_a_page() -> None:

@@ -1,0 +1,486 @@
+"""Cases of docs/alarms.md: what commands print while a reason or an alarm is there.
+
+    facts of a daemon ──its verdict, its tables──▶ what a command prints of them ──▶ the page
+
+The outputs are made by what the commands print with, from the statuses of real cores in which a
+few facts are replaced. ``test_alarms.py`` compares the page with them and, with ``--rewrite``,
+writes them into it.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any, Final, NamedTuple
+
+import pytest
+from prometheus_client import generate_latest
+
+from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.ingest.event_history import EventBatch
+from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER
+from topicast.catalog.publish.publisher import HubFacts
+from topicast.catalog.status import MetastoreFacts, Status
+from topicast.catalog.status import facts as facts_of_catalogd
+from topicast.catalog.status import verdict as verdict_of_catalogd
+from topicast.cli.commands.drivers import RULES, OrderedRule
+from topicast.cli.commands.keys import COLUMNS as KEYS
+from topicast.cli.commands.keys import ListedClient
+from topicast.cli.commands.status import IN_VERDICT
+from topicast.cli.commands.topics import MEMBERS, TOPICS, in_use, late_first
+from topicast.cli.daemons import log_start
+from topicast.cli.doctor import host
+from topicast.cli.doctor.checks import FINDING_AT, Answer, Check, examine
+from topicast.cli.doctor.metastore import MetastoreChecks
+from topicast.cli.fleet import problems, told, told_at_length
+from topicast.cli.levels import topic_name
+from topicast.cli.lists import Record, described, listed, wrapped
+from topicast.cli.overview import Daemon, Stack, counters, lines
+from topicast.cli.pages.event_pages import events
+from topicast.cli.pages.grid import Grid, in_words, shown
+from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, metric_name, registry_of
+from topicast.cli.pages.sources import verdict_of_loop
+from topicast.cli.reaching import no_statestored, nobody
+from topicast.statestore import status as hub_tables
+from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, TopicStatus
+from topicast.subscriber.client.conversation import catalogd_behind
+from topicast.subscriber.engine.reachability import Connection, unreached
+from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.keys import user_keys
+from topicast.tests.statestore.hub_driver import READER_CONTROL, HubDriver, hello
+from topicast.topics.errors import LinkError, StoreFull
+from topicast.topics.keys.folder import OPERATOR
+from topicast.topics.link import Link
+from topicast.topics.liveness import LIVE, LOST
+from topicast.topics.objects.rules import OFF, Rule
+from topicast.topics.settings import parse_addresses
+from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
+from topicast.topics.verdict import Verdict
+from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Welcome
+
+WIDTH: Final = 80
+LINES_MAX: Final = 24
+HUB: Final = "tcp://a:24000"
+SERVICE: Final = "tcp://c:26000"
+METASTORE: Final = "thrift://meta-1:9083"
+LOCAL: Final = "127.0.0.1"
+NOW: Final = datetime(2026, 11, 26, 8, 0, 30, tzinfo=timezone.utc)
+
+
+class Case(NamedTuple):
+    """What ``names``, reasons or alarms, look like."""
+
+    names: tuple[str, ...]
+    output: Callable[[], list[str]]
+
+
+def text_of(case: Case) -> str:
+    """Return the part of the page about a case."""
+    heading = ", ".join(f"`{name}`" for name in case.names)
+    return "\n".join([f"### {heading}", "```text", *case.output(), "```"])
+
+
+# -- the daemons
+
+
+def hub(**changed: Any) -> HubStatus:
+    """Return a hub that serves 50 drivers, which have another one, too."""
+    well = replace(
+        HubDriver().status,
+        num_topics=NUM_TOPICS_DEFAULT,
+        seeding=False,
+        publisher="catalogd@c",
+        publisher_silent_s=0.2,
+        catalog_address=SERVICE,
+        topics=tuple(map(topic, range(4))),
+        drivers=tuple(map(driver, range(1, 51))),
+    )
+    return replace(well, **changed)
+
+
+def catalogd(**changed: Any) -> Status:
+    well = loaded().catalog.status()
+    named = replace(well.metastore, addresses=METASTORE)
+    known = {"hubs": (connection(),), "metastore": named, "lag_s": 0.2}
+    return replace(well, **{**known, **changed})
+
+
+def metastore(**changed: Any) -> Status:
+    """Return a catalogd that knows this of its metastore."""
+    return catalogd(metastore=MetastoreFacts(addresses=METASTORE, **changed))
+
+
+def connection(**changed: Any) -> HubFacts:
+    well = HubFacts(
+        address=HUB, connected=True, since_s=90.0, reason="in sync", unacknowledged=0, pages=""
+    )
+    return replace(well, **changed)
+
+
+def topic(number: int, *, behind: int = 0) -> TopicStatus:
+    return TopicStatus(
+        topic=number,
+        state="LIVE" if not behind else "BEHIND",
+        version=70 - behind,
+        floor=1,
+        entries=400 - number,
+        full_bytes=900_000 - number,
+        minimal_bytes=400,
+        full_members=50,
+        minimal_members=0,
+        lag_versions=behind,
+    )
+
+
+def driver(number: int, **changed: Any) -> DriverStatus:
+    well = DriverStatus(
+        driver=f"{number:032x}",
+        registration=f"{number:08x}" + "0" * 24,
+        application=f"nightly-etl-{number}",
+        application_id=f"app-{number}",
+        user="ann",
+        host="node1",
+        pid=4700 + number,
+        spark="4.0.1",
+        release="",
+        state="live",
+        reason="",
+        control="on",
+        hubs=2,
+        since_s=600.0,
+    )
+    return replace(well, **changed)
+
+
+ILL: Final = driver(51, state="plain", reason="catalogd refuses the key", since_s=75.0)
+
+
+def subscriber(number: int, **changed: Any) -> SubscriberStatus:
+    well = SubscriberStatus(
+        name=f"app-{number}@node1:{4700 + number}",
+        registration=f"{number:08x}" + "0" * 24,
+        role="reader",
+        state=LIVE,
+        topics=257,
+        lag_versions=0,
+        lag_s=0.0,
+        held_bytes=48_000_000,
+        budget_bytes=256_000_000,
+    )
+    return replace(well, **changed)
+
+
+STOPPED: Final = subscriber(2, state=LOST, lag_versions=9, lag_s=41.0)
+LATE: Final = subscriber(2, lag_versions=212, lag_s=75.0)
+
+
+# -- what commands print
+
+
+def status(
+    of_hub: HubStatus | str | None = None,
+    of_catalogd: Status | str | None = None,
+    *,
+    verdict: Verdict | None = None,
+    wanted: str = "",
+) -> Iterator[str]:
+    """Yield what ``topicast status`` prints; a text says why a daemon is not reached.
+
+    ``verdict``: that of the statestored, if it is not that of its facts. ``wanted``: words of the
+    counters that grep chooses.
+    """
+    of_hub, of_catalogd = of_hub or hub(), of_catalogd or catalogd()
+    if isinstance(of_hub, str):
+        first = Daemon(kind="statestored", address=HUB, problems=(of_hub,))
+    else:
+        known = _shown(hub_tables.facts(of_hub))
+        serves = verdict or hub_tables.verdict(of_hub)
+        first = Daemon(kind="statestored", address=HUB, facts=known, verdict=serves)
+    if isinstance(of_catalogd, str):
+        named = SERVICE if isinstance(of_hub, HubStatus) and of_hub.catalog_address else ""
+        second = Daemon(kind="catalogd", address=named, problems=(of_catalogd,))
+    else:
+        known = _shown(facts_of_catalogd(of_catalogd))
+        serves = verdict_of_catalogd(of_catalogd)
+        second = Daemon(kind="catalogd", address=SERVICE, facts=known, verdict=serves)
+    stack = Stack(hubs=(first,), catalogd=second)
+    if wanted:
+        yield f"$ topicast status --verbose | grep {wanted}"
+        yield from (one for one in counters(stack) if wanted in one)
+        return
+    yield "$ topicast status"
+    yield from lines(stack, width=WIDTH)
+
+
+def _shown(facts: Facts) -> dict[str, Any]:
+    found = {name: value for name, value in facts.items() if name not in IN_VERDICT}
+    return found | {"offers": offered_names(int(found["offers"] or 0))}
+
+
+def subscribers(*members: SubscriberStatus) -> Iterator[str]:
+    columns, rows = hub_tables.table(hub(subscribers=members), "subscribers")
+    yield "$ topicast subscribers"
+    yield from listed(MEMBERS, late_first(_records(columns, rows)), width=WIDTH)
+
+
+def topics(*found: TopicStatus) -> Iterator[str]:
+    columns, rows = hub_tables.table(hub(topics=found), "topics")
+    used = [one | {"called": topic_name(one["topic"])} for one in in_use(_records(columns, rows))]
+    yield "$ topicast topics"
+    yield from listed(TOPICS, used, width=WIDTH)
+
+
+def ill_drivers(*found: DriverStatus) -> Iterator[str]:
+    columns, rows = hub_tables.table(hub(drivers=found), "drivers")
+    records = [one | {"statestored": HUB} for one in _records(columns, rows)]
+    yield "$ topicast drivers --problems"
+    yield from told_at_length(problems(told(records, now=NOW)), width=WIDTH)
+
+
+def _records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Record]:
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def doctor(name: str, run: Callable[[], Answer], *, port: int, as_if: str) -> Iterator[str]:
+    """Yield the line of a check that this machine runs on ``port``, with the name of another."""
+    yield "$ topicast doctor --role catalogd"
+    (finding,) = examine([Check(name, run)], limit_s=10.0)
+    text = str(finding).replace(f"{LOCAL}:{port}", as_if)
+    yield from wrapped(text, width=WIDTH, rest=" " * FINDING_AT)
+
+
+def no_metastore() -> Iterator[str]:
+    port = closed_port()
+    checks = MetastoreChecks()
+    checks.client = CatalogdConfig(
+        hive_metastore_uris=f"thrift://{LOCAL}:{port}", statestores=HUB
+    ).metastore_client()
+    yield from doctor("metastore", checks.reachable, port=port, as_if="meta-1:9083")
+
+
+def no_hub() -> Iterator[str]:
+    port = closed_port()
+    (address,) = parse_addresses(f"tcp://{LOCAL}:{port}", setting="statestores")
+
+    def run() -> Answer:
+        return host.ports([address], daemon="statestored", setting="--statestores")
+
+    yield from doctor("ports", run, port=port, as_if="a:24000")
+
+
+def closed_port() -> int:
+    """Return a port at which nobody listens."""
+    with closing(socket.socket()) as one:
+        one.bind((LOCAL, 0))
+        return int(one.getsockname()[1])
+
+
+def metrics(daemon: str, table: Table, **facts: Any) -> Iterator[str]:
+    """Yield the lines of /metrics about ``facts``."""
+    port = {"statestored": 25010, "catalogd": 25020}[daemon]
+    yield f"http://{daemon}:{port}/metrics"
+    text = generate_latest(registry_of(daemon, table, lambda: facts)).decode()
+    names = tuple(metric_name(daemon, name) for name in facts)
+    yield from (line for line in text.splitlines() if line.startswith(names))
+
+
+def log(number: int) -> Iterator[str]:
+    """Yield what a catalogd logs that is started again and again."""
+    found: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("topicast.cli.daemons")
+    before, logger.level = logger.level, logging.INFO
+    logger.addHandler(handler)
+    try:
+        log_start("catalogd", [("--num_topics", "64", "the command line")])
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+    yield "$ journalctl -u catalogd -o cat | grep starts:"
+    yield from found * number
+
+
+def no_catalogd() -> str:
+    """Return what a command says whose statestored knows no catalogd."""
+    (welcome,) = HubDriver().receive(READER_CONTROL, hello("x", READER, CONTROL_CHANNEL))
+    assert isinstance(welcome, Welcome)
+    (address,) = parse_addresses(HUB, setting="statestores")
+    own = user_keys(OPERATOR).credential
+    with closing(Link(own.pair)) as link, pytest.raises(LinkError) as found:
+        catalogd_behind(link, welcome, own, hub=address)
+    return str(found.value)
+
+
+def hanging() -> str:
+    """Return what a command says whose statestored takes connections and does not answer."""
+    return no_statestored(dict.fromkeys(parse_addresses(HUB, setting="statestores"), ""))
+
+
+def nobody_listens() -> str:
+    """Return what a command says at whose statestored nobody listens."""
+    port = closed_port()
+    found = nobody(parse_addresses(f"tcp://{LOCAL}:{port}", setting="statestores"))
+    return found.replace(f"{LOCAL}:{port}", HUB.removeprefix("tcp://"))
+
+
+def page_of_events(of: Status) -> Iterator[str]:
+    found = events(of, is_guarded=False)[""]
+    assert isinstance(found, Grid)
+    yield "http://catalogd:25020/events"
+    known = [(f"  {in_words(str(name))}", shown(str(name), value)) for name, value in found.rows]
+    yield from described(known, width=WIDTH)
+
+
+def slow() -> Status:
+    """Return a catalogd whose last batch has waited for one table, and of which another waits."""
+    well = catalogd(lag_events=6, lag_s=12.0, newest_event=70, watermark=64)
+    batch = EventBatch(
+        at_us=1_790_000_000_000_000,
+        events=6,
+        last_id=70,
+        tables=2,
+        left=1,
+        missing="",
+        took_s=12.0,
+        waited_s=None,
+    )
+    done = [replace(batch, last_id=64, left=0, took_s=took_s, waited_s=took_s) for took_s in TIMES]
+    made = replace(well.events, running=(batch,), batches=tuple(done), up_s=7200.0)
+    return replace(well, events=made)
+
+
+def unreadable() -> Status:
+    """Return a catalogd whose metastore cannot read one table."""
+    core = Alone()
+    core.create_database("shop")
+    core.metastore.unreadable["orders"] = "java.lang.NullPointerException"
+    core.create("shop", "orders")
+    core.turn(20)
+    return core.catalog.status()
+
+
+def healthz(port: int, verdict: Verdict) -> Iterator[str]:
+    yield f"http://statestored:{port}/healthz"
+    for line in verdict.lines:
+        yield from wrapped(line, width=WIDTH)
+
+
+NO_CATALOGD: Final = unreached(Connection.SERVICE, SERVICE, hub=HUB)
+AWAY: Final = connection(connected=False, since_s=95.0, reason="the hub is silent for 2.0 s")
+FULL: Final = StoreFull(
+    "/var/lib/topicast/catalog.sqlite3", "cannot grow", "free space on its disk"
+)
+TIMES: Final = (0.02, 0.03, 11.5)
+UNANSWERED: Final = f"no metastore reached: {METASTORE} (Connection refused)"
+HANGS: Final = verdict_of_loop(Verdict(), silent_s=14.0)
+UNNAMED: Final = hub(num_topics=0, publisher="", unannounced="catalogd@c", drivers=())
+YEAR_S: Final = 365 * 86_400.0
+CLIENTS: Final = tuple(
+    ListedClient(name=name, role=role, public=public, address="", databases="")
+    for name, role, public in (
+        ("etl", "driver", "q@*7H[a2P.r}T/mVc0%Yf8-LwK1]dGzXs#4(eRjU"),
+        ("ann", "operator", "t)9Wn!&bE5^oJ{3Zx=CkA:6]yMhQv0@uI>8gS?Fp"),
+    )
+)
+CASES: Final = (
+    Case(("TopicastDown",), lambda: [*status(nobody_listens(), catalogd(hubs=(AWAY,)))]),
+    Case(
+        ("TopicastNotServing", "no_catalogd"),
+        lambda: [
+            *status(hub(num_topics=0, publisher="", catalog_address="", drivers=()), no_catalogd())
+        ],
+    ),
+    Case(
+        ("seeding",),
+        lambda: [*status(hub(seeding=True, topics_behind=2, topics=tuple(map(topic, range(4)))))],
+    ),
+    Case(
+        ("TopicastPublisherSilent", "catalogd_silent"),
+        lambda: [*status(hub(publisher_silent_s=42.0), NO_CATALOGD)],
+    ),
+    Case(
+        ("TopicastHubsMissing", "hub_away"),
+        lambda: [*status(nobody_listens(), catalogd(hubs=(AWAY,))), "", *no_hub()],
+    ),
+    Case(
+        ("TopicastMetastoreSilent", "metastore_silent"),
+        lambda: [*status(None, metastore(polls=UNANSWERED)), "", *no_metastore()],
+    ),
+    Case(
+        ("metastore_names",),
+        lambda: [*status(UNNAMED, metastore(names=UNANSWERED, names_known=False))],
+    ),
+    Case(("metastore_events",), lambda: [*status(None, metastore(blind=NO_LISTENER))]),
+    Case(("events_off",), lambda: [*status(None, metastore(blind=EVENTS_OFF))]),
+    Case(("events_unproven",), lambda: [*status(None, metastore(unproven=True))]),
+    Case(
+        ("TopicastEventGap", "events_missing"),
+        lambda: [*status(None, metastore(missing="events 62 to 81 are missing"))],
+    ),
+    Case(
+        ("TopicastEventsNotUnderstood", "events_not_understood"),
+        lambda: [*status(None, metastore(not_understood=("RELOAD_PLUS",)))],
+    ),
+    Case(("store_full",), lambda: [*status(None, catalogd(store_full=FULL))]),
+    Case(
+        ("TopicastDriversProblem", "drivers_problem"),
+        lambda: [
+            *status(hub(drivers=(*hub().drivers, ILL))),
+            "",
+            *ill_drivers(*hub().drivers, ILL),
+        ],
+    ),
+    Case(
+        ("TopicastMembersLost", "subscribers_lost"),
+        lambda: [
+            *status(hub(subscribers=(subscriber(1), STOPPED))),
+            "",
+            *subscribers(subscriber(1), STOPPED),
+        ],
+    ),
+    Case(
+        ("TopicastDegraded", "drivers_off"),
+        lambda: [
+            *status(None, catalogd(rules=(Rule("nightly-*", OFF),))),
+            "",
+            "$ topicast drivers --rules",
+            *listed(RULES, [OrderedRule(applications="nightly-*", state=OFF)], width=WIDTH),
+        ],
+    ),
+    Case(
+        ("TopicastHandshakesFailed", "handshakes_failed"),
+        lambda: [
+            *status(hub(handshake_failed_s=3.0)),
+            "",
+            "$ topicast keys list",
+            *listed(KEYS, CLIENTS, width=WIDTH),
+        ],
+    ),
+    Case(
+        ("loop_hangs",),
+        lambda: [*status(hanging(), catalogd(hubs=(AWAY,))), "", *healthz(25010, HANGS)],
+    ),
+    Case(("TopicastBehind",), lambda: [*status(None, slow())]),
+    Case(("TopicastPublishedLate",), lambda: [*page_of_events(slow())]),
+    Case(("TopicastReadersBehind",), lambda: [*subscribers(subscriber(1), LATE)]),
+    Case(("TopicastTopicsBehind",), lambda: [*topics(topic(1), topic(2, behind=12))]),
+    Case(
+        ("TopicastTablesUnreadable",),
+        lambda: [*status(None, unreadable(), wanted="unreadable")],
+    ),
+    Case(
+        ("TopicastMemoryNearLimit",),
+        lambda: [
+            *metrics("catalogd", CATALOGD, held_bytes=1_480_000_000, memory_limit_bytes=2 << 30)
+        ],
+    ),
+    Case(("TopicastKeysOld",), lambda: [*metrics("catalogd", CATALOGD, key_age_s=1.1 * YEAR_S)]),
+    Case(
+        ("TopicastCertificateExpires",),
+        lambda: [*metrics("statestored", STATESTORED, certificate_left_s=9 * 86_400.0)],
+    ),
+    Case(("TopicastRestarts",), lambda: [*log(4)]),
+)
