@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypedDict
 
 from ..topics.errors import UsageError
+from ..topics.objects.changes import ChangeKind
 from ..topics.topic import NAMESPACE
 from ..topics.wire.messages import ORIGINS, Source
 from .lists import ID_CHARS_MIN, NOTHING, Column, Record, short
@@ -24,9 +25,8 @@ OTHERS: Final = {
 }
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SPAN: Final = re.compile(r"(\d{1,6})([smhd])")
-LOADED: Final = "loaded"  # a kind: read from the metastore, where nothing has changed
-PARTS: Final = (LOADED, "unloaded")  # kinds that come once for each part of a table
-WHOLE: Final = ("created", "dropped")  # kinds of what came or went: every property differs
+PARTS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # come once for each part of a table
+WHOLE: Final = (ChangeKind.CREATED, ChangeKind.DROPPED)  # every property differs
 ARROW: Final = " -> "
 FOLLOWS: Final = re.compile(
     r"parameter (spark\.sql\.sources\.schema|transient_lastDdlTime)|columns$"
@@ -188,7 +188,7 @@ def _record(
         "user": driver.get("user"),
         "order_by": who,
     }
-    return {**found, "by": _by(found, is_load=found["kind"] == LOADED)}
+    return {**found, "by": _by(found, is_load=found["kind"] == ChangeKind.LOADED)}
 
 
 def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
@@ -204,7 +204,10 @@ def _with_cause(row: Mapping[str, Any], cause: Record | None) -> Record:
         "after": row["after"],
         **{name: None if cause is None else cause[name] for name in names},
     }
-    return {**found, "by": _by(found, is_load=cause is not None and cause["kind"] == LOADED)}
+    return {
+        **found,
+        "by": _by(found, is_load=cause is not None and cause["kind"] == ChangeKind.LOADED),
+    }
 
 
 def shown(records: Iterable[Record]) -> list[Record]:

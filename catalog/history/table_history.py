@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import ClassVar, Final, NamedTuple
 
 from ...topics.errors import UsageError
+from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import TableId, group_of, name_of, table_key, table_name
 from ...topics.objects.properties import different, partition_properties, table_properties
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
@@ -26,7 +27,6 @@ from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.codec import fitting
 from ...topics.wire.header import FRAME_BYTES_MAX
 from ...topics.wire.messages import ORIGINS, SOURCE_LOAD, Inspected
-from ..model.versions import ChangeKind
 from ..storage.history import HistoryReader, Replacement
 
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
+from ...topics.objects.changes import ChangeKind
 from ...topics.objects.edits import Leaves
 from ...topics.objects.names import (
     TableId,
@@ -68,7 +69,7 @@ from ...topics.topic import (
 )
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
-from .versions import ChangeKind, ChangeRow, VersionLog
+from .versions import ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one, col
@@ -558,9 +559,11 @@ class Tables:
         touched = data or bool(partitions) or old is None
         if touched:
             self._note_written(table, partitions, source=source, raised=data)
-        described = old is not None and old.thrift != value.thrift and (whole or not partitions)
-        kind = ChangeKind.SCHEMA if described else ChangeKind.DATA
-        kind = ChangeKind.LOADED if old is None or source == SOURCE_LOAD else kind
+        if old is None or source == SOURCE_LOAD:
+            kind = ChangeKind.LOADED
+        else:
+            same = not anew and _same_schema(old.thrift, value.thrift)
+            kind = ChangeKind.DATA if same else ChangeKind.SCHEMA
         rows = [_row(".".join(table), kind, have.version if have else 0)]
 
         def build(version: int) -> list[Entry]:

@@ -9,21 +9,10 @@ store does not have. Nothing of it leaves the process before the commit returned
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...topics.backports import StrEnum
+from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import Entry, Topic
 from ...topics.wire.messages import FileFacts
-
-
-class ChangeKind(StrEnum):
-    """What became of an object, in the words of ``Subscriber.watch``, as the store keeps them."""
-
-    CREATED = "created"
-    SCHEMA = "schema"
-    DATA = "data"
-    DROPPED = "dropped"
-    LOADED = "loaded"  # read for the first time, or again: nothing changed at the metastore
-    UNLOADED = "unloaded"  # catalogd holds it no longer: its entries became stubs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from ...topics.backports import assert_never
 from ...topics.errors import AuthRefused, HistoryGone, UsageError
 from ...topics.keys.credential import read_credential
 from ...topics.link import Link
+from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import (
     TableId,
     block_lead,
@@ -46,7 +47,6 @@ from .scanning import (
 from .views import (
     CHANGES,
     DATABASES,
-    DROPPED,
     NEED_PARTITION,
     PARTITIONS,
     TABLES,
@@ -294,7 +294,7 @@ def last_of_each(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
     last: dict[TableId, dict[str | None, ChangeRow]] = {}
     for row in rows:
         of_table = last.setdefault(row.table, {})
-        if row.partition is None and row.kind == DROPPED:
+        if row.partition is None and row.kind == ChangeKind.DROPPED:
             of_table.clear()
             of_table[""] = row  # stays, if another table of the name is created
         else:

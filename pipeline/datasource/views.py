@@ -76,7 +76,6 @@ class FilesRow(NamedTuple):
     facts: Mapping[str, Any]
 
 
-DROPPED: Final = "dropped"
 """The kind of a row of ``changes`` whose table or partition is gone."""
 
 SNAPSHOT: Final = "snapshot"

@@ -15,15 +15,18 @@ from ...subscriber.client.conversation import Conversation, catalogd_named_by
 from ...topics.errors import HistoryGone, NotReady, UsageError
 from ...topics.keys.credential import Credential
 from ...topics.keys.folder import DRIVER, find_credential
+from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import parse_table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages import (
+    ORIGINS,
     FileFacts,
     Inspect,
     Inspected,
     ReadHistory,
     ReadLogBounds,
     ReadVersions,
+    Source,
     StoreRequest,
     Sweep,
     Swept,
@@ -42,11 +45,9 @@ from ..datasource.scanning import (
 )
 from .plan import ALL, NAMED_ONLY, Plan, Point, SweptTable, note_history
 
-LOADED, UNLOADED, CREATED = "loaded", "unloaded", "created"  # changes in catalogd's log
-UNSEEN: Final = (LOADED, "dropped")  # by files that are there
-LOAD: Final = "load"  # a source of them: catalogd itself
+UNSEEN: Final = (ChangeKind.LOADED, ChangeKind.DROPPED)  # by files that are there
 NEWEST_MAX: Final = (2, 20, 1000)  # changes that are read to find the last; catalogd has no more
-LOADS: Final = (LOADED, UNLOADED)  # what catalogd did for itself, of which no reader learns
+LOADS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # no reader learns of these
 FACTS: Final = tuple(one.name for one in fields(FileFacts))
 PAGES_AHEAD: Final = 3  # of facts, 1 MB each, that are read before they are wanted
 
@@ -186,9 +187,11 @@ class Known:
                 continue
             if line["who"] is not None or change in UNSEEN:
                 continue
-            if partition or change == CREATED or (change == UNLOADED and line["source"] != LOAD):
+            unloaded = change == ChangeKind.UNLOADED
+            by_others = unloaded and line["source"] != ORIGINS[Source.LOAD]
+            if partition or change == ChangeKind.CREATED or by_others:
                 plan.note(name, partition, number)
-            elif change != UNLOADED:
+            elif not unloaded:
                 versions = wanted.setdefault((name, int(line["topic"] or 0)), {})
                 versions[int(line["version_after"] or 0)] = number
         if not wanted:

@@ -9,8 +9,9 @@ from typing import Final
 from weakref import ref
 
 from ...topics.errors import StaleMetadata
+from ...topics.objects.changes import ChangeKind
 from .. import arguments
-from ..protocol.effects import DATA_CHANGED, SCHEMA, Change
+from ..protocol.effects import Change
 
 WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
 ALL: Final = "*"
@@ -116,11 +117,11 @@ class Watch(Iterator[Change]):
 
     def _add(self, change: Change) -> None:
         old = self._waiting.pop(change.object, None)
-        if old is not None and change.kind in (DATA_CHANGED, SCHEMA):
-            reshaped = (old.kind, change.kind) == (DATA_CHANGED, SCHEMA)
+        if old is not None and change.kind in (ChangeKind.DATA, ChangeKind.SCHEMA):
+            reshaped = (old.kind, change.kind) == (ChangeKind.DATA, ChangeKind.SCHEMA)
             change = replace(
                 change,
-                kind=SCHEMA
+                kind=ChangeKind.SCHEMA
                 if reshaped
                 else old.kind,  # a creation stays a creation until it is read
                 files=old.files or change.files,

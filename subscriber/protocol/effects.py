@@ -21,27 +21,10 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from ...topics.backports import StrEnum
 from ...topics.errors import NotReady, TopicastError, WireError
 from ...topics.keys.credential import PublicKeys
+from ...topics.objects.changes import ChangeKind
 from ...topics.wire.messages import Message
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-class ChangeKind(StrEnum):
-    """What happened to an object, as ``Subscriber.watch`` says it.
-
-    catalogd's store has a ChangeKind of its own, with these texts and those of loads.
-    """
-
-    CREATED = "created"
-    SCHEMA = "schema"
-    DATA_CHANGED = "data"
-    DROPPED = "dropped"
-
-
-CREATED: Final = ChangeKind.CREATED
-SCHEMA: Final = ChangeKind.SCHEMA
-DATA_CHANGED: Final = ChangeKind.DATA_CHANGED
-DROPPED: Final = ChangeKind.DROPPED
 
 
 class Connection(StrEnum):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
+from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
@@ -34,7 +35,7 @@ from ...topics.wire.messages import (
     Delta,
     Source,
 )
-from ..protocol.effects import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change, ChangeKind
+from ..protocol.effects import Change
 from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from .view import ReadFloor, View
 
@@ -105,7 +106,7 @@ class ChangeFeed:
                 for block in (content or NOTHING).entries():
                     found = _names_of(topic, group, block, num_topics=view.num_topics)
                     names |= dict.fromkeys(found)
-        return _changes(((name, DATA_CHANGED, True) for name in names), version)
+        return _changes(((name, ChangeKind.DATA, True) for name in names), version)
 
     def on_level_changed(
         self, topic: int, view: View, *, old: tuple[int, int], new: tuple[int, int]
@@ -167,7 +168,7 @@ class ChangeFeed:
         """Return the tables that pulls had found and that the caught-up namespace lacks."""
         gone = [table for table in self._unnamed if view.record(*table) is None]
         self._unnamed.clear()
-        return _changes(((table_name(*table), DROPPED, True) for table in gone), version)
+        return _changes(((table_name(*table), ChangeKind.DROPPED, True) for table in gone), version)
 
     def discard(self, topic: int) -> None:
         """Discard what is held of ``topic``, which is not followed any more."""
@@ -222,10 +223,10 @@ def _stubbed(entries: Iterable[Entry], *, since: int = 0) -> Iterable[_Kind]:
         if entry.kind == PREFIX:
             continue
         group = group_of(entry.key)
-        kind, files = kinds.get(group, (DATA_CHANGED, False))
+        kind, files = kinds.get(group, (ChangeKind.DATA, False))
         if entry.key == group:
-            kind = SCHEMA if entry.schema_version == entry.version else kind
-            files = kind == SCHEMA or entry.data_version > since
+            kind = ChangeKind.SCHEMA if entry.schema_version == entry.version else kind
+            files = kind == ChangeKind.SCHEMA or entry.data_version > since
         kinds[group] = kind, files
     return [(name_of(group), kind, files) for group, (kind, files) in kinds.items()]
 
@@ -242,15 +243,17 @@ def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, ChangeKind]]:
     key = parse_namespace_key(swap.group)
     if isinstance(key, DatabaseKey):
         if swap.before is None or swap.after is None:
-            return [(key.db, CREATED if swap.after is not None else DROPPED)]
-        return [(key.db, SCHEMA)]
+            return [(key.db, ChangeKind.CREATED if swap.after is not None else ChangeKind.DROPPED)]
+        return [(key.db, ChangeKind.SCHEMA)]
     if not isinstance(key, NamesKey):
         return []
     old, new = differing(swap.before or NOTHING, swap.after or NOTHING)
     before, after = _incarnations(old), _incarnations(new)
-    dropped = [(table_name(key.db, name), DROPPED) for name in before if name not in after]
+    dropped = [
+        (table_name(key.db, name), ChangeKind.DROPPED) for name in before if name not in after
+    ]
     created = [
-        (table_name(key.db, name), CREATED)
+        (table_name(key.db, name), ChangeKind.CREATED)
         for name, incarnation in after.items()
         if before.get(name) != incarnation
     ]
@@ -264,13 +267,13 @@ def _table_kinds(swap: Swap) -> Iterable[_Kind]:
     if before is None or after is None:
         return []  # nothing was known: this is a load
     if after.schema_version > before.schema_version:
-        return [(name_of(swap.group), SCHEMA, True)]
+        return [(name_of(swap.group), ChangeKind.SCHEMA, True)]
     # the table's entry counts for the files of its partitions, too
-    return [(name_of(swap.group), DATA_CHANGED, after.data_version > before.data_version)]
+    return [(name_of(swap.group), ChangeKind.DATA, after.data_version > before.data_version)]
 
 
 def _renewed(groups: Iterable[bytes]) -> Iterable[_Kind]:
-    return [(name_of(group), DATA_CHANGED, True) for group in groups]
+    return [(name_of(group), ChangeKind.DATA, True) for group in groups]
 
 
 def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:

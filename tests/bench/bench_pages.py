@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction
+from topicast.catalog.model.versions import ChangeRow, Transaction
 from topicast.catalog.status import facts as catalog_facts
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.cli.daemons import collect_old_rarely, wake_soon
@@ -36,6 +36,7 @@ from topicast.tests.bench.stores import NOW_US, fill_store, table_of
 from topicast.tests.cli.pages.asking import answer
 from topicast.tests.cluster.alone import loaded
 from topicast.tests.statestore.hub_driver import HubDriver
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
 from topicast.topics.verdict import Verdict
 

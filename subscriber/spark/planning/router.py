@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ....topics.objects.changes import ChangeKind
 from ...endpoint.server import HOST
-from ...protocol.effects import CREATED, DROPPED, Change, ChangeKind
+from ...protocol.effects import Change
 from ...store.change_feed import REPORTED
 from ..java import java_singleton, java_source, java_unit
 from .catalog_source import CATALOG, catalog_source
@@ -69,7 +70,7 @@ def router_change(change: Change) -> RouterChange:
 
 def names_of(kind: ChangeKind) -> bool:
     """Whether the object came or went."""
-    return kind in (CREATED, DROPPED)
+    return kind in (ChangeKind.CREATED, ChangeKind.DROPPED)
 
 
 class Router:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ....topics.errors import NoSuchObject
-from ...protocol.effects import DROPPED, Change
+from ....topics.objects.changes import ChangeKind
+from ...protocol.effects import Change
 from ..guard import Guard
 from .catalyst import Catalyst
 
@@ -37,7 +38,7 @@ class PathRelations:
 
     def changed(self, changes: Iterable[Change], *, find: Find) -> None:
         """Take changes; ``find`` returns the folders of a table, and may take long."""
-        tables = [one for one in changes if "." in one.object and one.kind != DROPPED]
+        tables = [one for one in changes if "." in one.object and one.kind != ChangeKind.DROPPED]
         if not tables or not self._relations.has_paths:
             return
         for one in tables:

@@ -22,8 +22,9 @@ from enum import Enum
 from typing import Final
 
 from ....topics.errors import UsageError
+from ....topics.objects.changes import ChangeKind
 from ....topics.objects.rules import DRY_RUN, OFF, ON, STATES
-from ...protocol.effects import DATA_CHANGED, SCHEMA, Change
+from ...protocol.effects import Change
 from ...store.change_feed import CATCH_UP
 
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
@@ -191,17 +192,17 @@ class Refresher:
         self.counts.changes += 1
         if self.control == OFF:
             return
-        if change.kind == DATA_CHANGED and not change.files:
+        if change.kind == ChangeKind.DATA and not change.files:
             if self._are_partitions_kept():
                 self._note(change.object + _PARTITIONS, reshaped=False, until=now + LATE_S)
             else:
                 self.counts.ignored += 1
             return
-        if "." not in change.object and change.kind in {SCHEMA, DATA_CHANGED}:
+        if "." not in change.object and change.kind in {ChangeKind.SCHEMA, ChangeKind.DATA}:
             self.counts.ignored += 1  # properties of a database: no relation has them
             return
         # A catch-up does not say what has changed of a table: its columns may have.
-        reshaped = change.kind != DATA_CHANGED or change.origin == CATCH_UP
+        reshaped = change.kind != ChangeKind.DATA or change.origin == CATCH_UP
         self._note(
             change.object,
             reshaped=reshaped,

@@ -22,14 +22,19 @@ from topicast.catalog.history.table_history import (
 )
 from topicast.catalog.storage.history import HistoryReader
 from topicast.catalog.storage.store import FILE_NAME, Store
+from topicast.subscriber.store.change_feed import ChangeFeed
+from topicast.subscriber.store.table_snapshot import Swap, snapshot_of
 from topicast.tests.catalog.holding import NOW_US, NUM_TOPICS, Holding, T, parts, struct
 from topicast.tests.catalog.stores import answering, opened, read
+from topicast.tests.topics.following import delta
 from topicast.topics.errors import HistoryGone, UsageError
+from topicast.topics.objects.names import table_key
 from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import FRAME_BYTES_MAX
 from topicast.topics.wire.messages import (
+    SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
     SOURCE_REPORTS,
@@ -116,6 +121,35 @@ def test_table_is_loaded_reshaped_and_dropped(held: Recorded) -> None:
         "columns=a; parameter owner=x",
     )
     assert load == (TABLE, "loaded", "load", "", "")
+
+
+@pytest.mark.parametrize(
+    ("thrift", "partitions", "kind"),
+    [
+        (struct(T, "ds", columns=1), {}, "schema"),
+        (struct(T, "ds", **{"spark.sql.sources.schema": "{}"}), {}, "schema"),
+        (struct(T, "ds", owner="x"), {}, "data"),
+        (struct(T, "ds", columns=1), parts("2"), "schema"),
+        (struct(T, "ds", owner="x"), parts("2"), "data"),
+    ],
+    ids=["a column", "Spark's schema", "a parameter", "a column, files", "a parameter, files"],
+)
+def test_log_history_and_watch_call_a_change_by_one_word(
+    held: Recorded, thrift: bytes, partitions: dict[str, bytes | None], kind: str
+) -> None:
+    held.whole(struct(T, "ds"), parts("1"), source=SOURCE_LOAD)
+    before = snapshot_of(held.rows())
+    held.change(partitions, thrift=thrift)
+    assert next(row[1] for row in held.history() if row[0] == TABLE) == kind
+    with closing(HistoryReader(held.path)) as reader, reader.moment():
+        *_, line = reader.log(0)
+    assert (line[4], line[5]) == (TABLE, kind)
+    after = snapshot_of(held.rows())
+    entries, feed = tuple(one for one in held.rows() if one.version > 1), ChangeFeed()
+    feed.enabled = True
+    told = delta(1, 2, entries=entries, source=SOURCE_EVENTS)
+    assert [one.kind for one in feed.applied(told, [Swap(table_key(*T), before, after)])] == [kind]
+    assert [one.kind for one in feed.stubbed(told)] == [kind]
 
 
 def test_history_after_a_version_has_what_came_later_as_the_whole_has_it(held: Recorded) -> None:

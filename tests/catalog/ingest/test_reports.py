@@ -8,9 +8,10 @@ import pytest
 from topicast.catalog.ingest import reports as module
 from topicast.catalog.ingest.reports import LEASE_S, Reports
 from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
-from topicast.catalog.model.versions import ChangeKind, Transaction, WriteRow
+from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, STUB, table_topic
 from topicast.topics.wire.messages import (

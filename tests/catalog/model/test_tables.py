@@ -140,7 +140,7 @@ def test_struct_and_partitions_change_at_one_version(holding: Holding) -> None:
     assert {entry.version for entry in one.entries} == {2}
     entry = holding.entry()
     assert (entry.schema_version, entry.data_version) == (2, 2)
-    assert one.changes[0].kind == "data"
+    assert one.changes[0].kind == "schema"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from topicast.catalog.model.lineage import (
     judge,
 )
 from topicast.catalog.model.tables import GroupLeaves
-from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction, VersionLog
+from topicast.catalog.model.versions import ChangeRow, Transaction, VersionLog
 from topicast.tests.strategies import value
 from topicast.topics.errors import WireError
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, tombstone
 
 GROUP = b"d\0t\0"

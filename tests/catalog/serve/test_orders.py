@@ -5,7 +5,6 @@ import pytest
 from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read, ReadNames
-from topicast.catalog.model.versions import ChangeKind
 from topicast.catalog.publish.modes import Mode, parse_mode
 from topicast.catalog.serve import admin
 from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
@@ -13,6 +12,7 @@ from topicast.tests.cluster.alone import PEER, Alone, loaded, part
 from topicast.tests.keys import client
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import STUB, TOMBSTONE, Entry
 from topicast.topics.wire.messages import (

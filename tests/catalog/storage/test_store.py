@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicast.catalog.model.versions import (
-    ChangeKind,
     ChangeRow,
     LeaseRow,
     OrderRow,
@@ -37,6 +36,7 @@ from topicast.tests.catalog.stores import (
     transaction,
 )
 from topicast.tests.strategies import value
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import database_key, rules_key
 from topicast.topics.topic import NAMESPACE, Topic, tombstone
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS

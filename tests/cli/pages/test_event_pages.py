@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topicast.catalog.ingest.event_history import EventBatch, EventFacts, Slot, TableCost
-from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction, WriteRow
+from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import Status
 from topicast.catalog.storage.store import Store
@@ -20,6 +20,7 @@ from topicast.tests.cli.pages.asking import parts
 from topicast.tests.cluster.alone import loaded
 from topicast.topics.errors import UsageError
 from topicast.topics.histogram import Histogram
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import SOURCE_REPORTS, Inspected
 

@@ -25,7 +25,6 @@ from topicast.subscriber.engine.loop import (
     EngineLoop,
 )
 from topicast.subscriber.protocol.effects import (
-    DATA_CHANGED,
     DONE,
     Change,
     Command,
@@ -45,6 +44,7 @@ from topicast.tests.keys import CREDENTIAL, PAIR, own_link
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import LinkError, NotReady, SourceError, StaleMetadata, UsageError
 from topicast.topics.link import Link, Received, new_pair
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages import Delta, Heartbeat, ServerKeys, Sync
 
@@ -394,7 +394,7 @@ def test_rest_ends_where_the_application_cannot_say_what_is_urgent(loop: EngineL
     loop.start()
     watch = loop.watch("*", timeout_s=WAIT_S)
     thread, errors = in_thread(lambda: watch.rest(WAIT_S, unless=broken))
-    change = Change(object="a.b", kind=DATA_CHANGED, version=1, origin="events")
+    change = Change(object="a.b", kind=ChangeKind.DATA, version=1, origin="events")
 
     def offered() -> bool:
         loop.perform([Notify((change,))])

@@ -3,9 +3,10 @@ from dataclasses import asdict
 import pytest
 
 from topicast import __version__
-from topicast.subscriber.protocol.effects import DATA_CHANGED, Change
+from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.spark.refresh.control import Application, Control, facts_of
 from topicast.subscriber.spark.refresh.refresher import Looked, Refresher
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 
@@ -37,7 +38,7 @@ def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
         spark="4.3.0",
     )
     refresher = Refresher(control=DRY_RUN)
-    change = Change(object="d.t", kind=DATA_CHANGED, version=1, origin="events")
+    change = Change(object="d.t", kind=ChangeKind.DATA, version=1, origin="events")
     refresher.changed(change, now=0.0)
     refresher.begin_turn(["s"], now=0.0)
     refresher.look("s", Looked(frozenset({"d.t"})))

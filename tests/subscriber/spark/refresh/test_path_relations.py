@@ -4,12 +4,13 @@ import threading
 
 import pytest
 
-from topicast.subscriber.protocol.effects import CREATED, DATA_CHANGED, DROPPED, Change, ChangeKind
+from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh import path_relations as module
 from topicast.subscriber.spark.refresh.path_relations import PathRelations
 from topicast.tests.subscriber.spark.spark_stub import Stub
 from topicast.topics.errors import NoSuchObject, NotReady
+from topicast.topics.objects.changes import ChangeKind
 
 WAIT_S = 20
 
@@ -40,7 +41,7 @@ class Scene:
         return [f"file:/w/{table}", *(f"s3://lake/{at}" for at in range(more))]
 
     def changed(
-        self, *tables: str, kind: ChangeKind = DATA_CHANGED, overwritten: bool = False
+        self, *tables: str, kind: ChangeKind = ChangeKind.DATA, overwritten: bool = False
     ) -> None:
         self.relations.changed(
             [
@@ -58,7 +59,7 @@ class Scene:
 @pytest.mark.parametrize("refresh_existing", [False, True])
 def test_relations_where_a_changed_table_lies_are_renewed(*, refresh_existing: bool) -> None:
     scene = Scene(refresh_existing=refresh_existing)
-    scene.changed("d.t", kind=CREATED)
+    scene.changed("d.t", kind=ChangeKind.CREATED)
     scene.renewed()
     scene.changed("d.u", overwritten=True)
     assert scene.renewed() == [
@@ -73,7 +74,7 @@ def test_nothing_is_looked_up_that_nobody_holds_or_that_is_gone() -> None:
     scene.relations.changed_all()
     scene.spark.has_paths = True
     scene.changed("d")
-    scene.changed("d.t", kind=DROPPED)
+    scene.changed("d.t", kind=ChangeKind.DROPPED)
     assert (scene.renewed(), scene.looked_up) == ([], [])
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.protocol.effects import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.spark.refresh.refresher import (
     LATE_S,
     LOOK_S,
@@ -20,6 +20,7 @@ from topicast.subscriber.spark.refresh.refresher import (
     Refresher,
 )
 from topicast.topics.errors import UsageError
+from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON, STATES
 
 ORDERS = "shop.orders"
@@ -27,7 +28,7 @@ OTHER = "shop.other"
 
 
 def changed(
-    name: str = ORDERS, kind: str = DATA_CHANGED, *, files: bool = True, version: int = 1
+    name: str = ORDERS, kind: str = ChangeKind.DATA, *, files: bool = True, version: int = 1
 ) -> Change:
     return Change(object=name, kind=kind, version=version, origin="events", files=files)
 
@@ -67,7 +68,7 @@ def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -
     refresher.renew_all(now=0.0, late=False)
     assert turn(refresher, {"s": {OTHER}}) == (renew(OTHER, existing=Existing.NEVER),)
     assert turn(refresher, {"s": {ORDERS}}, now=0.5) == (renew(),)
-    refresher.changed(changed(kind=SCHEMA), now=0.6)
+    refresher.changed(changed(kind=ChangeKind.SCHEMA), now=0.6)
     assert turn(refresher, {"s": {ORDERS}}, now=0.7) == (renew(existing=Existing.NEVER),)
     refresher.renew_all(now=1.0, late=True)
     late = {"s": {ORDERS}, "new": {ORDERS}}
@@ -78,7 +79,7 @@ def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -
     )
 
 
-@pytest.mark.parametrize("kind", [CREATED, SCHEMA])
+@pytest.mark.parametrize("kind", [ChangeKind.CREATED, ChangeKind.SCHEMA])
 def test_dataframe_that_is_loaded_after_a_change_of_shape_is_refreshed_in_place_later(
     kind: str,
 ) -> None:
@@ -97,7 +98,7 @@ def test_dataframe_that_is_loaded_after_a_change_of_shape_is_refreshed_in_place_
 def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_at_each_change() -> None:
     """By what arrives of CREATE TABLE AS SELECT and of overwrites; nobody reads it by name."""
     refresher = Refresher()
-    for kind in (CREATED, SCHEMA, DATA_CHANGED):
+    for kind in (ChangeKind.CREATED, ChangeKind.SCHEMA, ChangeKind.DATA):
         refresher.changed(changed(kind=kind), now=0.0)
     assert turn(refresher, {"s": set()}) == ()
     assert turn(refresher, {"s": {ORDERS}}, now=0.5) == (renew(),), "its files may be of before"
@@ -115,7 +116,7 @@ def test_dataframe_of_a_table_that_has_just_been_made_is_refreshed_at_each_chang
 def test_relation_whose_renewal_failed_is_not_taken_for_one_that_was_loaded_since() -> None:
     refresher = Refresher()
     turn(refresher, {"s": {ORDERS}})
-    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    refresher.changed(changed(kind=ChangeKind.SCHEMA), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
     (order,) = refresher.look("s", Looked(frozenset({ORDERS})))
     refresher.failed(order)
@@ -155,7 +156,7 @@ def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> 
     assert refresher.pause_s() == 0.0
     turn(refresher, {"s": {ORDERS}})
     assert refresher.pause_s() == LOOK_S
-    refresher.changed(changed("other_db", DROPPED), now=0.0)
+    refresher.changed(changed("other_db", ChangeKind.DROPPED), now=0.0)
     assert refresher.pause_s() == 0.0
 
 
@@ -185,7 +186,7 @@ def test_relation_under_each_spelling_of_a_table_is_renewed_by_itself() -> None:
     turn(refresher, {"s": set()}, now=200.0)
     refresher.changed(changed("shop"), now=200.0)
     assert len(turn(refresher, {"s": set()}, now=200.0)) == 0, "properties of a database"
-    refresher.changed(changed("shop", DROPPED), now=200.0)
+    refresher.changed(changed("shop", ChangeKind.DROPPED), now=200.0)
     orders = turn(refresher, {"s": set()}, held=(typed,), now=200.0)
     assert [one.table for one in orders] == [typed, name, ORDERS]
     assert {one.existing for one in orders} == {Existing.NEVER}
@@ -208,7 +209,7 @@ def test_changes_of_one_table_between_two_turns_are_one_refresh() -> None:
     assert (refresher.counts.changes, refresher.counts.renewed) == (100, 1)
 
 
-@pytest.mark.parametrize("kind", [SCHEMA, CREATED, DROPPED])
+@pytest.mark.parametrize("kind", [ChangeKind.SCHEMA, ChangeKind.CREATED, ChangeKind.DROPPED])
 def test_relation_of_another_shape_is_never_refreshed_in_place(kind: str) -> None:
     """Its columns would be read from files that have others."""
     refresher = Refresher(refresh_existing=True)
@@ -226,7 +227,7 @@ def test_existing_dataframes_are_refreshed_where_their_files_are_known_to_be_gon
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
     refresher.changed(changed(), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.IF_GONE),)
-    refresher.changed(replace(gone, kind=SCHEMA), now=0.0)
+    refresher.changed(replace(gone, kind=ChangeKind.SCHEMA), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
 
 
@@ -240,7 +241,7 @@ def test_table_that_only_dataframes_hold_is_renewed_for_each_change_once() -> No
         assert refresher.pause_s() == 0.0, "it does not wait with the others"
         assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=wanted),)
         assert turn(refresher, {"s": set()}, held=(ORDERS,)) == ()
-    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    refresher.changed(changed(kind=ChangeKind.SCHEMA), now=0.0)
     assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=Existing.NEVER),)
 
 
@@ -264,9 +265,14 @@ def test_relation_that_was_being_loaded_is_renewed_after_an_order_for_dataframes
         pytest.param(changed(), True, Existing.ALWAYS, id="existing DataFrames, where requested"),
         pytest.param(changed(files=False), False, None, id="partitions that come and go"),
         pytest.param(
-            changed("shop", DROPPED), False, Existing.NEVER, id="dropped database, its tables alone"
+            changed("shop", ChangeKind.DROPPED),
+            False,
+            Existing.NEVER,
+            id="dropped database, its tables alone",
         ),
-        pytest.param(changed("shop", SCHEMA), False, None, id="properties of a database"),
+        pytest.param(
+            changed("shop", ChangeKind.SCHEMA), False, None, id="properties of a database"
+        ),
     ],
 )
 def test_change_renews_what_it_concerns_or_is_counted_as_ignored(
@@ -290,7 +296,7 @@ def test_cached_data_is_made_anew_only_where_that_is_requested() -> None:
     refresher.changed(changed(files=False), now=0.0)  # partitions, which cached data has
     assert refresher.pause_s() == 0.0
     assert turn(refresher, {"s": set()}) == (wanted,)
-    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    refresher.changed(changed(kind=ChangeKind.SCHEMA), now=0.0)
     assert turn(refresher, {"s": set()}) == (replace(wanted, existing=Existing.NEVER),)
     assert refresher.counts.ignored == 0
 
@@ -430,7 +436,7 @@ def test_after_a_turn_no_relation_is_older_than_the_changes(
             changed_at |= {
                 one: moment for one in ("d.a", "d.b", "e.a") if one == name or one[0] == name
             }
-            refresher.changed(changed(name, DROPPED), now=moment / 100)
+            refresher.changed(changed(name, ChangeKind.DROPPED), now=moment / 100)
         elif what == "read":
             loaded.setdefault(name, moment)
         elif what == "lost":
