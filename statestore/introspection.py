@@ -18,6 +18,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.liveness import LOST
+from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
 from ..topics.topic import LEVELS
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
@@ -93,7 +94,7 @@ class Introspection:
         self._slices: Iterator[HubStatus | None] = iter(())  # the rest of the present picture
         self._status: HubStatus | None = None  # the present picture, once it is whole
         self._answering = deque[_Asked]()  # whom the present picture answers
-        self._waiting: dict[int, _Forwarded] = {}
+        self._waiting = Newest[int, _Forwarded](WAITING_MAX)
         """By the request id that the hub uses with readers, the oldest first."""
         self._last_id = 0
 
@@ -176,9 +177,7 @@ class Introspection:
         if member.role != READER or member.state == LOST or not to:
             return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that is connected")
         self._last_id += 1
-        self._waiting[self._last_id] = _Forwarded(peer, request, member.registration)
-        while len(self._waiting) > WAITING_MAX:
-            del self._waiting[next(iter(self._waiting))]
+        self._waiting.put(self._last_id, _Forwarded(peer, request, member.registration))
         return to, Inspect(request=self._last_id, what=what)
 
     def _ask_for(self, asked: _Asked) -> Refused | None:

@@ -1,9 +1,9 @@
 """Validation: which well-formed messages are refused, and how often a peer is sent a refusal."""
 
-from collections import OrderedDict
 from typing import Final
 
 from ..topics.keys.clients import Client, ClientRole
+from ..topics.newest import Newest
 from ..topics.topic import FULL
 from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
 from ..topics.wire.messages import (
@@ -117,7 +117,7 @@ class RefusalLimiter:
     """Which peers were lately sent a refusal of something that names no request."""
 
     def __init__(self) -> None:
-        self._until: OrderedDict[bytes, float] = OrderedDict()
+        self._until = Newest[bytes, float](LIMITED_PEERS_MAX)
         """By peer, the oldest first: until when it is sent no other one."""
 
     def __len__(self) -> int:
@@ -127,8 +127,5 @@ class RefusalLimiter:
         """Return whether ``peer`` may be sent a refusal now, and count it as sent if so."""
         if now < self._until.get(peer, now):
             return False
-        self._until[peer] = now + REFUSAL_EVERY_S
-        self._until.move_to_end(peer)
-        if len(self._until) > LIMITED_PEERS_MAX:
-            self._until.popitem(last=False)
+        self._until.put(peer, now + REFUSAL_EVERY_S)
         return True

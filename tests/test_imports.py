@@ -63,6 +63,7 @@ ONE_WAY = {
             "slices",
             "sizes",
             "histogram",
+            "newest",
             "settings",
             "requests",
             "liveness",

@@ -30,6 +30,7 @@ from .follower import (
     Tick,
     Want,
 )
+from .newest import Newest
 from .wire.messages import CatchUp, Chunk, Credit, Refused, Wanted
 
 ANSWERS_MAX: Final = 4  # a peer may take so many times as long as for its last answer,
@@ -94,7 +95,7 @@ class ReplicaSet:
         self._streams: dict[int, _Stream] = {}  # open ones by id; each has something to bring
         self._soonest: tuple[Account | None, float | None] | None = None
         """What is due first, and when; None: not known. It is looked for among hundreds."""
-        self._cancelled: dict[int, float] = {}  # streams by id: when each was cancelled last
+        self._cancelled = Newest[int, float](CANCELLED_MAX)  # streams by id: when each was last
 
     @property
     def behind(self) -> tuple[Account, ...]:
@@ -178,7 +179,7 @@ class ReplicaSet:
             self._note_due(account, follower)
         left = stream and follower.stream != stream
         if left and self._leave(stream, account) and not _ends_stream(fact):
-            self._cancelled[stream] = now
+            self._cancelled.put(stream, now)
             yield Abandoned(stream)
 
     def received(self, stream: int, account: Account, *, now: float) -> bool:
@@ -203,10 +204,7 @@ class ReplicaSet:
         """
         if now < self._cancelled.get(stream, -CANCEL_AGAIN_S) + CANCEL_AGAIN_S:
             return False
-        self._cancelled.pop(stream, None)
-        self._cancelled[stream] = now
-        if len(self._cancelled) > CANCELLED_MAX:
-            del self._cancelled[next(iter(self._cancelled))]
+        self._cancelled.put(stream, now)
         return True
 
     def credit(self, stream: int) -> int:

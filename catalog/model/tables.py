@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
+from ...topics.newest import Newest
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.edits import Leaves
 from ...topics.objects.names import (
@@ -328,7 +329,7 @@ class Tables:
     def __init__(self, version_log: VersionLog, num_topics: int) -> None:
         self._version_log = version_log
         self._num_topics = num_topics
-        self._leaves: dict[TableId, GroupLeaves] = {}  # a cache, LEAVES_MAX at most
+        self._leaves = Newest[TableId, GroupLeaves](LEAVES_MAX)
         self.unfit = 0  # times that an object could not be held: too large for a value, or not text
         self.unfit_why: dict[TableId, str] = {}  # the tables that are unfit now
         self._written: dict[TableId, FilesWritten] = {}  # since it was taken
@@ -666,11 +667,9 @@ class Tables:
     def _of(self, table: TableId) -> GroupLeaves:
         leaves = self._leaves.get(table)
         if leaves is None:
-            if len(self._leaves) >= LEAVES_MAX:
-                del self._leaves[next(iter(self._leaves))]
-            group = table_key(*table)
             topic = self.topic_of(table)[1]
-            leaves = self._leaves[table] = GroupLeaves(topic, group, block_key(*table, ""))
+            leaves = GroupLeaves(topic, table_key(*table), block_key(*table, ""))
+            self._leaves.put(table, leaves)
         return leaves
 
 

@@ -6,7 +6,6 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
@@ -16,6 +15,7 @@ from ...topics.bulk import Send
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
 from ...topics.histogram import HistogramFacts
 from ...topics.keys.clients import Client, ClientRole
+from ...topics.newest import Newest
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
 from ...topics.wire.messages import (
@@ -165,7 +165,7 @@ class Dispatcher:
         self._version_log = version_log
         self._replies = replies
         self._reads: list[ReadStore] = []  # what is to be read from the store
-        self._unrestricted: OrderedDict[bytes, None] = OrderedDict()
+        self._unrestricted = Newest[bytes, None](UNRESTRICTED_MAX)
         """The peers whose key sees every database; the last of them has sent the newest message.
 
         A refusal that names an object is sent to these alone."""
@@ -304,11 +304,10 @@ class Dispatcher:
         return (*replies, *parts)
 
     def _note_peer(self, peer: bytes, policy: Policy | None) -> None:
-        self._unrestricted.pop(peer, None)
         if policy is None:
-            self._unrestricted[peer] = None
-        if len(self._unrestricted) > UNRESTRICTED_MAX:
-            self._unrestricted.popitem(last=False)
+            self._unrestricted.put(peer, None)
+        else:
+            self._unrestricted.pop(peer, None)
 
     def _for_peer(self, send: Send) -> Send:
         if send.peer in self._unrestricted or not isinstance(send.message, Refused):

@@ -9,6 +9,7 @@ A driver that reports too much is refused for a while; no other driver is.
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.newest import Newest
 from ...topics.policy import Policy
 from ...topics.settings import metastore_hosts
 from ...topics.wire.messages import Report, Reported
@@ -56,7 +57,7 @@ class ReportAcks:
         self._replies = replies
         self._waiting: EventWaits[_Reported] = EventWaits()
         self._ready: dict[RequestId, _Reported] = {}  # to apply; none of them waits
-        self._allowances: dict[bytes, _Allowance] = {}  # by driver, the last that reported is last
+        self._allowances = Newest[bytes, _Allowance](ALLOWANCES_MAX)  # by driver
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -153,8 +154,6 @@ class ReportAcks:
             self._reports.lapse(now=now, at_us=at_us)
 
     def _allows(self, report: Report, now: float) -> bool:
-        allowance = self._allowances.pop(report.driver, None) or _Allowance(BURST, now)
-        self._allowances[report.driver] = allowance
-        while len(self._allowances) > ALLOWANCES_MAX:
-            del self._allowances[next(iter(self._allowances))]
+        allowance = self._allowances.get(report.driver) or _Allowance(BURST, now)
+        self._allowances.put(report.driver, allowance)
         return allowance.takes(len(report.writes), now)

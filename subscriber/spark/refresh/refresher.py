@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Final
 
 from ....topics.errors import UsageError
+from ....topics.newest import Newest
 from ....topics.objects.changes import ChangeKind
 from ....topics.objects.rules import DRY_RUN, OFF, ON, STATES
 from ...protocol.effects import Change
@@ -138,7 +139,7 @@ class Refresher:
         self._refresh_cached = refresh_cached
         self._lists_partitions = lists_partitions
         self._uncached_s = uncached_s
-        self._recent: dict[str, _Recent] = {}  # by table, database or all, in the order of numbers
+        self._recent = Newest[str, _Recent](RECENT_MAX)  # by table, database or all
         self._sessions: dict[str, _Session] = {}  # by id, as of the last turn
         self._topic_of: Callable[[str], int] | None = None  # once a topic was not followed
         self._number = 0  # of the newest change
@@ -330,16 +331,15 @@ class Refresher:
         return kept or any(one.lists_partitions for one in self._sessions.values())
 
     def _note(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
-        old = self._recent.pop(name, _Recent(0, 0, 0, 0.0))
+        old = self._recent.get(name, _Recent(0, 0, 0, 0.0))
         self._number += 1
-        self._recent[name] = _Recent(
+        noted = _Recent(
             self._number,
             self._number if reshaped else old.reshaped,
             self._number if overwritten else old.overwritten,
             until,
         )
-        if len(self._recent) > RECENT_MAX:
-            del self._recent[next(iter(self._recent))]
+        self._recent.put(name, noted)
         self._news = True
         self._urgent = self._urgent or self.is_cached(name.removesuffix(_PARTITIONS))
 
