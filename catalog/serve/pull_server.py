@@ -19,14 +19,13 @@ clients about tables are answered from the same tables.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 from ...topics.bulk import RETRY_MS, Part, Send, Sender, pulled_cost
 from ...topics.errors import UsageError
 from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
-from ...topics.objects.selector import KeyRange, Matches, Selector, SelectorKind
+from ...topics.objects.selector import KeyRange, Matches, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.wire.codec import is_large, row_bytes
@@ -49,7 +48,6 @@ STALLED_S: Final = 30.0  # without credit: the client is gone, or pulls again
 QUEUED_RETRY_MS: Final = 100  # and one ms more for each pull that is queued before it
 LOADING_RETRY_MS: Final = 50  # the pull keeps its place here, so it may come again soon
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
-FILTER_LENGTH_MAX: Final = 64 << 10  # characters; a longer one waits for its whole table
 ANSWER_BYTES_MAX: Final = 64 << 20  # of one page; the client continues where it ends
 
 Piece = tuple[Pulled, int, bool]
@@ -182,11 +180,8 @@ class PullServer:
         if whole or not itself or kind in (SELECT_TABLE, SELECT_BLOCKS):
             return itself if kind == SELECT_TABLE else whole
         try:
-            if len(pull.filter) > FILTER_LENGTH_MAX:
-                return False
-            selector = _selector(kind, pull.filter, names=pull.names, values=pull.values)
             columns = self._tables.partition_columns(table)
-            return self._loader.has_settled(table, selector, columns)
+            return self._loader.has_settled(table, pull.selection, columns)
         except UsageError:
             return True  # refused with the reason when it is to be answered
 
@@ -257,13 +252,6 @@ class PullServer:
     ) -> None:
         self._arrivals.remove(peer, pull.request)
         self._replies.refuse(peer, pull.request, code, why=why, retry_ms=retry_ms)
-
-
-@lru_cache(maxsize=64)
-def _selector(kind: int, text: str, *, names: tuple[str, ...], values: tuple[str, ...]) -> Selector:
-    """Return the selector of a pull, read once for all turns in which it waits."""
-    like = Pull(request=0, db="", table="", selector=kind, credit=0)
-    return replace(like, filter=text, names=names, values=values).selection
 
 
 def _unreadable(table: TableId, error: str) -> str:

@@ -13,6 +13,7 @@ have their bounds.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from ..backports import IntEnum, StrEnum
@@ -31,6 +32,7 @@ class Bounds(NamedTuple):
     most: int
 
 
+SELECTORS_MAX: Final = 64  # of pulls that are kept read: names of a pull may take 512 KB
 BY_TOPIC: Final = "by topic"  # marks records that begin with a topic: they are written in columns
 
 U8 = Annotated[int, Bounds(0, 255)]
@@ -550,20 +552,12 @@ class Pull(Message):
 
     @property
     def selection(self) -> Selector:
-        """The selector that the fields of the message make up.
+        """The selector that the fields of the message make up, read once for as long as it waits.
 
         Raises:
             UsageError: its kind is not known here, or its filter is not valid.
         """
-        if self.selector == SelectorKind.FILTER:
-            return by_filter(self.filter)
-        if self.selector == SelectorKind.SQL:
-            return by_sql(self.filter)
-        try:
-            kind = SelectorKind(self.selector)
-        except ValueError:
-            raise UsageError(f"no selector {self.selector}") from None
-        return Selector(kind, names=tuple(sorted(set(self.names))), values=self.values)
+        return _selector(self.selector, self.filter, names=self.names, values=self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -962,6 +956,19 @@ class Swept(Message):
     revision: U64
     version: U64
     kept: bool
+
+
+@lru_cache(maxsize=SELECTORS_MAX)
+def _selector(
+    number: int, text: str, *, names: tuple[str, ...], values: tuple[str, ...]
+) -> Selector:
+    try:
+        kind = SelectorKind(number)
+    except ValueError:
+        raise UsageError(f"no selector {number}") from None
+    if kind in (SelectorKind.FILTER, SelectorKind.SQL):
+        return (by_filter if kind == SelectorKind.FILTER else by_sql)(text)
+    return Selector(kind, names=tuple(sorted(set(names))), values=values)
 
 
 NUMBERS: Final[dict[int, type[Message]]] = {
