@@ -6,7 +6,6 @@ import click
 
 from ..exit_codes import DONE, FAILED
 from ..flags import Command, Documents, option, prints, settings, statestores_option
-from ..lists import wrapped
 from ..output import Output
 from ..schemas import Fields, fields_of
 
@@ -48,7 +47,7 @@ def doctor(
     Each line is ok, warning, wrong, or not tried, if what it needs is wrong. The exit code is 1 if
     something is wrong.
     """
-    from ..doctor.checks import FINDING_AT, Verdict, examine  # other commands start without them
+    from ..doctor.checks import Verdict, examine  # other commands start without them
     from ..doctor.roles import Given, checks_of
 
     given = Given(statestores=statestores, command=command, timeout_s=timeout_s)
@@ -56,8 +55,7 @@ def doctor(
     for finding in examine(checks_of(role, given), limit_s=timeout_s):
         found.append(finding)
         if output != "json":
-            text = "\n".join(wrapped(str(finding), width=printed.width, rest=" " * FINDING_AT))
-            printed.item({}, text=text)
+            printed.item({}, text="\n".join(finding.lines(printed.width)))
     if output == "json":
         rows = [{"check": one.check, **asdict(one.answer)} for one in found]
         printed.document({"role": role, "checks": rows}, text="")

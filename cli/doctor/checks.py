@@ -10,9 +10,11 @@ from typing import Final
 
 from ...topics.backports import StrEnum
 from ...topics.errors import TopicastError
+from ..lists import wrapped
 
 CHECK_AT: Final = 11  # where in a line the name of a check begins
 FINDING_AT: Final = 26
+INDENT_MIN: Final = 2  # so that a line which goes on is no finding of its own
 DEFECT: Final = "is this a defect of Topicast? report it with this line"
 
 
@@ -46,6 +48,16 @@ class Finding:
         texts = filter(None, (self.answer.finding, self.answer.next_step))
         head = f"{self.answer.verdict:<{CHECK_AT}}{self.check:<{FINDING_AT - CHECK_AT}}"
         return f"{head}{'; '.join(texts)}"
+
+    def lines(self, width: int) -> list[str]:
+        """Return it in lines of ``width`` characters.
+
+        No word is broken: where a path is too long, all lines but the first begin farther left.
+        """
+        text = str(self)
+        longest = max(map(len, text.split()))
+        indent = max(min(FINDING_AT, width - longest), INDENT_MIN)
+        return wrapped(text, width=width, rest=" " * indent)
 
 
 @dataclass(frozen=True, slots=True)

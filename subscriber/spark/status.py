@@ -70,5 +70,6 @@ class Status:
         return Status(**{**texts, **numbers, "staleness_s": inf, **named})
 
     def _repr_html_(self) -> str:
-        facts = [(one.name, getattr(self, one.name)) for one in fields(self)[2:]]
-        return shown(f"{self.state}: {self.reason}" if self.reason else self.state, facts)
+        facts = {one.name: getattr(self, one.name) for one in fields(self)[2:]}
+        facts["statestores"] = ", ".join(self.statestores.split(","))
+        return shown(f"{self.state}: {self.reason}" if self.reason else self.state, facts.items())

@@ -32,7 +32,7 @@ from topicast.cli.commands.status import IN_VERDICT
 from topicast.cli.commands.topics import MEMBERS, TOPICS, in_use, late_first
 from topicast.cli.daemons import log_start
 from topicast.cli.doctor import host
-from topicast.cli.doctor.checks import FINDING_AT, Answer, Check, examine
+from topicast.cli.doctor.checks import Answer, Check, examine
 from topicast.cli.doctor.metastore import MetastoreChecks
 from topicast.cli.fleet import problems, told, told_at_length
 from topicast.cli.levels import topic_name
@@ -247,8 +247,10 @@ def doctor(name: str, run: Callable[[], Answer], *, port: int, as_if: str) -> It
     """Yield the line of a check that this machine runs on ``port``, with the name of another."""
     yield "$ topicast doctor --role catalogd"
     (finding,) = examine([Check(name, run)], limit_s=10.0)
-    text = str(finding).replace(f"{LOCAL}:{port}", as_if)
-    yield from wrapped(text, width=WIDTH, rest=" " * FINDING_AT)
+    answer = replace(
+        finding.answer, finding=finding.answer.finding.replace(f"{LOCAL}:{port}", as_if)
+    )
+    yield from replace(finding, answer=answer).lines(WIDTH)
 
 
 def no_metastore() -> Iterator[str]:

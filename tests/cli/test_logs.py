@@ -137,3 +137,31 @@ def test_log_of_a_hub_says_once_that_catalogd_is_lost_and_once_that_it_is_back(
         assert logged(hub.log)[-1] == ENDED[0]
         assert len(lost) + len(back) <= LINES_MAX, (lost, back)
         assert [line.startswith("WARNING") for line in lost] == [True], lost
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_log_of_catalogd_says_once_that_a_hub_is_lost_and_once_that_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """Of a loss that lasts LOSS_S. It has no metastore, and says so once in its start."""
+    port = steady_port()
+    hubs = f"tcp://127.0.0.1:{port}"
+    with ExitStack() as up:
+        hub = up.enter_context(statestored(tmp_path, f"--state_store_port={port}"))
+        own = up.enter_context(catalogd(tmp_path, hive="thrift://127.0.0.1:1", statestores=hubs))
+        until(lambda: "metastore reached" in own.log.read_text(), timeout_s=30, what="the reason")
+        started = len(logged(own.log))
+        assert started <= LINES_MAX, logged(own.log)
+        hub.process.kill()
+        began = time.monotonic()
+        until(lambda: time.monotonic() - began > LOSS_S, timeout_s=2 * LOSS_S, what="a long loss")
+        lost = logged(own.log)[started:]
+        up.enter_context(statestored(tmp_path, f"--state_store_port={port}"))
+        until(lambda: BACK[0] in logged(own.log)[-1], timeout_s=60, what="the hub to be back")
+        back = logged(own.log)[started + len(lost) :]
+        assert own.end() == 0
+        assert logged(own.log)[-1] == ENDED[0]
+        assert len(lost) + len(back) <= LINES_MAX, (lost, back)
+        assert [line[: len(begin)] for line, begin in zip(lost, LOST, strict=True)] == [*LOST]
+        assert back == [*BACK]

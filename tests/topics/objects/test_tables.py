@@ -79,6 +79,9 @@ def test_a_table_is_shown_in_a_notebook_with_its_name_first_and_every_column():
     for one in (*found.columns, *found.partition_columns):
         assert f">{one.name}</td>" in page
     assert ">ds, hour</td>" in page
+    assert ">comment</th>" in page
+    without = tables.read_table(written(ttypes.Table("orders", "sales")), 1)
+    assert ">comment</th>" not in without._repr_html_(), "a column that would be empty"
 
 
 def test_a_view_that_was_not_expanded_shows_its_text():
