@@ -390,6 +390,8 @@ class Catalogd:
                 case publisher.Entered(state=state, reason=reason, again=again):
                     level = logging.DEBUG if again else logging.INFO
                     log.log(level, "hub: address=%s state=%s reason=%s", hub.address, state, reason)
+                    if not again:
+                        self._status_at = now  # the verdict says it at once
                 case _:
                     assert_never(effect)
 

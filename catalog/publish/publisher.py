@@ -514,7 +514,8 @@ class Publisher:
         for channel, liveness in self._liveness.items():
             state = liveness.state(now)
             if state == LOST:
-                return self._leave(f"the hub is silent for {SILENCE_S} s", now=now)
+                reason = f"the hub is silent for {SILENCE_S} s"
+                return self._leave(reason, now=now, since=now - SILENCE_S)
             if state == SUSPECT and channel not in self._probed:
                 self._probed.add(channel)
                 effects = (*effects, self._greeting(channel))
@@ -570,12 +571,17 @@ class Publisher:
         )
         return SendOn(channel, hello)
 
-    def _leave(self, reason: str, *, now: float, wait_s: float = 0.0) -> tuple[Effect, ...]:
-        """Close the connections; connect after ``wait_s``, or the backoff if that is longer."""
+    def _leave(
+        self, reason: str, *, now: float, wait_s: float = 0.0, since: float | None = None
+    ) -> tuple[Effect, ...]:
+        """Close the connections; connect after ``wait_s``, or the backoff if that is longer.
+
+        ``since``: when the hub was there last, if that is not now.
+        """
         backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 16)
         self._connect_at = now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
-        self._connect_state(now, connected=False)
+        self._connect_state(now if since is None else since, connected=False)
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
