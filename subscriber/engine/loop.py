@@ -238,7 +238,7 @@ class EngineLoop:
         elif problem:
             log.warning("server not reached: problem=%s", problem)
         else:
-            log.info("servers reached")
+            log.warning("servers reached: the problem is over")  # as loud as it was
         self.perform(self.core.handle(ConnectionProblem(problem), now=now))
 
     def _may_rest(self) -> bool:
