@@ -4,9 +4,7 @@ from topicast.cli.doctor.checks import Finding, ok, wrong
 
 
 def test_finding_goes_on_below_itself() -> None:
-    found = Finding(
-        "ports", wrong("tcp://a:24000: Connection refused", "start a statestored there")
-    )
+    found = Finding("ports", wrong("tcp://a:24000: Connection refused", "start one there"))
     assert found.lines(60) == [
         "wrong      ports          tcp://a:24000: Connection refused;",
         "                          start one there",
