@@ -24,6 +24,7 @@ from ...topics.keys.credential import Credential, PublicKeys
 from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
+from ...topics.objects.rules import Rule
 from ...topics.wire import decode, encode
 from ...topics.wire.header import POLICY_MARK, policy_number, without_policy
 from ..protocol.effects import (
@@ -114,6 +115,7 @@ class EngineLoop:
         self._large: deque[tuple[Connection, bytes]] = deque()
         self._taken: deque[Fact] = deque()  # from the inbox, left for the next turn
         self._watches = Watches()
+        self._rules: tuple[Rule, ...] = core.view.rules()  # of operators, at the last look
         self._handling: Fact | None = None  # the command that is being started
         self._restarted_at: deque[float] = deque(maxlen=RESTARTS_MAX)
         self.failure = ""  # why the thread has ended, if it was an error of ours
@@ -205,6 +207,9 @@ class EngineLoop:
             self._deadline = self.core.deadline
         self._notice(batch, now)
         self._look_at_connections(now)
+        rules, self._rules = self._rules, self.core.view.rules()
+        if self._rules is not rules:
+            self._watches.wake()
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform ``effects`` in their order, and those that they lead to behind them."""

@@ -189,6 +189,13 @@ class Watches:
             if watch is not None:
                 watch.lose()
 
+    def wake(self) -> None:
+        """End the waits of those who look at more than changes."""
+        for held in self._watches:
+            watch = held()
+            if watch is not None:
+                watch.wake()
+
     def close(self) -> None:
         """Close all."""
         for held in self._watches:

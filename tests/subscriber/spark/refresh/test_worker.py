@@ -1,6 +1,7 @@
 """The thread that refreshes, on a real hub and a real subscriber; Spark alone is a stub."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -269,6 +270,19 @@ def test_jvm_that_does_not_answer_is_called_again(running: Served) -> None:
         until(lambda: found.guard.errors > 1, timeout_s=WAIT_S)
         found.spark.broken = False
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
+
+
+def test_orders_of_operators_wake_a_thread_that_waits_for_changes(running: Served) -> None:
+    with Subscriber(running.address, timeout_s=WAIT_S) as subscriber:
+        watch = subscriber.watch("*")
+        for order in (OFF, ON):
+            subscriber.sync(WAIT_S)
+            watch.all_within(0.0)
+            running.order("drivers", order)
+            began = time.monotonic()
+            assert watch.all_within(WAIT_S) == ()
+            assert time.monotonic() - began < WAIT_S
+            assert subscriber.driver.wanted("any") == order
 
 
 def test_operators_switch_it_off_on_and_to_a_dry_run_by_name(running: Served) -> None:
