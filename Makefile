@@ -26,7 +26,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-python compat-spark compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 foreign check lint types sim mutants soak bench walks nightly fresh screenshots dist clean
+.PHONY: help install run test unit compat-python compat-spark compat-jvm compat-hive compat-lakes compat-dbt compat-kerberos compat-deploy compat-s3 foreign check lint types sim mutants soak bench walks nightly fresh screenshots dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -73,13 +73,21 @@ walks: $(STAMP)  ## count the files that a fact goes through; ARGS=-v lists them
 compat-python: $(STAMP)  ## run units and Spark's tests on each other Python that is found; PYTHONS=3.10 on one
 	@$(BIN)/python tests/pythons.py '$(PYTHONS)' $(ARGS)
 
-# Each version is put before the .venv's own; the drivers that the tests start inherit it.
-compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_SPARK),$(SPARKS)))  ## run Spark's tests with each of its versions; SPARKS=3.5.8 with one
-	@failed=; for version in $(SPARKS); do \
-	  echo "Spark $$version"; export PYTHONPATH='$(CURDIR)/.venv/spark-'$$version; \
-	  $(BIN)/python -c "import pyspark as it; assert it.__version__ == '$$version', it.__file__" \
-	  && $(BIN)/python -m pytest tests/spark tests/subscriber/spark $(ARGS) || failed+=" $$version"; \
-	done; [ -z "$$failed" ] || { echo "failed with Spark$$failed" >&2; exit 1; }
+# Runs pytest with each version, which is put before the .venv's own; the drivers that tests start inherit it.
+define ON_EACH_SPARK
+@failed=; for version in $(SPARKS); do \
+  echo "Spark $$version"; export PYTHONPATH='$(CURDIR)/.venv/spark-'$$version; \
+  $(BIN)/python -c "import pyspark as it; assert it.__version__ == '$$version', it.__file__" \
+  && $(BIN)/python -m pytest $(1) $(ARGS) || failed+=" $$version"; \
+done; [ -z "$$failed" ] || { echo "failed with Spark$$failed" >&2; exit 1; }
+endef
+EACH_SPARK := $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_SPARK),$(SPARKS)))
+
+compat-spark: $(STAMP) $(EACH_SPARK)  ## run Spark's tests with each of its versions; SPARKS=3.5.8 with one
+	$(call ON_EACH_SPARK,tests/spark tests/subscriber/spark)
+
+compat-jvm: $(STAMP) $(EACH_SPARK)  ## run drivers of every language, and what goes wrong with their agents, with each version of Spark
+	$(call ON_EACH_SPARK,--nightly tests/spark/jvm tests/spark/test_run.py tests/spark/test_thrift_server.py)
 
 # Spark's own client of the metastore is of 2.3, which 3.1 understands; to 4 it speaks by the client of 4.
 compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the metastore's tests on Hive 3.1 and 4.0, too (mvn, a JDK); HIVES=3.1.3 on one

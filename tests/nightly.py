@@ -48,6 +48,7 @@ STEPS: Final[Steps] = {
         "make compat-spark ARGS='-k have_the_same_answers_as_in_plain_spark'",
         {"CELLS": "all"},
     ),
+    "jvm": ("make compat-jvm", {}),
     "hive": ("make compat-hive", {}),
     "lakes": ("make compat-lakes", {}),
     "dbt": ("make compat-dbt", {}),
