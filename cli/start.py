@@ -5,6 +5,7 @@ file loads on Python 3.6, so without names of ``typing`` and with quoted annotat
 """
 
 import os
+import signal
 import sys
 
 from .exit_codes import FAILED, INTERRUPTED, NOT_FOUND
@@ -21,6 +22,8 @@ def main() -> None:
         sys.exit(_without(_too_old(), sys.argv[1:]))
     try:
         if sys.argv[1:] == [AGENT]:  # it starts with each driver: nothing is loaded for words
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: these are the driver's
+            signal.signal(signal.SIGQUIT, signal.SIG_IGN)
             from .launch.ahead import hand_over
 
             hand_over(os.environ.get(NOTES, ""))

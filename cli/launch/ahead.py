@@ -70,7 +70,8 @@ def hand_over(folder: str) -> None:
 
 def main(folder: str) -> int:
     """Load an agent, wait for a driver, and be its agent; return the exit code of the shell."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the driver's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: these are the driver's
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         try:
             listening.bind(str(Path(folder, SOCKET)))

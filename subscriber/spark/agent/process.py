@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import select
-import signal
 import sys
 import threading
 import time
@@ -66,7 +65,6 @@ def main(driver: int | None = None) -> int:
     except (ValueError, TypeError, KeyError):
         sys.stderr.write(NOT_A_DRIVER)
         return FAILED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the driver's
     _log_until_the_end()
     sys.setswitchinterval(SWITCH_S)
     add_py4j(os.environ)

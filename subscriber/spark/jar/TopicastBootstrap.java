@@ -47,6 +47,7 @@ public final class TopicastBootstrap extends AbstractFunction1
     private static final long STEADY_S = 60L;  // an agent that ran so long: the pause is the first
     private static final long LOOK_S = 1L;  // between two looks whether the context was stopped
     private static final long STOP_S = 5L;  // for an agent to end after its context
+    private static final long SAID_MS = 1000L;  // for what an agent that has ended has said
     private static final int TOKEN_BYTES = 24;
 
     private static final HashMap variables = new HashMap();  // ours, which children do not inherit
@@ -203,20 +204,23 @@ public final class TopicastBootstrap extends AbstractFunction1
         board.run();
     }
 
+    /** Runs one agent after the other. What fails in between, as for want of memory, or of files
+        that may be open, is tried again. */
     public void run() {
-        long pause = PAUSE_S;
         try {
-            while (!isStopped()) {
+            for (long pause = PAUSE_S; !isStopped(); pause = Math.min(2L * pause, PAUSE_S_MAX)) {
                 long began = System.nanoTime();
-                String why = runAgent();
-                if (why.isEmpty() || isStopped()) return;
+                try {
+                    String why = runAgent();
+                    if (why.isEmpty() || isStopped()) return;
+                    say(why);
+                } catch (OutOfMemoryError failed) {
+                    problem = "no memory is left for its agent";
+                } catch (Exception failed) {
+                    say("its agent cannot be kept: " + failed);
+                }
                 if (System.nanoTime() - began > STEADY_S * 1000000000L) pause = PAUSE_S;
-                problem = why;
-                listener.expect(false);
-                if (!why.equals(said)) warn(why + "; it is plain Spark until an agent runs");
-                said = why;
                 Thread.sleep(pause * 1000L);
-                pause = Math.min(2L * pause, PAUSE_S_MAX);
             }
         } catch (Throwable failed) {
             problem = failed.toString();
@@ -226,8 +230,16 @@ public final class TopicastBootstrap extends AbstractFunction1
         }
     }
 
+    /** Logs why there is no agent, once, and lets nobody wait for one. */
+    void say(String why) {
+        problem = why;
+        listener.expect(false);
+        if (!why.equals(said)) warn(why + "; it is plain Spark until an agent runs");
+        said = why;
+    }
+
     /** Runs an agent until it ends; returns why it did; "": it has said why it does nothing. */
-    String runAgent() throws InterruptedException {
+    String runAgent() throws InterruptedException, IOException {
         String token = token();
         InetAddress loopback = InetAddress.getLoopbackAddress();
         // Connections back are not used; with a time to keep them, a thread would keep the JVM.
@@ -235,26 +247,39 @@ public final class TopicastBootstrap extends AbstractFunction1
             0, loopback, token, 0L, TimeUnit.SECONDS, SocketFactory.getDefault(), true, 0);
         GatewayServer gateway = new GatewayServer.GatewayServerBuilder(this).javaPort(0)
             .javaAddress(loopback).authToken(token).callbackClient(unused).build();
-        gateway.start(true);
         try {
+            gateway.start(true);
             listener.resume();
             board.resume();
-            agent = start();
+            try {
+                agent = start();
+            } catch (IOException failed) {
+                return "its agent does not start: " + failed.getMessage();
+            }
+            TopicastErrors errors = new TopicastErrors(agent.getErrorStream(), board);
             problem = "";
             String line = "{\"gateway\": " + gateway.getListeningPort()
                 + ", \"token\": \"" + token + "\", \"attach\": " + settings + "}\n";
             OutputStream stdin = agent.getOutputStream();  // stays open: its end is the agent's
-            stdin.write(line.getBytes("UTF-8"));
-            stdin.flush();
-            int code = await(agent);
-            return code == 0 ? "" : "its agent has ended with " + code + " and said why";
-        } catch (IOException failed) {
-            return "its agent does not start: " + failed.getMessage();
+            try {
+                stdin.write(line.getBytes("UTF-8"));
+                stdin.flush();
+            } catch (IOException ended) {  // before it has read: its code says more
+            }
+            int code = await(agent, errors);
+            errors.join(SAID_MS);
+            if (code != 0) return ended(code, errors.last());
+            errors.pass();
+            return "";
         } finally {
             if (agent != null) agent.destroyForcibly();
             agent = null;
             gateway.shutdown();
         }
+    }
+
+    static String ended(int code, String last) {
+        return "its agent has ended with " + code + (last.isEmpty() ? "" : ": " + last);
     }
 
     Process start() throws IOException {
@@ -266,13 +291,13 @@ public final class TopicastBootstrap extends AbstractFunction1
         environment.remove("PYTHONHOME");
         builder.directory(new File("/"));  // which Python may put in front of its path
         builder.redirectOutput(Redirect.to(new File("/dev/null")));  // ours may have results
-        builder.redirectError(Redirect.INHERIT);
         return builder.start();
     }
 
-    int await(Process agent) throws InterruptedException {
+    int await(Process agent, TopicastErrors errors) throws InterruptedException {
         long waited = 0L;
         while (!agent.waitFor(LOOK_S, TimeUnit.SECONDS)) {
+            if (board.isRead()) errors.pass();
             if (isStopped() && ++waited > STOP_S) agent.destroyForcibly();
         }
         return agent.exitValue();

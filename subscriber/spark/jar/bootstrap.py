@@ -27,7 +27,7 @@ AGENT: Final = "TOPICAST_AGENT"
 OURS: Final = "TOPICAST_"  # how variables of settings begin
 OWN: Final = (sys.executable, "-m", "topicast.cli.start", "agent")
 _LISTENER: Final = "TopicastListener"
-_BOARD: Final = "TopicastBoard"
+_OTHERS: Final = ("TopicastBoard", "TopicastErrors")
 _RELEASE: Final = "@RELEASE@"  # in the source
 _WRITES: Final = f"{__package__.rpartition('.')[0]}.writes"
 
@@ -36,7 +36,7 @@ def bootstrap_source() -> str:
     """Return the source of all classes that a driver has before it has an agent."""
     return java_unit(
         java_source(__package__, NAME).replace(_RELEASE, __version__),
-        java_source(__package__, _BOARD),
+        *(java_source(__package__, other) for other in _OTHERS),
         java_source(_WRITES, _LISTENER),
     )
 

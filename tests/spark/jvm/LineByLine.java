@@ -1,28 +1,74 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
+import javax.management.ObjectName;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileStatusCache;
 
-/** An application of somebody's: it runs each line of SQL; "again" begins another context. */
+/** An application of somebody's: it runs each line of SQL; others are words of what it does. */
 public final class LineByLine {
+    private static SparkSession spark;
+
     public static void main(String[] words) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
-        SparkSession spark = (SparkSession) SparkSession.builder().getOrCreate();
+        spark = (SparkSession) SparkSession.builder().getOrCreate();
         String line;
         while ((line = lines.readLine()) != null) {
-            line = line.replace(";", "");
-            if (line.equals("again")) {
+            if (line.endsWith(";")) line = line.substring(0, line.length() - 1);
+            String[] word = line.split(" ", 3);
+            if (word[0].equals("again")) {  // another context; with another setting
+                if (word.length == 3) System.setProperty(word[1], word[2]);
                 spark.stop();
                 spark = (SparkSession) SparkSession.builder().getOrCreate();
-                continue;
-            }
-            try {
-                Iterator rows = spark.sql(line).collectAsList().iterator();
-                while (rows.hasNext()) System.out.println(((Row) rows.next()).mkString("\t"));
-            } catch (Exception failed) {
-                System.err.println(failed.getMessage());
+            } else if (word[0].equals("exit")) {
+                System.exit(Integer.parseInt(word[1]));
+            } else if (word[0].equals("halt")) {
+                Runtime.getRuntime().halt(Integer.parseInt(word[1]));
+            } else if (word[0].equals("fill")) {  // the memory, and go on
+                try {
+                    fill();
+                } catch (OutOfMemoryError none) {
+                    System.err.println("no memory was left");
+                }
+            } else if (word[0].equals("burst")) {
+                fill();
+            } else if (word[0].equals("sessions")) {  // so many, each of which reads a table
+                for (int made = 0; made < Integer.parseInt(word[1]); made++) {
+                    SparkSession one = (SparkSession) spark.newSession();
+                    one.sql("SELECT * FROM " + word[2]).collectAsList();
+                }
+            } else if (word[0].equals("heap")) {  // number, how many, bytes, class
+                FileStatusCache.resetForTesting();  // else Spark keeps what each session has listed
+                System.out.println(ManagementFactory.getPlatformMBeanServer().invoke(
+                    new ObjectName("com.sun.management:type=DiagnosticCommand"), "gcClassHistogram",
+                    new Object[] {null}, new String[] {"[Ljava.lang.String;"}));
+            } else {
+                run(line);
             }
         }
+    }
+
+    static void run(String text) {
+        try {
+            Iterator rows = spark.sql(text).collectAsList().iterator();
+            while (rows.hasNext()) System.out.println(((Row) rows.next()).mkString("\t"));
+        } catch (Exception failed) {
+            System.err.println(failed.getMessage());
+        }
+    }
+
+    static void fill() {
+        List held = new ArrayList();
+        for (int size = 1 << 24; size > 0; size >>= 8) {
+            try {
+                while (size > 1) held.add(new byte[size]);
+            } catch (OutOfMemoryError smaller) {
+            }
+        }
+        held.add(new byte[1 << 24]);
     }
 }

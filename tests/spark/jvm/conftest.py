@@ -1,13 +1,38 @@
-"""What tests of drivers without Python share: a spark-sql beside the two drivers in Python."""
+"""What tests of drivers without Python share: a spark-sql beside the two drivers in Python.
 
+And the jar of an application, which is compiled by Spark's own compiler.
+"""
+
+import base64
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
+from topicast.subscriber.spark.compiled import jar_of
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.jvm.shells import JvmDriver, Place, of_run
+
+COMPILE: Final = """
+import base64
+compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()
+compiler.cook({source!r})
+found = compiler.getBytecodes()
+{{str(name): base64.b64encode(found[name]).decode() for name in found}}
+"""
+
+
+@pytest.fixture(scope="session")
+def application(drivers: Drivers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the jar of an application: LineByLine."""
+    source = Path(__file__).with_name("LineByLine.java").read_text("utf-8")
+    found = drivers.writer.do(COMPILE.format(source=source))
+    jar = tmp_path_factory.mktemp("jar") / "application.jar"
+    jar.write_bytes(jar_of({name: base64.b64decode(code) for name, code in found.items()}, {}))
+    return jar
 
 
 @pytest.fixture(scope="module")

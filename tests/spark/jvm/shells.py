@@ -76,8 +76,12 @@ class JvmDriver:
         under: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        alone: bool = False,
     ) -> None:
-        """Start it by ``under``, with more ``settings`` and variables."""
+        """Start it by ``under``, with more ``settings`` and variables.
+
+        ``alone``: in a group of processes of its own, as what is started in a terminal.
+        """
         (folder / "scratch").mkdir(parents=True)
         conf = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri}
         conf |= settings or {}
@@ -93,12 +97,17 @@ class JvmDriver:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                start_new_session=alone,
             )
 
     def sql(self, text: str) -> Rows:
         """Return the sorted rows of a statement, or the error that it ends in."""
         said = len(self.log())
         self.send(text)
+        return self.receive(said)
+
+    def receive(self, said: int) -> Rows:
+        """Return the answer of what was sent last; ``said``: the size of the log before that."""
         assert self.process.stdout is not None
         rows = []
         while _MARK not in (line := self.process.stdout.readline().rstrip("\n")):

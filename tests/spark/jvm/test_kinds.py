@@ -3,8 +3,8 @@
 What plain Spark answers is shown in the same run, by the reader, which nobody has attached.
 """
 
-import base64
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +17,6 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.spark_settings import spark_settings
-from topicast.subscriber.spark.compiled import jar_of
 from topicast.subscriber.spark.jar.builder import kept_jar
 from topicast.tests.cli.processes import is_gone, steady_port
 from topicast.tests.spark.applications import SPARK, quick_environment
@@ -48,13 +47,15 @@ DAEMONS: Final = {  # Spark's scripts, and the names of their applications
     "start-connect-server.sh": "Spark Connect server",
 }
 STARTS: Final = 4  # of a spark-shell: its class loader is the compiler's, which is for one thread
-COMPILE: Final = """
-import base64
-compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()
-compiler.cook({source!r})
-found = compiler.getBytecodes()
-{{str(name): base64.b64encode(found[name]).decode() for name in found}}
-"""
+COUNTED: Final = re.compile(r"^ *\d+: +(\d+) +\d+ +(\S+)", re.MULTILINE)  # objects of a class
+KEPT_MAX: Final = 20  # of 200: those that a thread has used last, and what Spark keeps of its own
+OF_A_SESSION: Final = (
+    "SparkSession",
+    "SessionState",
+    "LogicalRelation",
+    "HadoopFsRelation",
+    "opicast",
+)
 
 
 class Scene:
@@ -106,16 +107,6 @@ def scene(drivers: Drivers, hive: EmbeddedMetastore) -> Iterator[Scene]:
     drivers.writer.do("handle.detach()")
 
 
-@pytest.fixture(scope="module")
-def application(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the jar of an application."""
-    source = Path(__file__).with_name("LineByLine.java").read_text("utf-8")
-    found = scene.drivers.writer.do(COMPILE.format(source=source))
-    jar = tmp_path_factory.mktemp("jar") / "application.jar"
-    jar.write_bytes(jar_of({name: base64.b64decode(code) for name, code in found.items()}, {}))
-    return jar
-
-
 @contextmanager
 def started(
     kind: type[JvmDriver], folder: Path, scene: Scene, *, end: str = "end", **more: Any
@@ -162,6 +153,40 @@ def test_application_in_a_jar_is_fresh_by_settings_alone_in_each_of_its_contexts
         second = scene.live("line-by-line", but=first["driver"])
         assert second["application_id"] != first["application_id"]
         scene.is_fresh("by_jar_again", driver.sql)
+
+
+def test_sessions_that_come_and_go_leave_nothing_in_the_heap(
+    scene: Scene, application: Path, tmp_path: Path
+) -> None:
+    """Given 200, each of which reads a table that others change; the JVM counts its objects."""
+    program = ("spark-submit", "--class", "LineByLine", str(application))
+    settings = {"spark.app.name": "come-and-go"}
+    writer = scene.drivers.writer
+    writer.sql("CREATE DATABASE heap", "CREATE TABLE heap.t USING parquet AS SELECT 1 AS id")
+    with started(JvmDriver, tmp_path / "driver", scene, program=program, settings=settings) as one:
+        assert one.sql("SELECT 1") == [["1"]]
+        scene.live("come-and-go")
+
+        def objects() -> dict[str, int]:
+            """Return how many there are, by class, once it has collected its garbage."""
+            lines = "\n".join(row[0] for row in one.sql("heap"))
+            every = {name: int(count) for count, name in COUNTED.findall(lines)}
+            return {name: every[name] for name in every if any(map(name.count, OF_A_SESSION))}
+
+        one.write("sessions 20 heap.t\n")
+        before = objects()
+        assert "TopicastListener" in before
+        for number in range(4):
+            one.write("sessions 50 heap.t\n")
+            writer.sql(f"INSERT OVERWRITE heap.t VALUES ({number})")
+        until_equal(lambda: one.sql("SELECT * FROM heap.t"), [["3"]], timeout_s=WAIT_S)
+
+        def grown() -> dict[str, int]:
+            now = objects()
+            more = {name: now[name] - before.get(name, 0) for name in now}
+            return {name: count for name, count in more.items() if count > KEPT_MAX}
+
+        until_equal(grown, {}, timeout_s=WAIT_S)
 
 
 def test_thrift_server_is_fresh(scene: Scene, tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+
+/** Passes on what an agent writes to its errors, once it works. Before, it is held back: if the
+    agent ends, the last line of it says why. */
+public final class TopicastErrors extends Thread {
+    private static final int HELD_MAX = 65536;  // bytes; of more the last half is held
+
+    private final InputStream errors;
+    private final TopicastBoard board;
+    private final ByteArrayOutputStream held = new ByteArrayOutputStream();
+
+    public TopicastErrors(InputStream errors, TopicastBoard board) {
+        super("topicast-errors");
+        this.errors = errors;
+        this.board = board;
+        setDaemon(true);
+        start();
+    }
+
+    public void run() {
+        byte[] some = new byte[4096];
+        try {
+            for (int size = errors.read(some); size >= 0; size = errors.read(some)) {
+                hold(some, size);
+                if (board.isRead()) pass();
+            }
+        } catch (IOException closed) {  // the agent was ended
+        }
+    }
+
+    synchronized void hold(byte[] some, int size) {
+        held.write(some, 0, size);
+        if (held.size() <= HELD_MAX) return;
+        byte[] all = held.toByteArray();
+        held.reset();
+        held.write(all, all.length - HELD_MAX / 2, HELD_MAX / 2);
+    }
+
+    /** Passes on what is held. */
+    synchronized void pass() {
+        byte[] found = held.toByteArray();
+        held.reset();
+        System.err.write(found, 0, found.length);
+        System.err.flush();
+    }
+
+    /** Returns the last line of an agent that has ended; "": it was passed on, or there is none. */
+    synchronized String last() throws IOException {
+        String[] lines = held.toString("UTF-8").trim().split("\n");
+        held.reset();
+        return lines[lines.length - 1].trim();
+    }
+}
