@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +24,23 @@ import time
 began = time.monotonic()
 said = {STATE}
 waited_s = time.monotonic() - began
+"""
+SECOND: Final = """
+import sys
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+from topicast.subscriber.spark import attach
+
+gateway = launch_gateway()
+java = gateway.jvm.org.apache.spark
+context = java.api.java.JavaSparkContext.fromSparkContext(java.SparkContext.getOrCreate())
+conf = SparkConf(_jconf=context.getConf())
+spark = SparkSession(SparkContext(gateway=gateway, jsc=context, conf=conf))
+handle = attach(spark, sys.argv[1])
+handle.sync(60)
+spark.sql("INSERT INTO two_pythons.t VALUES (2, 'a')")
+print(handle.status().state)
 """
 FIFTY: Final = 50
 WRITES: Final = 5  # a turn
@@ -92,6 +110,36 @@ def test_detached_driver_has_no_agent_and_its_status_is_what_it_was(pair: Pair) 
     assert driver.do("handle.status().primitives") != ""
     pair.attach(driver)
     assert agent(pair) not in (0, before)
+
+
+@pytest.mark.nightly  # it is another Python, and 10 s
+def test_second_python_of_a_jvm_has_the_agent_of_the_first(pair: Pair) -> None:
+    """Given no jar: the classes that the first has compiled are found. A write counts once."""
+    pair.create("two_pythons", {"t": "USING parquet"})
+    pair.is_settled("two_pythons", {"t": BEFORE})
+    its, listening = agent(pair), pair.listeners()
+    before = pair.daemons.status("catalog")["writes"]
+    at = "spark.sparkContext._gateway.gateway_parameters"
+    gateway = pair.writer.do(f"(lambda it: [it.port, it.auth_token])({at})")
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND, pair.daemons.hub_address],
+        env={
+            **os.environ,
+            "PYSPARK_GATEWAY_PORT": str(gateway[0]),
+            "PYSPARK_GATEWAY_SECRET": gateway[1],
+        },
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "live\n"), done.stderr
+    assert (agent(pair), pair.listeners()) == (its, listening)
+    pair.sees("two_pythons", {"t": [*BEFORE, [2, "a"]]})
+    pair.writer.sql("INSERT INTO two_pythons.t VALUES (3, 'a')")
+    pair.sees("two_pythons", {"t": [*BEFORE, [2, "a"], [3, "a"]]})
+    assert pair.daemons.status("catalog")["writes"] == before + 2
+    assert pair.status("state") == "live"
 
 
 @pytest.mark.nightly  # 40 s

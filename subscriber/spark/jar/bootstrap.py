@@ -58,7 +58,7 @@ def bootstrap_of(session: Any, arguments: Arguments, command: str | None) -> Any
         words.add(word)
     path = "" if command else os.environ.get("PYTHONPATH", "")
     settings = settings_text(arguments, os.environ)
-    any_ = _any(jvm)
+    any_ = _any(session)
     check_release(any_)
     found = any_.attach(session._sc._jsc.sc(), words, path, settings)
     keep_in(jvm, found.kept())
@@ -97,10 +97,17 @@ def settings_text(arguments: Arguments, environ: Mapping[str, str]) -> str:
     return json.dumps(settings)
 
 
-def _any(jvm: Any) -> Any:
-    """Return an object of TopicastBootstrap; all of them share the state that the JVM has."""
-    if not has_jar(jvm):
+def _any(session: Any) -> Any:
+    """Return an object of the TopicastBootstrap of a JVM; all of them share the state that it has.
+
+    It may have been made by another Python of this JVM.
+    """
+    jvm, context = session._jvm, session._sc._jsc.sc()
+    kinds = [one.getClass() for one in context.listenerBus().listeners()]
+    own = next((kind for kind in kinds if kind.getName() == _LISTENER), None)
+    if own is None and not has_jar(jvm):
         return java_singleton(jvm, NAME, bootstrap_source())
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    thread = jvm.java.lang.Thread.currentThread()
+    loader = own.getClassLoader() if own is not None else thread.getContextClassLoader()
     none = jvm.java.util.ArrayList().toArray()
     return loader.loadClass(NAME).getConstructors()[0].newInstance(none)
