@@ -150,7 +150,9 @@ class Watchers:
 
 
 @contextmanager
-def stack(folder: Path) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
+def stack(
+    folder: Path, *, partitions: int = PARTITIONS
+) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
     """Run a metastore with ``bench.t`` and the large ``bench.p``, and all of ours, at rest."""
     with ExitStack() as started:
         hive = started.enter_context(
@@ -159,12 +161,12 @@ def stack(folder: Path) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
         client = started.enter_context(connect(hive.uri))
         client.create_database(Database("bench", "", f"file:{folder}", {}))
         client.create_table(make_table("bench", "t", location=f"file:{folder}"))
-        create_large(hive, client, ("bench", "p"), partitions=PARTITIONS)
+        create_large(hive, client, ("bench", "p"), partitions=partitions)
         address = started.enter_context(statestored(folder)).ready["address"]
         started.enter_context(catalogd(folder, hive=hive.uri, statestores=address))
         with Subscriber(address, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
             catalog.sync(TIMEOUT_S)
-            assert len(catalog.partitions("bench.p")) == PARTITIONS
+            assert len(catalog.partitions("bench.p")) == partitions
         yield hive, client, address
 
 

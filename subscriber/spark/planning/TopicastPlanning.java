@@ -315,18 +315,17 @@ public final class TopicastPlanning {
             one.into = null;
             return null;
         }
-        TopicastObjects.Held held = one.into.get(one.key);
+        Object held = one.into.get(one.key);
         if (held != null && compares && one.name.equals("getTable")
-                && !one.from.load(one.from.original, one.method, one.args).equals(held.value)) {
+                && !one.from.load(one.from.original, one.method, one.args).equals(held)) {
             objects.drop(one.object);
             one.into = objects.of(one.object);
             held = null;
         }
         if (held != null) {
-            held.usedAt = System.nanoTime();
-            served.serve(one.object, one.name, one.into, held.value);
+            served.serve(one.object, one.name, one.into, held);
             counts.answered(again ? 0 : one.calls);
-            return held.value;
+            return held;
         }
         one.why = "first read";
         TopicastReaders readers = one.into != null && mayAsk(one.object) ? one.from.readers : null;

@@ -1,0 +1,146 @@
+"""What an endpoint takes to answer a driver's reads, beside the metastore that it saves.
+
+table         get_table
+one           a partition of 10,000, by a filter
+ten_thousand  all of them: until the last byte has come
+half          5,000 of them, by a filter
+memory        of the process of the endpoint after these, beyond its budget
+
+Both are asked over a socket on loopback by the same bytes, and nobody reads what comes; the
+metastore is a real one (Derby).
+Run: make bench ARGS=tests/bench/bench_endpoint.py
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from topicast.tests.bench.bench_latency import stack
+from topicast.tests.bench.report import beside, percentiles, quantile, reference, say, target
+from topicast.tests.integration import endpoint_process
+from topicast.tests.subscriber.endpoint.messages import call
+from topicast.tests.subscriber.endpoint.test_server import Client
+
+SEED = 6
+TOKEN = "b" * 24
+PARTITIONS, HALF = 10_000, 5_000
+BUDGET_BYTES = 64 << 20
+TABLE_MS_MAX, ALL_MS_MAX = 0.1, 15.0
+BEYOND_BYTES_MAX = 45 << 20  # what it takes beside a budget and a quarter of it
+WARM_S = 5
+
+
+class Socket:
+    """A connection that asks, and counts what comes."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def reply_bytes(self, request: bytes) -> int:
+        """Return how long the reply is: what comes until nothing comes for a second."""
+        self._client.send(request)
+        total = len(self._client.sock.recv(1 << 20))
+        self._client.sock.settimeout(1.0)
+        try:
+            while True:
+                total += len(self._client.sock.recv(1 << 20))
+        except TimeoutError:
+            return total
+        finally:
+            self._client.sock.settimeout(60.0)
+
+    def ask_ms(self, request: bytes, reply_bytes: int) -> float:
+        """Return how long it takes until so many bytes have come."""
+        begun = perf_counter()
+        self._client.send(request)
+        left = reply_bytes
+        while left > 0:
+            left -= len(self._client.sock.recv(1 << 20))
+        return (perf_counter() - begun) * 1000
+
+
+class Both(NamedTuple):
+    """Connections to an endpoint of ours, and to the metastore."""
+
+    ours: Socket
+    its: Socket
+
+
+def bench(
+    name: str,
+    ask: Callable[[], bytes],
+    both: Both,
+    *,
+    calls: tuple[int, int],
+    ms_max: float | None = None,
+) -> None:
+    """Say how long the requests take that ``ask`` makes, whose replies are of one length."""
+    request = ask()
+    sizes = [one.reply_bytes(request) for one in both]
+    warm_until = perf_counter() + WARM_S
+    while perf_counter() < warm_until:  # the first ones are pulls; what is read is followed then
+        both.ours.ask_ms(request, sizes[0])
+    ours, its = (
+        [one.ask_ms(ask(), size) for _ in range(number)]
+        for one, size, number in zip(both, sizes, calls, strict=True)
+    )
+    p50 = quantile(ours, 0.5)
+    against = beside("the metastore p50_ms", ours=p50, its=quantile(its, 0.5))
+    reached = reference("by a filter") if ms_max is None else target(p50, at_most=ms_max)
+    say("endpoint", name, bytes=sizes[0], **percentiles(ours), **against, **reached)
+
+
+def main() -> None:
+    rng = random.Random(SEED)
+    table = call("get_table", "bench", "t")
+    everything = call("get_partitions", "bench", "p", -1)
+
+    def by_filter(count: int) -> bytes:
+        first = rng.randrange(PARTITIONS - count)
+        text = f"ds >= '{first:08d}' and ds < '{first + count:08d}'"
+        return call("get_partitions_by_filter", "bench", "p", text, -1)
+
+    with ExitStack() as up:
+        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
+        hive, _, hub = up.enter_context(stack(folder, partitions=PARTITIONS))
+        words = [sys.executable, endpoint_process.__file__, hub, str(BUDGET_BYTES), TOKEN]
+        process = up.enter_context(
+            subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        up.callback(process.stdin.close)
+        port = int(process.stdout.readline())
+        ours = Socket(up.enter_context(closing(Client(port, token=TOKEN))))
+        at = urlsplit(hive.uri).port
+        assert at is not None
+        its = Socket(up.enter_context(closing(Client(at, admitted=False))))
+        both = Both(ours, its)
+        bench("table", lambda: table, both, calls=(2000, 200), ms_max=TABLE_MS_MAX)
+        bench("one", lambda: by_filter(1), both, calls=(1000, 100))
+        bench("ten_thousand", lambda: everything, both, calls=(50, 5), ms_max=ALL_MS_MAX)
+        bench("half", lambda: by_filter(HALF), both, calls=(50, 5))
+        process.stdin.write("\n")
+        process.stdin.flush()
+        rss_bytes, _ = json.loads(process.stdout.readline())
+        beyond = rss_bytes - BUDGET_BYTES * 5 // 4
+        say(
+            "endpoint",
+            "memory",
+            budget=BUDGET_BYTES,
+            rss_bytes=rss_bytes,
+            beyond=beyond,
+            **target(beyond, at_most=BEYOND_BYTES_MAX),
+        )
+
+
+if __name__ == "__main__":
+    main()
