@@ -197,7 +197,16 @@ class Lifecycle(Enum):
     STARTING = "STARTING"  # no names were ever read: most requests are refused
     SERVING = "SERVING"
     RELISTING = "RELISTING"  # events are missing: requests are served, syncs wait
-    ABANDONED = "ABANDONED"  # the metastore is another one: nothing leaves any more
+    ABANDONED = "ABANDONED"  # the metastore is another one: nothing comes in or leaves
+
+
+NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
+    Lifecycle.STARTING: (Lifecycle.SERVING, Lifecycle.ABANDONED),
+    Lifecycle.SERVING: (Lifecycle.RELISTING, Lifecycle.ABANDONED),
+    Lifecycle.RELISTING: (Lifecycle.SERVING, Lifecycle.ABANDONED),
+    Lifecycle.ABANDONED: (),
+}
+"""What may follow each state; another core follows ABANDONED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +348,8 @@ class Catalog:
         self, fact: Fact, *, now: float, now_us: int
     ) -> None:
         """Take ``fact`` in; ``flush`` returns what follows from it."""
+        if self.lifecycle is Lifecycle.ABANDONED:
+            return  # it may be of either metastore; requests are repeated
         match fact:
             case Polled():
                 self._on_polled(fact, now, now_us)
@@ -654,6 +665,10 @@ class Catalog:
                     table, partitions=one.names, source=SOURCE_EVENTS, at_us=now_us
                 )
 
+    def _become(self, state: Lifecycle) -> None:
+        assert state in (self.lifecycle, *NEXT[self.lifecycle]), f"{self.lifecycle} to {state}"
+        self.lifecycle = state
+
     def _on_gap(self, gap: Gap, seq: int, now: float) -> None:
         """Note what is missing, and read everything again."""
         self.counts.event_gaps += 1
@@ -665,7 +680,8 @@ class Catalog:
         self._names_at = now
         self.name_check.clear()
         if self.lifecycle is Lifecycle.SERVING:
-            self.lifecycle, self._gap_seq = Lifecycle.RELISTING, seq
+            self._gap_seq = seq
+            self._become(Lifecycle.RELISTING)
         self._resync(self.namespace.databases(), self._known_tables())
 
     def _on_identified(self, fact: Identified, now: float) -> None:
@@ -679,7 +695,7 @@ class Catalog:
         self._finding = str(finding)
         self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
         if not finding.same:
-            self.lifecycle = Lifecycle.ABANDONED
+            self._become(Lifecycle.ABANDONED)
             return
         self.loader.read_again()  # a copy that was put back may be older than what was read
         if finding.by_tables or self.lifecycle is Lifecycle.RELISTING:
@@ -703,7 +719,7 @@ class Catalog:
             self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
             for table in tables:
                 self.load_in_background(table)
-        self.lifecycle = Lifecycle.SERVING
+        self._become(Lifecycle.SERVING)
 
     def _note_blindness(self, now: float, now_us: int) -> None:
         """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
@@ -716,7 +732,8 @@ class Catalog:
                 self.namespace.set_metastore_problem(blind, at_us=now_us)
         elif self._seen_seq is None:
             self._seen_seq = self._gap_seq = self.poller.next_seq()
-            self.lifecycle, self._names_at = Lifecycle.RELISTING, now
+            self._names_at = now
+            self._become(Lifecycle.RELISTING)
             self._resync(self.namespace.databases(), self._known_tables())
         elif self._oldest_unpublished() > self._seen_seq:
             self.namespace.set_metastore_problem("", at_us=now_us)

@@ -327,6 +327,21 @@ def test_another_metastore_is_a_new_epoch_that_hubs_hear_of_with_its_names(
     assert found.catalogd.status.metastore_uuid == "one"
 
 
+def test_names_that_were_being_read_when_another_metastore_was_found_are_not_taken(
+    shell: Callable[..., Shell],
+) -> None:
+    """Given the names of either metastore in the same turn, the epoch ends with what it had."""
+    found = shell()
+    found.turn()
+    before, found.place = found.core, None
+    names = NamesRead(databases={"new": (b"struct", ())})
+    found.turn(Identified(poll=1, connection=1, uuid="", current_id=40), names)
+    assert found.core is not before
+    assert found.store.epoch > 5
+    assert entries_of(found.store, NAMESPACE) == []
+    assert not found.published.names_known
+
+
 def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
     shell: Callable[..., Shell],
 ) -> None:
