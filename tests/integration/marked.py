@@ -36,10 +36,13 @@ class Marked:
             ended = self.process.poll()
             if text in self.printed():
                 return True
-            assert ended is None, f"ended with {ended}:\n{self.printed()}"
+            assert ended is None, f"ended with {ended}"
             return False
 
-        until(look, timeout_s=timeout_s, what=f"{text!r} in:\n{self.printed()}")
+        try:
+            until(look, timeout_s=timeout_s, what=repr(text))
+        except AssertionError as late:
+            raise AssertionError(f"{late}; it has printed:\n{self.printed()}") from late
 
     def living(self) -> list[str]:
         """Return the command lines of those that are still there."""
