@@ -24,7 +24,8 @@ PAIRS = 20
 QUERIES = 60  # of a turn
 REST_S = 1.0  # before it
 ATTACH_MS_MAX = 150.0
-RATIO_MAX = 1.01
+LIVE_MS_MAX = 2500.0  # in which a process starts, which is the driver's agent
+RATIO_MAX = {"select": 1.01, "read": 1.0}
 PREPARE = """
 import time
 from topicast.subscriber.spark import attach
@@ -81,11 +82,11 @@ def bench_attach(driver: Application) -> None:
         live.append(second)
         driver.do("handle.detach()")
     its = quantile([float(driver.do("ms(select)")) for _ in range(ATTACHES)], 0.5)
-    for name, times in (("attach", returned), ("live", live)):
+    for name, times, most in (("attach", returned, ATTACH_MS_MAX), ("live", live, LIVE_MS_MAX)):
         p50 = quantile(times, 0.5)
         against = beside("spark.sql('SELECT 1').collect(), ms", ours=p50, its=its)
         worst = max(times)
-        reached = target(worst, at_most=ATTACH_MS_MAX)
+        reached = target(worst, at_most=most)
         say("attach", name, n=ATTACHES, p50_ms=p50, worst_ms=worst, **against, **reached)
 
 
@@ -99,7 +100,7 @@ def bench_query(driver: Application, work: str) -> None:
     ratios = sorted(mine / other for mine, other in pairs)[PAIRS // 4 : -PAIRS // 4]
     ratio, error = fmean(ratios), stdev(ratios) / len(ratios) ** 0.5
     against = {**beside("one that is not attached, ms", ours=ours, its=its), "ratio": ratio}
-    reached = {"error": error, **target(ratio, at_most=RATIO_MAX)}
+    reached = {"error": error, **target(ratio, at_most=RATIO_MAX[work])}
     say("attach", f"query_{work}", n=PAIRS * QUERIES, p50_ms=ours, **against, **reached)
 
 

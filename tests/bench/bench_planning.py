@@ -3,6 +3,7 @@
 calls       that reach the metastore in 40 filtered joins, once what they read is held
 plans_N_M   plans a second of that join, of N threads, the metastore M ms away: attached, beside the
             same driver whose catalog is Spark's own (handle.control("off"))
+missing     whether a table exists that does not: it misses everything, and the metastore is asked
 
 A plan is a physical one, made in the JVM; nothing runs. The table has 10,000 partitions, of which
 the join needs two.
@@ -39,6 +40,8 @@ from topicast.tests.waiting import until
 
 PARTITIONS = 10_000
 ADDED = 2_500  # by one statement
+MISSES, MISSES_TURNS = 200, 5
+MISS_MS_MAX = 0.2  # that it costs, beside plain Spark
 QUERIES = 40
 TURN_S = 3.0  # of planning, for each number
 WARM_S = 6.0
@@ -84,6 +87,19 @@ public final class Plans {
     public Plans(SparkSession session, String query) {
         this.session = session;
         this.query = query;
+    }
+
+    public double missingMs(int calls) {
+        long[] took = new long[calls];
+        for (int at = 0; at < calls; at++) {
+            long begun = System.nanoTime();
+            if (session.sharedState().externalCatalog().tableExists("bench", "missing" + at)) {
+                throw new IllegalStateException("it exists");
+            }
+            took[at] = System.nanoTime() - begun;
+        }
+        java.util.Arrays.sort(took);
+        return took[calls / 2] / 1e6;
     }
 
     public int count(int threads, long ms) throws Exception {
@@ -188,6 +204,20 @@ def bench_plans(bench: Bench, delay_ms: int, *, at_least: float) -> None:
         say("planning", f"plans_{threads}_{delay_ms}", **plans, **against, **reached)
 
 
+def bench_missing(bench: Bench) -> None:
+    """Say what a read costs that neither memory nor the endpoint can answer."""
+    ask = f"plans.missingMs({MISSES})"
+    ours, its = [], []
+    for _ in range(MISSES_TURNS):
+        with bench.plain():
+            its.append(float(bench.driver.do(ask)))
+        ours.append(float(bench.driver.do(ask)))
+    mine, other = median(ours), median(its)
+    against = beside("plain Spark, ms", ours=mine, its=other)
+    more = {"more_ms": mine - other, **target(mine - other, at_most=MISS_MS_MAX)}
+    say("planning", "missing", n=MISSES * MISSES_TURNS, p50_ms=mine, **against, **more)
+
+
 def bench_all(driver: Application, counting: Counting, *, hub: str, metastore: str) -> None:
     """Say what one plan of all partitions of a table takes."""
     driver.do(f"ALL = {ALL!r}")
@@ -257,6 +287,7 @@ def main() -> None:
         bench.is_held()
         bench.per_s(threads=max(THREADS), for_s=WARM_S)
         bench_calls(bench)
+        bench_missing(bench)
         for delay_ms, at_least in DELAYS_MS.items():
             bench_plans(bench, delay_ms, at_least=at_least)
         driver.do("handle.detach()")
