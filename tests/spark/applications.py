@@ -185,6 +185,21 @@ class Application:
         self._log.close()
 
 
+class Client(Application):
+    """One of Spark Connect's, without a JVM; what is written here is of how it starts."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self._log = (folder / "log").open("wb")
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, json.dumps({"spark.remote": address})],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+
 @contextmanager
 def applications(
     folder: Path,

@@ -3,18 +3,13 @@
 The client never says REFRESH. What plain Spark answers it is shown first, in the same run.
 """
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from topicast.tests.spark import applications
-from topicast.tests.spark.applications import SPARK, Application
+from topicast.tests.spark.applications import SPARK, Application, Client
 from topicast.tests.spark.cells import cells
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, SLOW_ROWS, WAIT_S, Pair
@@ -56,21 +51,6 @@ none = spark._jvm.scala.Option.empty()
 service.stop(none, none)
 handle.detach()
 """
-
-
-class Client(Application):
-    """An application without a JVM; what is written here is of how it starts."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self._log = (folder / "log").open("wb")
-        self._process = subprocess.Popen(
-            [sys.executable, applications.__file__, json.dumps({"spark.remote": address})],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
 
 
 @dataclass

@@ -154,7 +154,8 @@ class ScalaShell(JvmDriver):
     """A spark-shell."""
 
     def send(self, text: str) -> None:
-        rows = f'spark.sql("""{text}""").collect.foreach(r => println("row>" + r.mkString("\\t")))'
+        line = 'println("ro" + "w>" + r.mkString("\\t"))'  # in two: Scala 2.12 prints what is typed
+        rows = f'spark.sql("""{text}""").collect.foreach(r => {line})'
         failed = "case error: Throwable => System.err.println(error.getMessage)"
         mark = f'println("{_MARK[:5]}" + "{_MARK[5:]}")'
         self.write(f"try {{ {rows} }} catch {{ {failed} }}; {mark}\n")

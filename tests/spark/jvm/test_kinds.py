@@ -19,7 +19,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.spark_settings import spark_settings
 from topicast.subscriber.spark.jar.builder import kept_jar
 from topicast.tests.cli.processes import is_gone, steady_port
-from topicast.tests.spark.applications import SPARK, quick_environment
+from topicast.tests.spark.applications import GONE, SPARK, Client, quick_environment
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.jvm.shells import (
     BIN,
@@ -31,7 +31,6 @@ from topicast.tests.spark.jvm.shells import (
     of_run,
 )
 from topicast.tests.spark.pair import BEFORE, WAIT_S
-from topicast.tests.spark.test_refresh_connect import Client
 from topicast.tests.spark.test_thrift_server import CONNECT
 from topicast.tests.waiting import until, until_equal
 
@@ -89,7 +88,7 @@ class Scene:
         assert self.drivers.reader.rows(rows) == BEFORE
         writer.sql(f"INSERT OVERWRITE {db}.t VALUES (2, 'a')")
         until_equal(lambda: ask(rows), [["2", "a"]], timeout_s=WAIT_S)
-        assert "FILE_NOT_EXIST" in self.drivers.reader.rows(rows)
+        assert GONE in self.drivers.reader.rows(rows)
         assert writer.rows(rows) == [[2, "a"]]
         if writes:
             ask(f"INSERT INTO {db}.t VALUES (3, 'a')")
@@ -178,8 +177,9 @@ def test_sessions_that_come_and_go_leave_nothing_in_the_heap(
         assert "TopicastListener" in before
         for number in range(4):
             one.write("sessions 50 heap.t\n")
-            writer.sql(f"INSERT OVERWRITE heap.t VALUES ({number})")
-        until_equal(lambda: one.sql("SELECT * FROM heap.t"), [["3"]], timeout_s=WAIT_S)
+            writer.sql(f"INSERT INTO heap.t VALUES ({number})")
+        wanted = [["0"], ["1"], ["1"], ["2"], ["3"]]
+        until_equal(lambda: one.sql("SELECT * FROM heap.t"), wanted, timeout_s=WAIT_S)
 
         def grown() -> dict[str, int]:
             now = objects()
