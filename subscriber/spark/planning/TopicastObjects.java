@@ -1,4 +1,3 @@
-import java.lang.ref.SoftReference;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
@@ -10,7 +9,6 @@ import java.util.concurrent.atomic.LongAdder;
 import org.apache.spark.sql.catalyst.catalog.CatalogTablePartition;
 
 // What is kept, in no more bytes of the heap than is given: the least recently used goes first.
-// Before the JVM is out of memory, its collector takes everything that no query uses.
 //
 // It lies in one map for each object. A change removes an object's map; a load puts its result into
 // the map that it took before it began, so what was loaded across a change is lost.
@@ -134,14 +132,9 @@ final class TopicastObjects {
             this.size = size;
         }
 
-        // What is kept by a key, which is used now; null: nothing.
-        Object get(String key) {
-            Held one = (Held) held.get(key);
-            if (one == null) return null;
-            one.usedAt = System.nanoTime();
-            Object value = one.value.get();
-            if (value == null) remove(key);
-            return value;
+        // What is kept by a key; null: nothing.
+        Held get(String key) {
+            return (Held) held.get(key);
         }
 
         boolean put(String key, Held one) {
@@ -165,13 +158,11 @@ final class TopicastObjects {
             }
         }
 
-        // Whether the lists that are kept have a partition as it is; null: none of them has it. If
-        // one of them was taken by the collector, something is lost.
+        // Whether the lists that are kept have a partition as it is; null: none of them has it.
         Boolean has(CatalogTablePartition is) {
             Boolean same = null;
             for (Iterator each = held.values().iterator(); each.hasNext();) {
-                Object value = ((Held) each.next()).value.get();
-                if (value == null) lost = true;
+                Object value = ((Held) each.next()).value;
                 if (!(value instanceof scala.collection.Seq)) continue;
                 scala.collection.Iterator all = ((scala.collection.Seq) value).iterator();
                 while (all.hasNext()) {
@@ -205,12 +196,12 @@ final class TopicastObjects {
     }
 
     static final class Held {
-        final SoftReference value;
+        final Object value;
         final long size;
         volatile long usedAt = System.nanoTime();
 
         Held(Object value, long size) {
-            this.value = new SoftReference(value);
+            this.value = value;
             this.size = size;
         }
     }

@@ -315,17 +315,18 @@ public final class TopicastPlanning {
             one.into = null;
             return null;
         }
-        Object held = one.into.get(one.key);
+        TopicastObjects.Held held = one.into.get(one.key);
         if (held != null && compares && one.name.equals("getTable")
-                && !one.from.load(one.from.original, one.method, one.args).equals(held)) {
+                && !one.from.load(one.from.original, one.method, one.args).equals(held.value)) {
             objects.drop(one.object);
             one.into = objects.of(one.object);
             held = null;
         }
         if (held != null) {
-            served.serve(one.object, one.name, one.into, held);
+            held.usedAt = System.nanoTime();
+            served.serve(one.object, one.name, one.into, held.value);
             counts.answered(again ? 0 : one.calls);
-            return held;
+            return held.value;
         }
         one.why = "first read";
         TopicastReaders readers = one.into != null && mayAsk(one.object) ? one.from.readers : null;

@@ -61,7 +61,9 @@ final class TopicastServed {
         Object[] names = dot < 0 ? new Object[] {object}
             : new Object[] {object.substring(0, dot), object.substring(dot + 1)};
         TopicastObjects.Kept kept = objects.get(object);
-        Object was = kept == null ? null : kept.get(TopicastNames.keyOf(name, names));
+        TopicastObjects.Held held = kept == null ? null
+            : kept.get(TopicastNames.keyOf(name, names));
+        Object was = held == null ? null : held.value;
         if (of != null && of[0] != null) {
             was = of[0].get();
             if (was == null) return true;
@@ -76,7 +78,7 @@ final class TopicastServed {
             Object is = from.load(from.original, from.methodOf("getPartition"),
                 new Object[] {names[0], names[1], spec});
             Boolean same = kept.has((CatalogTablePartition) is);
-            if (same == null ? of[2] != null || kept.lost : !same.booleanValue()) return true;
+            if (same == null ? of[2] != null : !same.booleanValue()) return true;
         }
         return false;
     }
