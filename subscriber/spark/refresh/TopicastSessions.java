@@ -147,10 +147,7 @@ public final class TopicastSessions extends AbstractFunction1
             Map.Entry one = (Map.Entry) all.next();
             Object session = ((WeakReference) one.getValue()).get();
             if (session == null || isStopped(contextOf(session))) {
-                all.remove();
-                reloads.remove(one.getKey());
-                families.remove(one.getKey());
-                former.ended((String) one.getKey());
+                ended((String) one.getKey());
                 continue;
             }
             String tables = "true ";
@@ -552,8 +549,9 @@ public final class TopicastSessions extends AbstractFunction1
     private boolean add(Object session) throws Exception {
         String id = idOf(session);
         if (sessions.containsKey(id)) return false;
-        for (Iterator all = sessions.values().iterator(); all.hasNext();) {
-            if (((WeakReference) all.next()).get() == null) all.remove();
+        for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
+            Map.Entry one = (Map.Entry) all.next();
+            if (((WeakReference) one.getValue()).get() == null) ended((String) one.getKey());
         }
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
         if (!hasIceberg && loader != null) {
@@ -561,6 +559,14 @@ public final class TopicastSessions extends AbstractFunction1
         }
         conf = ((SparkSession) session).sparkContext().hadoopConfiguration();
         return sessions.put(id, new WeakReference(session)) == null;
+    }
+
+    // Keep nothing of a session that has ended.
+    private void ended(String id) {
+        sessions.remove(id);
+        reloads.remove(id);
+        families.remove(id);
+        former.ended(id);
     }
 
     private Object session(String id) {

@@ -4,6 +4,7 @@ What plain Spark answers is shown in the same run, by the reader, which nobody h
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,15 @@ DAEMONS: Final = {  # Spark's scripts, and the names of their applications
     "start-connect-server.sh": "Spark Connect server",
 }
 STARTS: Final = 4  # of a spark-shell: its class loader is the compiler's, which is for one thread
+COUNTED: Final = re.compile(r"^ *\d+: +(\d+) +\d+ +(\S+)", re.MULTILINE)  # objects of a class
+KEPT_MAX: Final = 20  # of 200: those that a thread has used last, and what Spark keeps of its own
+OF_A_SESSION: Final = (
+    "SparkSession",
+    "sql.internal.SessionState",
+    "LogicalRelation",
+    "HadoopFsRelation",
+    "opicast",
+)
 
 
 class Scene:
@@ -142,6 +152,41 @@ def test_application_in_a_jar_is_fresh_by_settings_alone_in_each_of_its_contexts
         second = scene.live("line-by-line", but=first["driver"])
         assert second["application_id"] != first["application_id"]
         scene.is_fresh("by_jar_again", driver.sql)
+
+
+def test_sessions_that_come_and_go_leave_nothing_in_the_heap(
+    scene: Scene, application: Path, tmp_path: Path
+) -> None:
+    """Given 200, each of which reads a table that others change; the JVM counts its objects."""
+    program = ("spark-submit", "--class", "LineByLine", str(application))
+    settings = {"spark.app.name": "come-and-go"}
+    writer = scene.drivers.writer
+    writer.sql("CREATE DATABASE heap", "CREATE TABLE heap.t USING parquet AS SELECT 1 AS id")
+    with started(JvmDriver, tmp_path / "driver", scene, program=program, settings=settings) as one:
+        assert one.sql("SELECT 1") == [["1"]]
+        scene.live("come-and-go")
+
+        def objects() -> dict[str, int]:
+            """Return how many there are, by class, once it has collected its garbage."""
+            lines = "\n".join(row[0] for row in one.sql("heap"))
+            every = {name: int(count) for count, name in COUNTED.findall(lines)}
+            return {name: every[name] for name in every if any(map(name.count, OF_A_SESSION))}
+
+        one.write("sessions 20 heap.t\n")
+        before = objects()
+        assert "TopicastListener" in before
+        for number in range(4):
+            one.write("sessions 50 heap.t\n")
+            writer.sql(f"INSERT INTO heap.t VALUES ({number})")
+        wanted = [["0"], ["1"], ["1"], ["2"], ["3"]]
+        until_equal(lambda: one.sql("SELECT * FROM heap.t"), wanted, timeout_s=WAIT_S)
+
+        def grown() -> dict[str, int]:
+            now = objects()
+            more = {name: now[name] - before.get(name, 0) for name in now}
+            return {name: count for name, count in more.items() if count > KEPT_MAX}
+
+        until_equal(grown, {}, timeout_s=WAIT_S)
 
 
 def test_thrift_server_is_fresh(scene: Scene, tmp_path: Path) -> None:
