@@ -572,6 +572,7 @@ def measured(load, count):
     return [took, counted]
 """
 LOADS: Final = 20
+MEASURED: Final = 5
 
 
 @pytest.mark.nightly  # 20 loads
@@ -593,9 +594,8 @@ def test_objects_take_no_more_of_the_heap_than_they_are_counted_for(planned: Pla
             "catalog.getTable('sizes', 'wide')",
         ):
             driver.do(f"measured(lambda: {load}, 3)")  # what is made once
-            took, counted = min(
-                driver.do(f"measured(lambda: {load}, {LOADS})") for _ in range(3)
-            )  # others in the JVM only add to it
+            found = [driver.do(f"measured(lambda: {load}, {LOADS})") for _ in range(MEASURED)]
+            took, counted = sorted(found)[MEASURED // 2]  # others add to it, or free some
             assert took <= counted <= took * 3, load
     finally:
         driver.do("handle.control('on')")
