@@ -153,7 +153,7 @@ class Introspection:
         return Send(to, message) if isinstance(message, Inspect) else Answered(number, message)
 
     def on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Send | Answered, ...]:
-        """Forward a reader's answer to who waits for it; drop any other."""
+        """Forward a reader's answer to the member or page that has asked; drop any other answer."""
         found = self._waiting.get(answer.request)
         if found is None or found.registration != member.registration:
             return ()

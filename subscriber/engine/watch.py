@@ -190,7 +190,7 @@ class Watches:
                 watch.lose()
 
     def wake(self) -> None:
-        """End the waits of those who look at more than changes."""
+        """Wake each thread that waits for changes: the operators' rules have changed."""
         for held in self._watches:
             watch = held()
             if watch is not None:

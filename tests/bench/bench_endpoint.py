@@ -4,14 +4,12 @@ table         get_table
 one           a partition of 10,000, by a filter
 ten_thousand  all of them: until the last byte has come
 half          5,000 of them, by a filter
-memory        of the process of the endpoint after these, beyond its budget
 
 Both are asked over a socket on loopback by the same bytes, and nobody reads what comes; the
 metastore is a real one (Derby).
 Run: make bench ARGS=tests/bench/bench_endpoint.py
 """
 
-import json
 import random
 import subprocess
 import sys
@@ -34,7 +32,6 @@ TOKEN = "b" * 24
 PARTITIONS, HALF = 10_000, 5_000
 BUDGET_BYTES = 64 << 20
 TABLE_MS_MAX, ALL_MS_MAX = 0.1, 15.0
-BEYOND_BYTES_MAX = 45 << 20  # what it takes beside a budget and a quarter of it
 WARM_S = 5
 
 
@@ -47,11 +44,11 @@ class Socket:
     def reply_bytes(self, request: bytes) -> int:
         """Return how long the reply is: what comes until nothing comes for a second."""
         self._client.send(request)
-        total = len(self._client.sock.recv(1 << 20))
+        total = self._receive()
         self._client.sock.settimeout(1.0)
         try:
             while True:
-                total += len(self._client.sock.recv(1 << 20))
+                total += self._receive()
         except TimeoutError:
             return total
         finally:
@@ -63,8 +60,14 @@ class Socket:
         self._client.send(request)
         left = reply_bytes
         while left > 0:
-            left -= len(self._client.sock.recv(1 << 20))
+            left -= self._receive()
         return (perf_counter() - begun) * 1000
+
+    def _receive(self) -> int:
+        size = len(self._client.sock.recv(1 << 20))
+        if not size:
+            raise ConnectionError("whoever was asked has closed the connection")
+        return size
 
 
 class Both(NamedTuple):
@@ -82,7 +85,7 @@ def bench(
     calls: tuple[int, int],
     ms_max: float | None = None,
 ) -> None:
-    """Say how long the requests take that ``ask`` makes, whose replies are of one length."""
+    """Say how long both take to answer the requests of ``ask``, whose replies have one length."""
     request = ask()
     sizes = [one.reply_bytes(request) for one in both]
     warm_until = perf_counter() + WARM_S
@@ -128,18 +131,6 @@ def main() -> None:
         bench("one", lambda: by_filter(1), both, calls=(1000, 100))
         bench("ten_thousand", lambda: everything, both, calls=(50, 5), ms_max=ALL_MS_MAX)
         bench("half", lambda: by_filter(HALF), both, calls=(50, 5))
-        process.stdin.write("\n")
-        process.stdin.flush()
-        rss_bytes, _ = json.loads(process.stdout.readline())
-        beyond = rss_bytes - BUDGET_BYTES * 5 // 4
-        say(
-            "endpoint",
-            "memory",
-            budget=BUDGET_BYTES,
-            rss_bytes=rss_bytes,
-            beyond=beyond,
-            **target(beyond, at_most=BEYOND_BYTES_MAX),
-        )
 
 
 if __name__ == "__main__":

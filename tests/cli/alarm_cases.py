@@ -306,7 +306,7 @@ def log(number: int) -> Iterator[str]:
 
 
 def no_catalogd() -> str:
-    """Return what a command says whose statestored knows no catalogd."""
+    """Return what a command says if its statestored knows no catalogd."""
     (welcome,) = HubDriver().receive(READER_CONTROL, hello("x", READER, CONTROL_CHANNEL))
     assert isinstance(welcome, Welcome)
     (address,) = parse_addresses(HUB, setting="statestores")
@@ -317,12 +317,12 @@ def no_catalogd() -> str:
 
 
 def hanging() -> str:
-    """Return what a command says whose statestored takes connections and does not answer."""
+    """Return what a command says if its statestored takes connections and does not answer."""
     return no_statestored(dict.fromkeys(parse_addresses(HUB, setting="statestores"), ""))
 
 
 def nobody_listens() -> str:
-    """Return what a command says at whose statestored nobody listens."""
+    """Return what a command says if nobody listens at the address of its statestored."""
     port = closed_port()
     found = nobody(parse_addresses(f"tcp://{LOCAL}:{port}", setting="statestores"))
     return found.replace(f"{LOCAL}:{port}", HUB.removeprefix("tcp://"))
@@ -337,7 +337,7 @@ def page_of_events(of: Status) -> Iterator[str]:
 
 
 def slow() -> Status:
-    """Return a catalogd whose last batch has waited for one table, and of which another waits."""
+    """Return the status of a catalogd: its last batch took 11.5 s, and the present one waits."""
     well = catalogd(lag_events=6, lag_s=12.0, newest_event=70, watermark=64)
     batch = EventBatch(
         at_us=1_790_000_000_000_000,

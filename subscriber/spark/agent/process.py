@@ -166,7 +166,8 @@ class _Agent:
                 return
             self._session = Session(java, context, self._gateway)
             arguments = Arguments(**self._given.get("arguments", {}))
-            control = str(self._bootstrap.control())  # who switched it may have gone unanswered
+            # The handle has asked before this agent was up, and was not answered within 1 s.
+            control = str(self._bootstrap.control())
             if control:
                 arguments = replace(arguments, control=control)
             self._driver.begin(self._session, arguments)
