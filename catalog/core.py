@@ -38,6 +38,7 @@ from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Resul
 from .ingest.name_check import NAMES_S, NameCheck
 from .ingest.poller import (
     REFUSED,
+    Batch,
     EventWindow,
     Gap,
     Polled,
@@ -183,6 +184,7 @@ class Counts:
     events_not_understood: int = 0  # of a type that is not known, or that cannot be decoded
     events_skipped: int = 0  # of a type that tells of nothing that is held
     event_gaps: int = 0
+    events_passed: int = 0  # that the metastore cannot send, or that an operator skips
     reads: int = 0
     reads_failed: int = 0
     polls_failed: int = 0
@@ -357,7 +359,9 @@ class Catalog:
                 self._on_identified(fact, now)
             case PollFailed():
                 self.counts.polls_failed += 1
-                self.poller.on_failed(fact, now)
+                passed = self.poller.on_failed(fact, now)
+                if passed is not None:
+                    self._on_passed(passed, now, now_us)
             case ReadDone():
                 self.event_history.read_ended(fact.read, now=now)
                 self._publish(self.loader.on_read_done(fact), now_us)
@@ -485,6 +489,14 @@ class Catalog:
         held here, until the events since have been read again.
         """
         self._mint_above = max(self._mint_above, epoch)
+
+    def skip_event(self, id_: int, *, now: float, now_us: int) -> None:
+        """Pass every event up to ``id_`` that was not read, and read everything again.
+
+        Raises:
+            UsageError: as of ``Poller.skip``.
+        """
+        self._on_passed(self.poller.skip(id_, now), now, now_us)
 
     def change_mode(self, mode: Mode) -> bool:
         """Publish under ``mode`` from now on, and load what it needs; False if it is so already."""
@@ -674,6 +686,17 @@ class Catalog:
         self.counts.event_gaps += 1
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
         self._read_again(seq, now)
+
+    def _on_passed(self, batch: Batch, now: float, now_us: int) -> None:
+        """Note the events that are passed, and read everything again: one may be of anything."""
+        assert batch.gap is not None
+        first, last = batch.gap
+        self.counts.events_passed += last - first + 1
+        text = f"events {first} to {last} are passed, and all is read again: {batch.passed}"
+        self._noted.append(Noted(text=text, trouble=True))
+        self._on_gap(batch.gap, batch.seq, now)
+        missing = _missing(batch.gap)
+        self.event_history.begin((), [], seq=batch.seq, missing=missing, now=now, now_us=now_us)
 
     def _read_again(self, seq: int, now: float) -> None:
         """Read again what is known, and the names, for what is not."""

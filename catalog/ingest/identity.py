@@ -19,6 +19,7 @@ from ..metastore.port import RawEvent
 
 KNOWN_MAX: Final = 16  # events: ids alone can agree by chance, digests of one event cannot
 IDENTIFY_EVENTS_MAX: Final = 4 * KNOWN_MAX  # read to find them: an id may have several events
+FEWER: Final = 4  # of so many events that were asked for in vain, one is asked for next time
 TABLES_MAX: Final = 64  # compared: one or two calls, and an answer that chance does not decide
 
 KnownEvent = tuple[int, bytes]  # id and digest
@@ -69,7 +70,12 @@ class Finding:
 
 
 def compare(
-    fact: Identified, *, uuid: str, last_id: int, known: Sequence[KnownEvent]
+    fact: Identified,
+    *,
+    uuid: str,
+    last_id: int,
+    known: Sequence[KnownEvent],
+    events_max: int = IDENTIFY_EVENTS_MAX,
 ) -> Finding | None:
     """Return what UUID and events tell of the metastore; None if tables have to be compared.
 
@@ -78,6 +84,7 @@ def compare(
         uuid: Of the metastore that was followed; empty: it had none.
         last_id: The largest event id that was read.
         known: Events that were read, the newest among them.
+        events_max: How many events were asked for.
     """
     if uuid and fact.uuid and uuid != fact.uuid:
         return Finding(same=False, why=f"its UUID is {fact.uuid}, and was {uuid}")
@@ -86,7 +93,7 @@ def compare(
         return Finding(same=False, why=why)
     found, ours = _by_id((event.id, event.digest) for event in fact.events), _by_id(known)
     oldest = min(found, default=0)
-    if len(fact.events) >= IDENTIFY_EVENTS_MAX:
+    if found and len(fact.events) >= events_max:
         del found[fact.events[-1].id]  # it may have more events than were read
     alike: set[int] = set()
     for id_ in sorted(ours.keys() & found.keys()):
@@ -130,6 +137,7 @@ class IdentityCheck:
         """``known_tables`` returns some tables that are known, at most TABLES_MAX."""
         self._known_tables = known_tables
         self._tables: Creations | None = None  # to compare; None: UUID and events come first
+        self._events_max = IDENTIFY_EVENTS_MAX  # fewer after one that the metastore could not send
         self.connection: int | None = None  # the one that leads to the same metastore
 
     def order(self, poll: int, known: Sequence[KnownEvent]) -> Identify:
@@ -138,7 +146,7 @@ class IdentityCheck:
         return Identify(
             poll=poll,
             after=after,
-            events_max=IDENTIFY_EVENTS_MAX if known else 0,
+            events_max=self._events_max if known else 0,
             tables=tuple(self._tables or ()),
         )
 
@@ -147,12 +155,18 @@ class IdentityCheck:
     ) -> Finding | None:
         """Take the answer to ``order``; None if more has to be read. The rest is as in compare."""
         tables, self._tables = self._tables, None
-        finding = compare(fact, uuid=uuid, last_id=last_id, known=known)
+        finding = compare(
+            fact, uuid=uuid, last_id=last_id, known=known, events_max=self._events_max
+        )
         if finding is None and tables is None:
             self._tables = self._known_tables()
             return None
         same_uuid = bool(uuid) and uuid == fact.uuid
         finding = finding or compare_tables(tables or {}, fact.tables, same_uuid=same_uuid)
         if finding.same:
-            self.connection = fact.connection
+            self.connection, self._events_max = fact.connection, IDENTIFY_EVENTS_MAX
         return finding
+
+    def on_events_failed(self) -> None:
+        """Note that the metastore answers, and cannot send the events: ask for fewer, or none."""
+        self._events_max //= FEWER

@@ -1,6 +1,7 @@
 """Poller: when to poll, how many events to read, and up to which event catalogd is complete.
 
     IDLE ──due | a read to confirm | a sync──▶ POLLING ──answer──▶ IDLE     failed: a longer pause
+                        one event fails UNSENDABLE_TRIES_MAX times: polls search for it, and pass it
 
 Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
@@ -23,22 +24,32 @@ from math import inf
 from struct import Struct, error
 from typing import Final
 
-from ...topics.errors import WireError
+from ...topics.errors import UsageError, WireError
 from ..metastore.port import RawEvent
-from .identity import KNOWN_MAX, Creations, Finding, Identified, Identify, IdentityCheck, KnownEvent
+from .identity import (
+    FEWER,
+    KNOWN_MAX,
+    Creations,
+    Finding,
+    Identified,
+    Identify,
+    IdentityCheck,
+    KnownEvent,
+)
+from .unsendable import UnsendableSearch
 
 WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
 SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
 REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
 REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
-FEWER: Final = 4  # of so many events that were asked for in vain, one is asked for next time
 PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
 CHECK_S: Final = 10.0  # between two looks whether the metastore records events: one call
 REFUSED_S: Final = 10.0  # of refusals only: by then it is not a hiccup of the metastore's database
+UNSENDABLE_TRIES_MAX: Final = 3  # polls for one new event; with those before, it failed for 15 s
 LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 Gap = tuple[int, int]
@@ -165,7 +176,7 @@ class EventWindow:
                 self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
         if self.settled < self.last_id:  # it is read again, even where no event of it is known
             self._pending.setdefault(self.last_id, _Pending(now))
-        self._polled_after = state.last_id  # the id after which the last poll read
+        self.polled_after = state.last_id  # the id after which the last poll read
         self._polled_at = now  # when it began
         self._settling = False  # it read every pending id
 
@@ -213,8 +224,8 @@ class EventWindow:
         oldest = next(iter(self._pending.values()), None)
         due = oldest is not None and now >= oldest.first_seen + WINDOW_S + SETTLE_EVERY_S
         self._settling = due and not self._settling  # every other poll reads only new ids
-        self._polled_after = self.settled if self._settling else self._overlap()
-        return self._polled_after
+        self.polled_after = self.settled if self._settling else self._overlap()
+        return self.polled_after
 
     def take(
         self, events: Iterable[RawEvent], now: float, *, current_id: int = 0
@@ -235,7 +246,7 @@ class EventWindow:
         read = [
             event
             for event in events
-            if event.id > self._polled_after and (not current_id or event.id <= current_id)
+            if event.id > self.polled_after and (not current_id or event.id <= current_id)
         ]
         covered = read[-1].id if read else max(self.last_id, current_id)
         missing = self.last_id + 1, read[0].id - 1 if read else covered
@@ -244,6 +255,13 @@ class EventWindow:
         self.last_id = max(self.last_id, covered)
         self._settle(covered)
         return new, gap
+
+    def pass_over(self, id_: int) -> None:
+        """Read no event up to ``id_`` any more."""
+        self.last_id, self.settled = max(self.last_id, id_), max(self.settled, id_)
+        self._pending = {at: held for at, held in self._pending.items() if at > id_}
+        if not self._pending:
+            self.settled = self.last_id
 
     def known_after(self, id_: int) -> int:
         """Return how many events above ``id_`` have been read."""
@@ -286,7 +304,7 @@ class EventWindow:
         old = self._polled_at - WINDOW_S
         surplus = len(self._pending) - PENDING_MAX
         for id_, pending in list(self._pending.items()):
-            read_again = self._polled_after < id_ <= covered and pending.first_seen <= old
+            read_again = self.polled_after < id_ <= covered and pending.first_seen <= old
             if not read_again and surplus <= 0:
                 break
             surplus -= 1
@@ -328,11 +346,15 @@ class Polled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollFailed:
-    """Fact: a Poll or an Identify was not answered; ``refused``: or with an exception."""
+    """Fact: a Poll or an Identify was not answered; ``refused``: or with an exception.
+
+    ``current_id``: the newest id, if that was answered, so that only the events were not.
+    """
 
     poll: int
     error: str
     refused: bool = False
+    current_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,12 +362,14 @@ class Batch:
     """The events of one poll that were never seen. ``seq``: their arrival number.
 
     ``gap``: events that are missing before them. ``whole``: the metastore has no more.
+    ``passed``: why the events of the gap were passed; empty if the metastore has deleted them.
     """
 
     seq: int
     events: tuple[RawEvent, ...]
     gap: Gap | None
     whole: bool
+    passed: str = ""
 
 
 class Poller:
@@ -380,6 +404,8 @@ class Poller:
         self._began_at = 0.0  # when it began
         self._events_max = 0  # that it reads
         self._news_max = POLL_EVENTS_MAX  # of them new; fewer after polls that failed
+        self._tries = 0  # polls for one new event that failed, one after the other
+        self._search: UnsendableSearch | None = None  # for an event that cannot be sent
         self._is_late = False  # the running poll is counted in ``late``
         self._due_at = 0.0
         self._backoff_s = BACKOFF_S
@@ -475,6 +501,10 @@ class Poller:
         self._polling, self._began_at, self._is_late = poll, now, False
         if self.window is None or self._check.connection is None:
             return self._check.order(poll, self.window.newest if self.window else ())
+        if self._search is not None:
+            self._checking, after = False, self._search.after
+            most = self.window.known_after(after) + 1
+            return Poll(poll=poll, after=after, quiet_at=None, events_max=most)
         self._checking = check = now >= self._check_at
         if check:
             self._check_at = now + CHECK_S
@@ -486,24 +516,76 @@ class Poller:
         self._events_max = most
         return Poll(poll=poll, after=after, quiet_at=quiet, events_max=most, check=check)
 
-    def on_failed(self, fact: PollFailed, now: float) -> None:
+    def on_failed(self, fact: PollFailed, now: float) -> Batch | None:
         """Note a poll that failed; the next comes after a pause that grows, and reads fewer events.
 
-        Messages may be so large that the metastore cannot send all of them in time.
+        Messages may be so large that the metastore cannot send all of them in time. An event that
+        it cannot send by itself either is passed: then the batch tells of the gap.
         """
         if fact.poll != self._polling:
-            return
+            return None
         self._polling, self.error = None, fact.error
         self._check_at = now  # the next answer is of a metastore that may have been restarted
         self._due_at = now + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
+        passed = self._look_for_unsendable(fact, now)
         self._news_max = max(self._news_max // FEWER, 1)
         if not fact.refused:
             self._refused_since = None
-            return
+            return passed
         self._refused_since = now if self._refused_since is None else self._refused_since
         if now - self._refused_since >= REFUSED_S:
             self._refusal = f"{REFUSED}{fact.error}"
+        return passed
+
+    def skip(self, id_: int, now: float) -> Batch:
+        """Read no event up to ``id_`` any more; the batch tells of the gap that this leaves.
+
+        Raises:
+            UsageError: no events are read, this one is read already, or there is none so new.
+        """
+        window = self.window
+        if window is None or not self.enabled:
+            raise UsageError(f"event {id_} cannot be skipped: {self.blind or 'none is read yet'}")
+        if id_ <= window.settled:
+            raise UsageError(f"event {id_} was read before: the next is {window.settled + 1}")
+        if id_ > self.newest:
+            raise UsageError(f"there is no event {id_} yet: the newest is {self.newest}")
+        return self._pass(min(window.last_id, id_ - 1), id_, now, why="an operator skips it")
+
+    def _look_for_unsendable(self, fact: PollFailed, now: float) -> Batch | None:
+        """Search for an event that fails by itself, once it has failed often enough."""
+        search, window = self._search, self.window
+        if window is None or fact.current_id is None:  # nothing is answered
+            self._search, self._tries = None, 0
+            return None
+        self.newest = max(self.newest, fact.current_id)
+        if self._check.connection is None:
+            self._check.on_events_failed()
+            return None
+        if search is None:
+            self._tries += self._news_max == 1
+            if self._tries < UNSENDABLE_TRIES_MAX:
+                return None
+            begins, read = window.polled_after, window.last_id
+            search = UnsendableSearch(begins=begins, read=read, newest=fact.current_id)
+        else:
+            search.on_failure()
+            self._due_at = now + BACKOFF_S
+        self._search, self._tries = (None, 0) if search.over else (search, self._tries)
+        if search.found is None:
+            return None
+        return self._pass(search.origin, search.found, now, why=fact.error)
+
+    def _pass(self, after: int, last: int, now: float, *, why: str) -> Batch:
+        """Pass the events from the one after ``after`` to ``last``."""
+        assert self.window is not None
+        self.window.pass_over(last)
+        self._polling, self._search, self._tries = None, None, 0  # a running poll has them, perhaps
+        self._due_at = now
+        self.seq += 1
+        self._note_state(self.window.state)
+        return Batch(self.seq, (), (after + 1, last), whole=False, passed=why)
 
     def on_polled(self, fact: Polled, now: float) -> Batch | None:
         """Take the answer to the running poll; None for another, and if a check comes first."""
@@ -520,6 +602,11 @@ class Poller:
             return None
         self._followed = True
         self.newest = max(fact.current_id, self.window.last_id)
+        if self._search is not None:
+            self._search.on_answer()
+            self._search, self._due_at = (None if self._search.over else self._search), now
+            return None
+        self._tries = 0
         events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
         more = self._news_max + 1 if self._is_late else self._news_max * FEWER
@@ -576,9 +663,10 @@ class Poller:
             self._current_at = self.polled_at
 
     def _on_answer(self, now: float) -> None:
-        """Note that the metastore has answered."""
-        self._polling, self.error, self._backoff_s, self._answered_at = None, "", BACKOFF_S, now
-        self._refused_since, self._refusal = None, ""
+        """Note that the metastore has answered; not yet all, while it is searched."""
+        self._polling, self._backoff_s, self._answered_at = None, BACKOFF_S, now
+        if self._search is None:
+            self.error, self._refused_since, self._refusal = "", None, ""
         self._due_at = max(now, self._began_at + self._interval_s)
 
     def _note_state(self, state: WindowState) -> None:

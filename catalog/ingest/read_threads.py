@@ -119,17 +119,26 @@ def _poll(metastore: Metastore, order: Poll | Identify) -> Polled | Identified |
             return _polled(metastore, order)
         return _identified(metastore, order)
     except SourceError as exc:
-        refused = isinstance(exc, SourceRefused)
-        return PollFailed(poll=order.poll, error=str(exc), refused=refused)
+        return _poll_failed(order, exc)
 
 
-def _polled(metastore: Metastore, order: Poll) -> Polled:
+def _poll_failed(
+    order: Poll | Identify, exc: SourceError, *, current_id: int | None = None
+) -> PollFailed:
+    refused = isinstance(exc, SourceRefused)
+    return PollFailed(poll=order.poll, error=str(exc), refused=refused, current_id=current_id)
+
+
+def _polled(metastore: Metastore, order: Poll) -> Polled | PollFailed:
     current = metastore.current_event_id()
     connection = metastore.connections
     recorded = metastore.records_events() if order.check else None
     events: tuple[RawEvent, ...] = ()
     if order.quiet_at != current:
-        events = metastore.events_after(order.after, events_max=order.events_max)
+        try:
+            events = metastore.events_after(order.after, events_max=order.events_max)
+        except SourceError as exc:
+            return _poll_failed(order, exc, current_id=current)
     _demand_same(metastore, connection)
     return Polled(
         poll=order.poll,
@@ -140,7 +149,7 @@ def _polled(metastore: Metastore, order: Poll) -> Polled:
     )
 
 
-def _identified(metastore: Metastore, order: Identify) -> Identified:
+def _identified(metastore: Metastore, order: Identify) -> Identified | PollFailed:
     events: tuple[RawEvent, ...] = ()
     wanted: dict[str, list[str]] = {}
     for db, table in order.tables:
@@ -148,7 +157,10 @@ def _identified(metastore: Metastore, order: Identify) -> Identified:
     current = metastore.current_event_id()
     connection, uuid, release = metastore.connections, metastore.uuid(), metastore.release()
     if order.events_max:
-        events = metastore.events_after(order.after, events_max=order.events_max)
+        try:
+            events = metastore.events_after(order.after, events_max=order.events_max)
+        except SourceError as exc:
+            return _poll_failed(order, exc, current_id=current)
     tables = {
         (db, name): at
         for db, names in wanted.items()

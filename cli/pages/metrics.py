@@ -154,6 +154,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 COUNTER,
                 "Times that events were missing: everything was compared again",
             ),
+            "events_passed": (
+                COUNTER,
+                "Events that the metastore could not send, or that were skipped by hand",
+            ),
         },
         "metastore": {
             "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),

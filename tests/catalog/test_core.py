@@ -14,7 +14,7 @@ from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
-from topicast.topics.errors import SourceError, SourceRefused
+from topicast.topics.errors import SourceError, SourceRefused, UsageError
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
@@ -443,6 +443,46 @@ def test_event_behind_a_gap_publishes_no_part_of_a_table_that_is_not_read_again(
     group = table_key("d", "t")
     written = [one for one in gapped.committed if any(group in e.key for e in one.entries)]
     assert len(written) == 1
+
+
+@pytest.mark.parametrize("limits", [False, True])
+def test_event_that_the_metastore_cannot_send_is_passed_by_itself_and_what_it_told_is_read(
+    core: Alone, limits: bool
+) -> None:
+    """Hive 2.3 reads every event after an id for a request of one: it loses those before it."""
+    core.metastore.limits = limits
+    core.turn(100)
+    last = core.metastore.current_event_id()
+    core.create("d", "before")
+    core.metastore.drop_table("d", "t", False)
+    core.metastore.unsendable.add(last + 2)
+    core.create("d", "after")
+    core.wait(40)
+    first = last + 2 if limits else last + 1
+    text = f"events {first} to {last + 2} are passed, and all is read again: Internal error"
+    said = [one.text for one in core.effects if isinstance(one, Noted) and one.trouble]
+    assert [one for one in said if one.startswith(text)]
+    assert core.catalog.counts.events_passed == last + 3 - first
+    assert core.tables() == ["after", "before"]
+    assert core.reasons == {}
+    core.metastore.drop_table("d", "after", False)
+    core.answer_to(Sync(request=9), Synced, turns=10)
+    assert core.tables() == ["before"], "events behind it are followed"
+
+
+def test_skipped_event_is_not_read_and_what_it_told_is(core: Alone) -> None:
+    core.turn(100)
+    core.metastore.drop_table("d", "t", False)
+    bad = core.metastore.current_event_id()
+    core.metastore.unsendable.add(bad)
+    core.wait(2)
+    assert core.tables() == ["t"]
+    core.catalog.skip_event(bad, now=core.now, now_us=int(core.now * 1e6))
+    core.wait(1)
+    assert core.tables() == []
+    assert core.catalog.counts.events_passed == 1
+    with pytest.raises(UsageError, match="was read before"):
+        core.catalog.skip_event(bad, now=core.now, now_us=int(core.now * 1e6))
 
 
 def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core: Alone) -> None:

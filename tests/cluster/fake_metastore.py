@@ -169,6 +169,8 @@ class FakeMetastore:
         """Raised one by one, each by the next read."""
         self.records: bool | None = True  # whether it records events; None: it does, unsaid
         self.logs = True  # whether there are events, whatever it says
+        self.unsendable: set[int] = set()  # ids of events at which it fails
+        self.limits = True  # its query of events; Hive 2.3 reads all, and then cuts
         self.unreadable: dict[str, str] = {}  # tables, or partitions, that cannot be read, and why
         self._open = threading.Event()
         self._open.set()
@@ -247,7 +249,10 @@ class FakeMetastore:
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         with self._reading("events_after"):
             after = sorted((e for e in self._events if e.id > event_id), key=lambda e: e.id)
-            return tuple(event.raw for event in after[:events_max])
+            some = after[:events_max]
+            if any(event.id in self.unsendable for event in (some if self.limits else after)):
+                raise SourceRefused("Internal error processing get_next_notification")
+            return tuple(event.raw for event in some)
 
     def databases(self) -> tuple[str, ...]:
         with self._reading("databases"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from topicast.catalog.metastore.port import RawEvent
-from topicast.topics.errors import ObjectGone, SourceError
+from topicast.topics.errors import ObjectGone, SourceError, SourceRefused
 from topicast.topics.objects.names import partition_values
 
 State = tuple[int, tuple[tuple[str, int], ...]] | None  # revision, its partitions' revisions
@@ -104,6 +104,7 @@ class SimMetastore:
         self.events: list[RawEvent] = []
         self.counts: Counter[str] = Counter()
         self.away = False
+        self.unsendable: set[int] = set()  # ids of events at which it fails
         self.connections = 1
         self.known_as = ""  # its UUID
         self.logs = True  # whether it records events
@@ -134,6 +135,7 @@ class SimMetastore:
     def replace(self, last_id: int, tables: Iterable[TableId], *, known_as: str = "") -> None:
         """Let another metastore be here, with these tables and as many events as ids."""
         self._copy = None
+        self.unsendable.clear()
         self._step("replace")
         self.connections += 1
         self.life += 1
@@ -361,7 +363,10 @@ class SimMetastore:
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         self._begin_call()
-        return tuple(e for e in self.events if e.id > event_id)[:events_max]
+        found = tuple(e for e in self.events if e.id > event_id)[:events_max]
+        if any(event.id in self.unsendable for event in found):
+            raise SourceRefused("internal error")
+        return found
 
     def databases(self) -> tuple[str, ...]:
         self._begin_call()

@@ -40,6 +40,8 @@ CALM_READS_S = 0.03, 0.1
 NAMES_BYTES = 2200  # the namespace takes 1732 of them at most, and some to grow
 READERS = 2  # of a run
 LARGE_EVERY = 4  # runs: in one of them many values are too large for a frame
+UNSENDABLE_EVERY, UNSENDABLE_AT_S = 10, 0.5  # runs: in one of them an event cannot be sent
+PASSED_S = 30.0  # likewise; until such an event is passed, and everything is read again
 SAYS_EVERY = 3  # runs: in one of them a sync compares no names, which would mend what was missed
 THREADS = 2  # of an application: their reads overlap
 
@@ -90,6 +92,8 @@ class Run:
         world.at(0.05, self._write)
         world.at(0.3, world.driver.begin)
         world.at(0.4, self.trouble.begin)
+        if self.seed % UNSENDABLE_EVERY == UNSENDABLE_EVERY - 1:
+            world.at(UNSENDABLE_AT_S, self._spoil_event)
         world.at(0.6, Operator(world, self.counts).begin)
         for reader in [one for one in world.readers if one.policy is not None]:
             change = partial(change_now_and_then, world, reader, Random(self.seed))
@@ -99,7 +103,8 @@ class Run:
         world.run(world.now + FAULTS_S)
         self.done = True
         self.trouble.heal()
-        while (missing := self._missing()) and world.now < world.healed + HEALED_S:
+        ends = world.healed + HEALED_S + (PASSED_S if world.metastore.unsendable else 0)
+        while (missing := self._missing()) and world.now < ends:
             world.run(world.now + STEP_S)
         assert not missing, missing
         for mirror, reader in zip(world.mirrors, world.readers, strict=True):
@@ -109,6 +114,11 @@ class Run:
         for reader in world.readers:
             count_held(reader.member, world.counts, now=world.now)
         self.counts += world.counts
+
+    def _spoil_event(self) -> None:
+        """Let the metastore fail from now on at whatever is to send the newest event."""
+        self.world.metastore.unsendable.add(self.world.metastore.last_id)
+        self.counts["unsendable"] += 1
 
     def _race(self) -> None:
         if not self.done and self.world.rng.random() < 0.1:

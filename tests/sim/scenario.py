@@ -116,6 +116,10 @@ class Script:
         """Record no event of what changes from now on."""
         self.world.metastore.logs = False
 
+    def fails(self, _who: str) -> None:
+        """Fail from now on at whatever is to send the newest event."""
+        self.world.metastore.unsendable.add(self.world.metastore.last_id)
+
     def says(self, _who: str) -> None:
         """Let the metastore say whether it records events: a sync compares no names then."""
         self.world.metastore.says = True
@@ -158,6 +162,14 @@ class Script:
         catalog = self.world.catalogd.catalog
         assert catalog is not None
         self._say(f"problem: {catalog.namespace.metastore_problem().partition(':')[0]}")
+
+    def passed(self, _who: str) -> None:
+        """Say how many events catalogd has passed, and the newest one whose effect is published."""
+        catalog = self.world.catalogd.catalog
+        assert catalog is not None
+        counts = catalog.counts
+        self._say(f"passed: {counts.events_passed}, gaps: {counts.event_gaps}")
+        self._say(f"published up to {catalog.watermark}")
 
     def save(self, who: str) -> None:
         """Keep a copy of the store, or of the metastore's database."""

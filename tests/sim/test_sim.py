@@ -23,7 +23,7 @@ READS_AT_LEAST = 15  # of a seed
 KIND_AT_LEAST = max(3, SEEDS // 100)
 FAULTS = (
     *("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away"),
-    *("replace_metastore", "put_metastore_back", "clean_log", "begun anew"),
+    *("replace_metastore", "put_metastore_back", "clean_log", "begun anew", "unsendable"),
 )
 PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),

@@ -12,7 +12,9 @@ from topicast.catalog.ingest.poller import (
     BACKOFF_S_MAX,
     LATE_S,
     POLL_EVENTS_MAX,
+    REFUSED,
     SETTLE_EVERY_S,
+    UNSENDABLE_TRIES_MAX,
     WINDOW_S,
     Batch,
     EventWindow,
@@ -23,6 +25,7 @@ from topicast.catalog.ingest.poller import (
     WindowState,
 )
 from topicast.tests.cluster.fake_metastore import raw_event
+from topicast.topics.errors import UsageError
 
 INTERVAL_S = 0.5
 
@@ -332,3 +335,93 @@ def test_lag_is_what_the_metastore_has_and_nobody_was_sent_yet() -> None:
     assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, 0)
     off = World(interval_s=0, checked=False)
     assert (off.poller.lag_events, off.poller.lag_s(off.now)) == (None, None)
+
+
+def polls_in_vain(world: World, *, newest: int | None, events: range | None = None) -> list[Batch]:
+    """Poll for 30 s a metastore that sends only ``events``, if any; return what is passed."""
+    ends, passed = world.now + 30, list[Batch]()
+    while world.now < ends:
+        world.number += 1
+        order = world.poller.begin(world.number, world.now)
+        assert isinstance(order, Poll)
+        some = list(range(order.after + 1, (newest or 0) + 1))[: order.events_max]
+        if events is not None and all(id_ in events for id_ in some):
+            sent = tuple(map(raw_event, some))
+            fact = Polled(poll=world.number, connection=1, current_id=newest or 0, events=sent)
+            batch = world.poller.on_polled(fact, world.now)
+        else:
+            failed = PollFailed(poll=world.number, error="bad", refused=True, current_id=newest)
+            batch = world.poller.on_failed(failed, world.now)
+        passed += [batch] if batch and batch.passed else []
+        assert world.poller.deadline is not None
+        world.now = world.poller.deadline
+    return passed
+
+
+def test_event_that_fails_by_itself_is_passed_and_those_behind_it_are_read(world: World) -> None:
+    """Given 11 to 14, of which 11 cannot be sent, then that one alone is missing."""
+    (passed,) = polls_in_vain(world, newest=14, events=range(12, 15))
+    assert (passed.gap, passed.events, passed.passed) == ((11, 11), (), "bad")
+    assert world.poller.window is not None
+    assert (world.poller.window.last_id, world.poller.problem(world.now)) == (14, "")
+    assert world.poller.blind == ""
+    world.poller.mark_published(passed.seq)
+    assert world.poller.watermark == 10, "until what it may have changed is read"
+    world.poller.mark_published(NEVER)
+    assert world.poller.watermark == 14
+
+
+@pytest.mark.parametrize("newest", [None, 14])
+def test_nothing_is_passed_while_no_event_is_sent_at_all(world: World, newest: int | None) -> None:
+    """Be the metastore away, or unable to send any of its events."""
+    assert polls_in_vain(world, newest=newest) == []
+    assert world.poller.window is not None
+    assert world.poller.window.last_id == 10
+    assert world.poller.blind == f"{REFUSED}bad"
+    assert world.poller.lag_events == (0 if newest is None else 4)
+
+
+def test_event_has_several_tries_before_it_is_searched_for(world: World) -> None:
+    """Eight failures: polls get smaller over five, and then one event is asked for three times."""
+    after = []
+    for number in range(1, 5 + UNSENDABLE_TRIES_MAX + 1):
+        order = world.poller.begin(number, world.now)
+        assert isinstance(order, Poll)
+        after.append(order.after)
+        failed = PollFailed(poll=number, error="bad", current_id=12)
+        assert world.poller.on_failed(failed, world.now) is None
+    assert after == [10] * 8
+    searching = world.poller.begin(9, world.now)
+    assert isinstance(searching, Poll)
+    assert (searching.after, searching.events_max) == (12, 1)
+
+
+def told_of_four(world: World) -> None:
+    """Let a poll fail at which the metastore says that events 11 to 14 are there."""
+    world.poller.begin(8, world.now)
+    world.poller.on_failed(PollFailed(poll=8, error="timed out", current_id=14), world.now)
+
+
+def test_skipped_event_is_not_read_and_the_poll_that_may_hold_it_is_void(world: World) -> None:
+    told_of_four(world)
+    world.poller.begin(9, world.now)
+    passed = world.poller.skip(12, world.now)
+    assert (passed.gap, passed.passed) == ((11, 12), "an operator skips it")
+    late = Polled(poll=9, connection=1, current_id=12, events=(raw_event(11), raw_event(12)))
+    assert world.poller.on_polled(late, world.now) is None
+    order = world.poller.begin(10, world.now)
+    assert isinstance(order, Poll)
+    assert order.after == 12
+
+
+@pytest.mark.parametrize(
+    ("id_", "why"), [(10, "was read before: the next is 11"), (15, "the newest is 14")]
+)
+def test_event_that_is_settled_or_not_there_is_not_skipped(
+    world: World, id_: int, why: str
+) -> None:
+    told_of_four(world)
+    with pytest.raises(UsageError, match=why):
+        world.poller.skip(id_, world.now)
+    with pytest.raises(UsageError, match="events are off"):
+        World(interval_s=0, checked=False).poller.skip(id_, world.now)
