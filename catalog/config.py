@@ -20,11 +20,13 @@ from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
 from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
+from .reconcile.reconciliation import CALLS_PER_S_DEFAULT
 from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 
 HOUR_US: Final = 3600 * 1_000_000
 PORT_DEFAULT: Final = 26_000
 THREADS_MAX: Final = 256
+RECONCILE_CALLS_PER_S_MAX: Final = 100
 HISTORY_MB_DEFAULT: Final = BYTES_MAX_DEFAULT >> 20
 HISTORY_MB_MAX: Final = 1 << 20  # a terabyte
 HISTORY_HOURS_DEFAULT: Final = AGE_MAX_US_DEFAULT / HOUR_US
@@ -48,6 +50,7 @@ class CatalogdConfig(MetastoreFlags):
     catalog_topic_mode: str | None = None
     catalog_topic_mode_overrides: str | None = None
     hms_event_polling_interval_s: float = POLLING_INTERVAL_S_DEFAULT
+    reconcile_calls_per_s: float = CALLS_PER_S_DEFAULT
     load_catalog_in_background: bool = True
     num_metadata_loading_threads: int = READS_MAX_DEFAULT
     blacklisted_dbs: str = "sys,information_schema"
@@ -69,6 +72,9 @@ class CatalogdConfig(MetastoreFlags):
                 self.hms_event_polling_interval_s,
                 "seconds from 0 (events off) to 3600",
             )
+        if not 0 <= self.reconcile_calls_per_s <= RECONCILE_CALLS_PER_S_MAX:
+            allowed = f"from 0 (nothing is compared) to {RECONCILE_CALLS_PER_S_MAX}"
+            raise ConfigError("reconcile_calls_per_s", self.reconcile_calls_per_s, allowed)
         if not 1 <= self.change_history_mb <= HISTORY_MB_MAX:
             allowed = f"from 1 to {HISTORY_MB_MAX}"
             raise ConfigError("change_history_mb", self.change_history_mb, allowed)
@@ -120,6 +126,7 @@ class CatalogdConfig(MetastoreFlags):
         blacklisted = (db.strip().lower() for db in self.blacklisted_dbs.split(","))
         return Settings(
             polling_interval_s=self.hms_event_polling_interval_s,
+            reconcile_calls_per_s=self.reconcile_calls_per_s,
             load_in_background=self.load_catalog_in_background,
             reads_max=self.num_metadata_loading_threads,
             blacklisted_dbs=tuple(db for db in blacklisted if db),

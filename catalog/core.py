@@ -14,7 +14,7 @@ Invariant: nothing leaves that the store does not have. When another metastore a
 leaves any more: the shell empties the store, in a new epoch, and another core begins over it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import islice
@@ -31,11 +31,9 @@ from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, dirty_objects, is_known
 from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
-from .ingest.held_names import HeldNames
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.load_progress import LoadProgress
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.name_check import NAMES_S, NameCheck
 from .ingest.poller import (
     REFUSED,
     Batch,
@@ -52,6 +50,7 @@ from .metastore.port import (
     Dirty,
     DirtyDatabase,
     DirtyPartitions,
+    DirtyTable,
     ListingFailed,
     NamesFailed,
     NamesListed,
@@ -68,6 +67,8 @@ from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLo
 from .publish.backfill import Backfill
 from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
 from .publish.publisher import HubFacts
+from .reconcile.held import Difference, Held
+from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation, text_of
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
 from .serve.grants import Admit
@@ -220,7 +221,7 @@ class Settings:
     reads_max: int = READS_MAX_DEFAULT
     blacklisted_dbs: tuple[str, ...] = ("sys", "information_schema")
     metastore: str = ""  # its addresses, for messages and for reports of drivers
-    compare_names_s: float = NAMES_S  # between two listings of names that events may have missed
+    reconcile_calls_per_s: float = CALLS_PER_S_DEFAULT
 
 
 class Catalog:
@@ -270,10 +271,14 @@ class Catalog:
         )
         self.event_history = EventHistory()
         self._load_progress = LoadProgress()
-        self.name_check = NameCheck(settings.compare_names_s)
-        self._held_names = HeldNames(
-            self.namespace, self.tables, follows=self.follows, every_table=self._known_tables
+        held = Held(
+            self.namespace,
+            self.tables,
+            follows=self.follows,
+            every_table=self._known_tables,
+            pending=self.loader.pending,
         )
+        self.reconciliation = Reconciliation(held, calls_per_s=settings.reconcile_calls_per_s)
         replies = Replies()
         self.admin = AdminOrders(
             self.namespace,
@@ -294,7 +299,7 @@ class Catalog:
             self.tables,
             loader=self.loader,
             poller=self.poller,
-            name_check=self.name_check,
+            reconciliation=self.reconciliation,
             admin=self.admin,
             report_acks=self.report_acks,
             replies=replies,
@@ -309,7 +314,6 @@ class Catalog:
         self._names_at = 0.0 if window is None else None  # when names are read; None: not needed
         self._reading_names = False  # names are being read
         self._names_again_at = 0.0  # not before, for events that name nothing
-        self._listed: NamesListed | None = None  # names that are to be compared with those held
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
         self._gap: Gap | None = None  # its ids, until the names are read
         self._first_seq: int | None = None  # arrival number of what the first poll brought
@@ -339,7 +343,7 @@ class Catalog:
     @property
     def blind(self) -> str:
         """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
-        return self.poller.blind or self.name_check.missed
+        return self.poller.blind or self.reconciliation.missed
 
     @property
     def watermark(self) -> int:
@@ -362,6 +366,10 @@ class Catalog:
                 passed = self.poller.on_failed(fact, now)
                 if passed is not None:
                     self._on_passed(passed, now, now_us)
+            case ReadDone(read=number) if number == COMPARING:
+                self.reconciliation.on_read(fact, now)
+            case ReadFailed(read=number) if number == COMPARING:
+                self._read_differing(self.reconciliation.on_failed(fact, now), now)
             case ReadDone():
                 self.event_history.read_ended(fact.read, now=now)
                 self._publish(self.loader.on_read_done(fact), now_us)
@@ -383,9 +391,9 @@ class Catalog:
                 self._error, self._reading_names = fact.error, False
                 self._names_at = now + LISTING_RETRY_S
             case NamesListed():
-                self._listed = fact
+                self.reconciliation.on_listed(fact, now)
             case ListingFailed():
-                self.name_check.on_failed(now)
+                self.reconciliation.on_failed(None, now)
             case HistoryRead():
                 self.dispatcher.on_history(fact)
             case Requested():
@@ -411,10 +419,10 @@ class Catalog:
             return (*noted, *self._last_effects())
         self.poller.check_late(now)
         if self.names_known:
-            if self.name_check.suspects:
-                self._judge_names(now)
-            if self._listed is not None and self.lifecycle is Lifecycle.SERVING:
-                self._compare_names(self._listed, now)
+            if self.reconciliation.suspects:
+                self._judge(now)
+            if self._reconciles:
+                self._read_differing(self.reconciliation.take_slice(), now)
             self._note_blindness(now, now_us)
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step(now=now, at_us=now_us)
@@ -464,7 +472,7 @@ class Catalog:
             return now
         times = [self.poller.deadline, self._names_at, self.loader.deadline()]
         times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
-        times += [self.name_check.deadline] if self._compares_names else []
+        times += [self.reconciliation.deadline] if self._reconciles else []
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
@@ -598,6 +606,7 @@ class Catalog:
             counts=asdict(self.counts)
             | self.dispatcher.counts
             | self.reports.counts()
+            | {f"reconcile_{name}": n for name, n in asdict(self.reconciliation.counts).items()}
             | {"polls_late": poller.late, "tables_unfit": self.tables.unfit},
             topics=topics,
             events=self.event_history.facts(
@@ -629,14 +638,14 @@ class Catalog:
             self._note_type(event, dirty, now)
             self.loader.mark_dirty(dirty, seq=batch.seq)
             self._raise_unheld(dirty, now_us)
-            if self.name_check.suspects:
-                self.name_check.on_event(dirty)
+            if self.reconciliation.suspects:
+                self.reconciliation.on_event(dirty)
         self.event_history.begin(
             batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
         )
         if batch.whole:
-            if self.name_check.missed and batch.events:
-                self.name_check.on_events(connection=fact.connection, now=now)
+            if self.reconciliation.missed and batch.events:
+                self.reconciliation.on_events(connection=fact.connection, now=now)
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
@@ -701,7 +710,7 @@ class Catalog:
     def _read_again(self, seq: int, now: float) -> None:
         """Read again what is known, and the names, for what is not."""
         self._names_at = now
-        self.name_check.clear()
+        self.reconciliation.clear()
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
@@ -761,42 +770,47 @@ class Catalog:
         elif self._oldest_unpublished() > self._seen_seq:
             self.namespace.set_metastore_problem("", at_us=now_us)
 
-    def _compare_names(self, fact: NamesListed, now: float) -> None:
-        """Read what is listed and not held, or held and not listed; an event of it may follow."""
-        if self.loader.oldest_unpublished() != NEVER:
-            return  # events that were read may explain what differs
-        self._listed = None
-        found = self._held_names.differences(fact)
-        seq = self.poller.next_seq() if found else 0
-        parts: dict[TableId, list[str]] = {}
-        for db, table, part in found:
+    @property
+    def _reconciles(self) -> bool:
+        """Whether what is held can be compared: nothing is being read again as a whole."""
+        return self.lifecycle is Lifecycle.SERVING and not self.loader.resyncing
+
+    def _read_differing(self, found: Sequence[Difference], now: float) -> None:
+        """Read again what is not as it is held; an event of it may follow."""
+        if not found:
+            return
+        seq = self.poller.next_seq()
+        if self.poller.enabled and not self.poller.blind:
+            self.reconciliation.suspect(found, seq=seq, now=now)
+        parts: dict[tuple[TableId, bool], list[str]] = {}
+        for (db, table, part), content in found:
             if part:
-                parts.setdefault((db, table), []).append(part)
+                parts.setdefault(((db, table), content), []).append(part)
             elif not table:
                 self.loader.mark_dirty([DirtyDatabase(db=db)], seq=seq)
-        for (db, table), names in parts.items():
-            dirty = DirtyPartitions(db=db, table=table, names=tuple(names))
+            elif content:
+                self.loader.mark_dirty([DirtyTable(db=db, table=table, data=True)], seq=seq)
+        for ((db, table), content), names in parts.items():
+            dirty = DirtyPartitions(db=db, table=table, names=tuple(names), data=content)
             self.loader.mark_dirty([dirty], seq=seq)
-        self.loader.resync([(db, t) for db, t, part in found if t and not part], seq=seq)
-        self.name_check.on_listed(fact, found, seq=seq, now=now)
+        whole = [one.name[:2] for one in found if one.name[1] and not (one.name[2] or one.content)]
+        self.loader.resync(whole, seq=seq)
 
-    @property
-    def _compares_names(self) -> bool:
-        """Whether names can be compared: they are known, and events are read."""
-        return self.lifecycle is Lifecycle.SERVING and not self.poller.blind
-
-    def _judge_names(self, now: float) -> None:
-        """Note the names that have changed without an event."""
-        unpublished = self._oldest_unpublished()
-        missed = self.name_check.judge(
-            unpublished=unpublished,
-            exists=self._held_names.has,
+    def _judge(self, now: float) -> None:
+        """Note what has changed without an event."""
+        missed = self.reconciliation.missed
+        drift = self.reconciliation.judge(
+            unpublished=self._oldest_unpublished(),
             polled_at=self.poller.polled_at,
             connection=self.poller.polled_on,
             now=now,
         )
-        if missed:
-            self._noted.append(Noted(text=missed, trouble=True))
+        if self.reconciliation.missed != missed:
+            self._noted.append(Noted(text=self.reconciliation.missed, trouble=True))
+        elif drift:
+            others = f" and {len(drift) - 1} others" if len(drift) > 1 else ""
+            text = f"{text_of(drift[0])}{others} changed without an event, and was read again"
+            self._noted.append(Noted(text=text, trouble=False))
 
     def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
         """Read these again: events are missing."""
@@ -834,10 +848,8 @@ class Catalog:
             self._names_at, self._reading_names = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
-        listing = None
-        if self._compares_names:
-            listing = self.name_check.begin(now, self._held_names.next_table)
-        effects += [] if listing is None else [listing]
+        compared = self.reconciliation.begin(now) if self._reconciles else None
+        effects += [] if compared is None else [compared]
         if self.names_known:
             found = self.loader.reads(now=now)
             self.event_history.read_began(found, now=now)

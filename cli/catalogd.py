@@ -44,6 +44,8 @@ CATALOGD_FLAGS: Final = {
     "catalog_topic_mode": "What readers may join: full, minimal, or mixed, which is both.",
     "catalog_topic_mode_overrides": "Tables with another mode: PATTERN=full or PATTERN=minimal, …",
     "hms_event_polling_interval_s": "Time between two polls of the notification log; 0 is off.",
+    "reconcile_calls_per_s": "Calls of the metastore a second that compare what is held with it; "
+    "0 is off.",
     "load_catalog_in_background": "Read every table after the start, not only on request.",
     "num_metadata_loading_threads": "Connections to the metastore.",
     "blacklisted_dbs": "Databases that are left out, separated by commas.",

@@ -76,7 +76,8 @@ ONE_WAY = {
         *("ingest", "reader_requests", "status", "introspection", "hub", "config", "statestored"),
     ),
     "catalog": (
-        *("metastore", "model", "storage", "publish", "ingest", "history", "serve"),
+        *("metastore", "model", "storage", "publish", "ingest", "reconcile", "history"),
+        "serve",
         *("status", "core", "config", "catalogd", "assembly"),
     ),
     "subscriber": (

@@ -300,6 +300,11 @@ class Loader:
         """How many tables are still to be loaded in the background, or are being loaded."""
         return len(self._backlog) + len(self._loads)
 
+    @property
+    def resyncing(self) -> bool:
+        """Whether tables wait to be read again because events of them are missing."""
+        return self._backlog.seq != NEVER
+
     def oldest_unpublished(self) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none."""
         pending = [self._backlog.seq, self._events.oldest()]

@@ -55,8 +55,8 @@ LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of mes
 Gap = tuple[int, int]
 """The first and the last id of events that are missing."""
 EVENTS_OFF: Final = (
-    "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen only "
-    "after topicast refresh"
+    "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen once it "
+    "is compared (--reconcile_calls_per_s), or at once after topicast refresh"
 )
 LISTENER_SETTING: Final = (
     "set hive.metastore.transactional.event.listeners="
@@ -64,12 +64,12 @@ LISTENER_SETTING: Final = (
     "metastore.transactional.event.listeners) and restart it"
 )
 NO_LISTENER: Final = (
-    "the metastore records no events, and its changes never arrive: "
+    "the metastore records no events, and its changes arrive only once they are compared: "
     f"{LISTENER_SETTING}; then everything is read again"
 )
 UNPROVEN: Final = (
     "the metastore does not say whether it records events, and none has come since it was "
-    "connected: until one comes, only names are compared with it, and a sync compares them all"
+    "connected: until one comes, what is held is compared with it, and a sync compares all names"
 )
 REFUSED: Final = "the metastore refuses to tell its events: "
 

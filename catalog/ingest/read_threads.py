@@ -263,14 +263,6 @@ def _list_names(metastore: Metastore, order: ListNames) -> NamesListed | Listing
         databases = metastore.databases()
         some = sorted(db for db in databases if db > order.after)[:LISTED_DATABASES_MAX]
         tables = {db: tuple([name for name, _ in metastore.table_names(db)]) for db in some}
-        partitions = {order.table: _partition_names(metastore, order.table)} if order.table else {}
     except SourceError as exc:
         return ListingFailed(error=str(exc))
-    return NamesListed(databases=databases, tables=tables, partitions=partitions)
-
-
-def _partition_names(metastore: Metastore, table: TableId) -> tuple[str, ...]:
-    try:
-        return metastore.partition_names(*table)
-    except ObjectGone:
-        return ()
+    return NamesListed(databases=databases, tables=tables)

@@ -185,25 +185,21 @@ class NamesFailed:
 class ListNames:
     """Effect: list every database, and the tables of the next LISTED_DATABASES_MAX ``after`` one.
 
-    With them the partitions of one ``table``, unless it is None. Answered by ``NamesListed`` or
-    ``ListingFailed``.
+    Answered by ``NamesListed`` or ``ListingFailed``.
     """
 
     after: str = ""
-    table: TableId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesListed:
     """Fact: the names of all databases, and by database those of the tables of some of them.
 
-    There are fewer than LISTED_DATABASES_MAX of these if they are the last. ``partitions``: of
-    the table that was requested; empty if it is gone.
+    There are fewer than LISTED_DATABASES_MAX of these if they are the last.
     """
 
     databases: tuple[str, ...]
     tables: dict[str, tuple[str, ...]]
-    partitions: dict[TableId, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

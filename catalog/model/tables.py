@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
@@ -38,14 +39,16 @@ from ...topics.objects.names import (
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
 from ...topics.objects.templates import Templates
-from ...topics.objects.thrift import FIELD_HEADER_BYTES, STOP, fields, read_int
+from ...topics.objects.thrift import FIELD_HEADER_BYTES, STOP, fields, read_int, same_struct
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
     LOADING,
     NameRecord,
+    PartitionRecord,
     TableValue,
     decode_block,
+    decode_database_value,
     decode_names,
     decode_problem,
     decode_table_value,
@@ -153,6 +156,18 @@ class Namespace:
     def has_database(self, db: str) -> bool:
         """Return whether there is a database ``db``."""
         return self._topic.get(database_key(db)) is not None
+
+    def database(self, db: str) -> bytes | None:
+        """Return the Thrift struct of ``db`` as it is held; None if it is not."""
+        entry = self._topic.get(database_key(db))
+        return decode_database_value(entry.value) if entry is not None and entry.value else None
+
+    def says(self, db: str, thrift: bytes) -> bool:
+        """Return whether ``db`` is held as ``thrift`` has it."""
+        held = self.database(db)
+        return held is not None and same_struct(
+            held, decode_database_value(_database_value(thrift))
+        )
 
     def tables(self, db: str) -> Iterator[NameRecord]:
         """Yield the tables of ``db``, sorted by name."""
@@ -373,12 +388,38 @@ class Tables:
 
     def partition_names(self, table: TableId) -> set[str]:
         """Return the names of the partitions of ``table`` that are held. Cost: O(partitions)."""
-        leaves = self._of(table)
-        names: set[str] = set()
-        for lower in leaves.bounds:
-            version, value = leaves.read(lower)
-            names.update(decode_block(value, version).names)
-        return names
+        return set(chain.from_iterable(self.blocks(table)))
+
+    def blocks(self, table: TableId) -> Iterator[tuple[str, ...]]:
+        """Yield the names of each block of partitions of ``table``.
+
+        The table may be written between two of them: later blocks are as they are then.
+        """
+        lower = next(iter(self._of(table).bounds), None)
+        while lower is not None:
+            version, value = self._of(table).read(lower)
+            yield decode_block(value, version).names
+            lower = self._of(table).after(lower)
+
+    def structs(self, table: TableId, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield those of ``names`` that are held, which are sorted, each with its Thrift struct.
+
+        Cost: each block that has one of them is decoded once.
+        """
+        value, leaves = self.value(table), self._of(table)
+        templates = Templates(() if value is None else value.templates, "")
+        decoded, records = None, dict[str, PartitionRecord]()
+        for name in names:
+            lower = leaves.floor(name)
+            if lower is not None and lower != decoded:
+                version, block = leaves.read(lower)
+                decoded, records = (
+                    lower,
+                    {r.name: r for r in decode_block(block, version).records()},
+                )
+            if name in records:
+                _, _, number, slots = records[name]
+                yield name, templates.join(number, slots, name)
 
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""

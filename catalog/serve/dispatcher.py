@@ -51,10 +51,10 @@ from ..history.history_thread import HistoryRead, ReadStore
 from ..history.questions import Question, question_of
 from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
-from ..ingest.name_check import NameCheck
 from ..ingest.poller import Poller
 from ..model.tables import Namespace, Tables
 from ..model.versions import LeaseRow, VersionLog
+from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
 from .grants import Grants
 from .leases import Full, Leases
@@ -132,7 +132,7 @@ class Dispatcher:
         *,
         loader: Loader,
         poller: Poller,
-        name_check: NameCheck,
+        reconciliation: Reconciliation,
         admin: AdminOrders,
         report_acks: ReportAcks,
         replies: Replies,
@@ -161,7 +161,7 @@ class Dispatcher:
         )
         self._loader = loader
         self._poller = poller
-        self._name_check = name_check
+        self._reconciliation = reconciliation
         self._version_log = version_log
         self._replies = replies
         self._reads: list[ReadStore] = []  # what is to be read from the store
@@ -222,6 +222,7 @@ class Dispatcher:
             ):
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
+                self._reconciliation.note_use((message.db, message.table))
                 self._pull_server.on_pull(peer, message, now=now)
             case Sync():
                 self._on_sync(peer, message, now)
@@ -290,7 +291,7 @@ class Dispatcher:
         for sync in [one for them in both for one in them.expire(inf)] if self._core.blind else ():
             self._refuse_blind(sync.peer, sync.request)
         for number in self._early_syncs.awaited():
-            if number <= self._name_check.rounds_done or not self._poller.unproven:
+            if number <= self._reconciliation.names_rounds or not self._poller.unproven:
                 for sync in self._early_syncs.take(number):
                     self._await_poll(sync.peer, sync.request, now)
         for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
@@ -329,7 +330,7 @@ class Dispatcher:
             self._await_poll(peer, sync.request, now)
 
     def _await_names(self, peer: bytes, request: int, now: float) -> None:
-        number = self._name_check.demand(now)
+        number = self._reconciliation.demand(now)
         if not self._early_syncs.add(peer, request, key=number, value=None, now=now):
             self._refuse_busy(peer, request)
 

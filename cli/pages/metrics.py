@@ -185,6 +185,13 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 "Times that a table was too large, or not text, and cannot be held",
             ),
         },
+        "reconciliation": {
+            "reconcile_calls": (COUNTER, "Calls of the metastore that compared what is held"),
+            "reconcile_rounds": (COUNTER, "Times that everything that is held was compared"),
+            "reconcile_objects": (COUNTER, "Databases, tables and partitions that were compared"),
+            "reconcile_differing": (COUNTER, "Those that differed, and were read again"),
+            "reconcile_drift": (COUNTER, "Those of them that had changed without an event"),
+        },
         "statestoreds": {
             "hubs": (GAUGE, "Hubs to which is published"),
             "hubs_connected": (GAUGE, "Hubs that are connected"),

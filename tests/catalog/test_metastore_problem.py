@@ -4,8 +4,6 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.core import Noted
-from topicast.catalog.ingest.held_names import BLOCKS_COMPARED_MAX
-from topicast.catalog.ingest.name_check import NAMES_S, OVER_S
 from topicast.catalog.ingest.poller import (
     CHECK_S,
     EVENTS_OFF,
@@ -18,6 +16,7 @@ from topicast.catalog.ingest.poller import (
     Poll,
 )
 from topicast.catalog.metastore.port import LISTED_DATABASES_MAX, ListNames, Read
+from topicast.catalog.reconcile.reconciliation import NAMES_S, OVER_S
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
@@ -160,19 +159,14 @@ def test_names_that_change_without_an_event_are_read_and_said_though_the_listene
     assert (answer.code, answer.message) == ("NO_EVENTS", problem)
 
 
-def test_partitions_that_change_without_an_event_are_read_and_said_one_table_after_another() -> (
-    None
-):
-    """Given two tables, then those of the second are compared at the second listing."""
+def test_partitions_that_change_without_an_event_are_read_and_said() -> None:
     core = loaded("t", "u")
     core.create("d", "flat")
     core.wait(3)
     core.metastore.logs = False
     core.add(core.metastore.get_table("d", "u"), "3")
     core.metastore.drop_partition("d", "u", ["1"], False)
-    core.wait(NAMES_S)
-    assert core.partitions("d", "u") == ["ds=1", "ds=2"]
-    core.wait(NAMES_S)
+    core.wait(NAMES_S + 5)
     assert core.partitions("d", "u") == ["ds=2", "ds=3"]
     core.wait(WINDOW_S + 2)
     assert problem_of(core).startswith(
@@ -196,15 +190,6 @@ def test_partition_whose_event_is_late_is_read_and_nothing_is_said(
     core.wait(3 * WINDOW_S)
     expected = {"table": [], "drop": ["ds=2"], "add": ["ds=1", "ds=2", "ds=3"]}
     assert (core.partitions(), problem_of(core)) == (expected[change], "")
-
-
-def test_large_table_is_not_compared() -> None:
-    core = loaded()
-    values = [f"{number:04d}" for number in range(33 * BLOCKS_COMPARED_MAX)]
-    core.add(core.metastore.get_table("d", "t"), *values)
-    core.wait(NAMES_S + 5)
-    listings = [one for one in core.effects if isinstance(one, ListNames)]
-    assert [one.table for one in listings] == [None]
 
 
 @pytest.mark.parametrize("late_s", [0.0, 2.0])
@@ -323,10 +308,10 @@ def test_names_are_listed_a_few_databases_at_a_time() -> None:
     core = loaded()
     for number in range(2 * LISTED_DATABASES_MAX):
         core.create_database(f"e{number:03d}")
-    core.wait(4 * NAMES_S)
+    core.wait(9 * NAMES_S)
     listings = [one for one in core.effects if isinstance(one, ListNames)]
     assert [one.after for one in listings[:4]] == ["", "e097", "e197", ""]
-    assert len(listings) <= 4
+    assert len(listings) <= 5, "half of the calls are for objects"
 
 
 def test_names_are_listed_again_after_a_failure() -> None:

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -62,7 +61,7 @@ class Followed(CatalogdConfig):
     """Settings of a catalogd that takes its store's names for the shop's, however long it runs."""
 
     def core(self, metastore: str) -> Settings:
-        return replace(super().core(metastore), compare_names_s=inf)
+        return replace(super().core(metastore), reconcile_calls_per_s=0)
 
 
 class Served:

@@ -282,7 +282,7 @@ FAULTS: Final = (
         cause=without_listener,
         knows=CATALOGD,
         code="metastore_events",
-        says="the metastore records no events, and its changes never arrive",
+        says="the metastore records no events, and its changes arrive only once",
         status=(DEGRADED, "records no events"),
         drivers=(DONE, "records no events"),
     ),

@@ -257,9 +257,6 @@ def test_names_of_some_databases_are_listed_after_one(metastore: FakeMetastore) 
     found = perform(metastore, ListNames())
     assert isinstance(found, NamesListed)
     assert sorted(found.tables["d"]) == ["flat", "t"]
-    found = perform(metastore, ListNames(after="d", table=("d", "gone")))
-    assert isinstance(found, NamesListed)
-    assert found.partitions == {("d", "gone"): ()}
     metastore.failures.append(SourceError("down"))
     assert perform(metastore, ListNames()) == ListingFailed(error="down")
 

@@ -10,11 +10,11 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 from thrift.Thrift import TMessageType, TType
 
-from topicast.catalog.ingest.name_check import NAMES_S
 from topicast.catalog.ingest.poller import LISTENER_SETTING, REFUSED, REFUSED_S, WINDOW_S
 from topicast.catalog.metastore.addresses import Addresses
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sasl import Plain
+from topicast.catalog.reconcile.reconciliation import NAMES_S
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import Place, make_table, thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore, home

@@ -1,0 +1,1 @@
+"""What is held, compared with the metastore, object by object."""

@@ -1,0 +1,178 @@
+"""Held: what catalogd holds of databases, tables and partitions, to be compared with the metastore.
+
+    every_table ──next_tables──▶ Read ──metastore──▶ ReadDone ──compare, in slices──▶ Difference
+
+It changes nothing. Objects are compared by what they say: the order of a map means nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import islice
+from typing import Final, NamedTuple
+
+from ...topics.objects.names import TableId
+from ...topics.objects.thrift import same_struct
+from ...topics.objects.values import COMPLETE
+from ..metastore.port import NamesListed, ReadDone, TableRead
+from ..model.tables import Namespace, Tables, read_struct
+
+LOOKED_AT_MAX: Final = 200  # tables in one call of ``next_tables``: 1 ms
+TABLES_PER_SLICE: Final = 20  # compared in one turn: below 1 ms, as are
+PARTITIONS_PER_SLICE: Final = 96  # three blocks of them
+DATABASES_PER_SLICE: Final = 50
+
+Name = tuple[str, str, str]
+"""Of a partition: database, table, its name; of a table or database with the rest empty."""
+
+
+class Difference(NamedTuple):
+    """An object that is not as it is held: it says something else, or only one side has it."""
+
+    name: Name
+    content: bool  # both have it
+
+
+class Held:
+    """What catalogd holds by name."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        *,
+        follows: Callable[[str], bool],
+        every_table: Callable[[], Iterator[TableId]],
+        pending: Callable[[TableId], bool],
+    ) -> None:
+        """Take the parts that hold it.
+
+        Args:
+            namespace: The databases and names.
+            tables: The tables and partitions.
+            follows: Whether a database is not left out.
+            every_table: The tables known, in the order of their names.
+            pending: Whether an object is being read again already; it is not compared then.
+        """
+        self._namespace = namespace
+        self._tables = tables
+        self._follows = follows
+        self._every_table = every_table
+        self._pending = pending
+
+    def has(self, name: Name) -> bool:
+        """Return whether what has ``name`` is held."""
+        db, table, part = name
+        if part:
+            return self._tables.has_partition((db, table), part)
+        if table:
+            return self._namespace.find((db, table)) is not None
+        return self._namespace.has_database(db)
+
+    def mark(self, name: Name) -> bytes | None:
+        """Return what tells the content of an object from others; None: it is not held."""
+        db, table, part = name
+        value = self._tables.value((db, table)) if table else None
+        if part:
+            found = next(self._tables.structs((db, table), [part]), (part, None))[1]
+        elif table:
+            found = None if value is None else value.thrift
+        else:
+            found = self._namespace.database(db)
+        return None if found is None else blake2b(found, digest_size=16).digest()
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the names of the databases that are held."""
+        return self._namespace.databases()
+
+    def tables(self) -> Iterator[TableId]:
+        """Return the tables that are known, in the order of their names."""
+        return self._every_table()
+
+    def next_tables(self, left: Iterator[TableId], count: int) -> tuple[tuple[TableId, ...], bool]:
+        """Take the next tables from ``left`` that are held, at most ``count``.
+
+        Returns:
+            The tables, and whether ``left`` may have more: LOOKED_AT_MAX are looked at in a call.
+        """
+        found: list[TableId] = []
+        looked_at = 0
+        for table in islice(left, LOOKED_AT_MAX):
+            looked_at += 1
+            if self._tables.holds(table):
+                found.append(table)
+            if len(found) == count:
+                break
+        return tuple(found), looked_at == LOOKED_AT_MAX or len(found) == count
+
+    def has_partitions(self, table: TableId) -> bool:
+        """Return whether the partitions of ``table`` are held, all of them."""
+        value = self._tables.value(table)
+        if value is None or value.partitions != COMPLETE:
+            return False
+        return bool(read_struct(value.thrift).partition_columns)
+
+    def compare_names(self, listed: NamesListed) -> list[Difference]:
+        """Return the databases and tables that only one side has."""
+        held, there = set(self._namespace.databases()), set(filter(self._follows, listed.databases))
+        found = [_alone(db) for db in sorted(held ^ there)]
+        for db, names in listed.tables.items():
+            if self._follows(db):
+                held = {record.name for record in self._namespace.tables(db)}
+                found += [_alone(db, table) for table in sorted(held ^ {*names})]
+        return [one for one in found if not self._pending(one.name[:2])]
+
+    def compare(self, read: ReadDone) -> Iterator[list[Difference]]:
+        """Yield what differs, slice by slice; what is pending by then is left out."""
+        databases = list(read.databases.items())
+        for at in range(0, len(databases), DATABASES_PER_SLICE):
+            some = databases[at : at + DATABASES_PER_SLICE]
+            yield [one for db, struct in some for one in self._database(db, struct)]
+        tables = list(read.tables.items())
+        for at in range(0, len(tables), TABLES_PER_SLICE):
+            some_tables = tables[at : at + TABLES_PER_SLICE]
+            yield [one for table, of in some_tables for one in self._table(table, of)]
+        for table, of in tables:
+            yield from self._partitions(table, of)
+
+    def _database(self, db: str, struct: bytes | None) -> Iterator[Difference]:
+        held = self._namespace.database(db)
+        if held is None or self._pending((db, "")):
+            return
+        if struct is None:
+            yield _alone(db)
+        elif not self._namespace.says(db, struct):
+            yield Difference((db, "", ""), content=True)
+
+    def _table(self, table: TableId, read: TableRead) -> Iterator[Difference]:
+        value = self._tables.value(table)
+        if read.thrift is None or value is None or self._pending(table):
+            return
+        if not same_struct(read.thrift, value.thrift):
+            yield Difference((*table, ""), content=True)
+
+    def _partitions(self, table: TableId, read: TableRead) -> Iterator[list[Difference]]:
+        """Yield nothing after each slice, and at last what differs of a table's partitions."""
+        found: list[Difference] = []
+        if read.names is not None and self.has_partitions(table):
+            there, seen = frozenset(read.names), set[str]()
+            for block in self._tables.blocks(table):
+                seen.update(block)
+                yield []
+            found += [_alone(*table, one) for one in sorted(there ^ seen)]
+        names = sorted(read.partitions)
+        for at in range(0, len(names), PARTITIONS_PER_SLICE):
+            found += [
+                Difference((*table, name), content=True)
+                for name, held in self._tables.structs(table, names[at : at + PARTITIONS_PER_SLICE])
+                if not same_struct(read.partitions[name], held)
+            ]
+            yield []
+        yield found if found and self._is_compared(table) else []
+
+    def _is_compared(self, table: TableId) -> bool:
+        return self.has_partitions(table) and not self._pending(table)
+
+
+def _alone(db: str, table: str = "", part: str = "") -> Difference:
+    """Return that only one side has this database, table or partition."""
+    return Difference((db, table, part), content=False)

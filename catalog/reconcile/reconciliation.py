@@ -1,0 +1,348 @@
+"""Reconciliation: compares what is held with the metastore, slowly, and finds what no event told.
+
+    names  ──ListNames──▶ equal ──▶ NAMES_S later again, from the first database
+    objects ──Read──▶ equal ──▶ the next; a round over all of them begins every ROUND_S at most
+              └ differs: read again ──▶ suspected ──an event names it──▶ cleared
+                                            └──no event, and it has changed──▶ drift
+
+Some changes leave no event: on Hive 2.3 those of databases and column statistics, and all those of
+a server without the listener, or with one of another kind. A drift of names is taken for such a
+server: ``missed`` keeps its text until new events arrive.
+Invariants: one call of the metastore at a time, ``calls_per_s`` on average; an object counts as
+drift only if it was read again and published, and its event was not merely late.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ...topics.backports import assert_never
+from ...topics.newest import Newest
+from ...topics.objects.names import TableId, table_name
+from ..ingest.poller import LISTENER_SETTING, WINDOW_S
+from ..metastore.port import (
+    LISTED_DATABASES_MAX,
+    PARTITIONS_PER_CALL_MAX,
+    TABLES_PER_CALL_MAX,
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    ListNames,
+    NamesListed,
+    Read,
+    ReadDone,
+    ReadFailed,
+    TableRequest,
+)
+from .held import Difference, Held, Name
+
+CALLS_PER_S_DEFAULT: Final = 3.0  # a table's struct is a hundredth of one
+NAMES_S: Final = 30.0  # between two listings of names, where the calls suffice
+ROUND_S: Final = 60.0  # between the beginnings of two rounds over all objects
+RETRY_S: Final = 1.0  # after a call that failed
+LOOK_S: Final = 0.05  # after a look at tables of which nothing is held
+OVER_S: Final = 600.0  # since names were missed: where one server of several records, events come
+SUSPECTS_MAX: Final = 1_000  # all that differs is read again, of so many it is known why
+USED_MAX: Final = 1_000  # tables that readers requested last, compared first
+DATABASES_PER_READ: Final = 20  # a call each
+COMPARING: Final = 0  # the number of its reads; those of the loader begin at 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """An object that differed."""
+
+    before: bytes | bool | None  # what was held of it
+    at: float  # when that was found
+    seq: int  # arrival number of what was read because of it
+
+
+@dataclass(slots=True)
+class ReconciliationCounts:
+    """What was compared since the start, and found."""
+
+    calls: int = 0
+    rounds: int = 0  # over all objects
+    objects: int = 0  # databases, tables and partitions whose content was compared
+    differing: int = 0  # objects and names that were read again
+    drift: int = 0  # of these, those that no event explained
+
+
+class Reconciliation:
+    """What is compared when, and what follows from a difference."""
+
+    def __init__(self, held: Held, *, calls_per_s: float = CALLS_PER_S_DEFAULT) -> None:
+        """Compare nothing yet; with 0 ``calls_per_s`` only names are, and only on demand."""
+        self._held = held
+        self._pause_s = 1 / calls_per_s if calls_per_s else None
+        self.counts = ReconciliationCounts()
+        self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
+        self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
+        self.names_rounds = 0  # times that every name was compared
+        self._names_begun = 0
+        self._names_after = ""  # databases up to this one are compared in the running round
+        self._names_due_at: float | None = None  # of the next listing; None: before ``begin``
+        self._awaited = 0  # the round of names that a request waits for
+        self._used = Newest[TableId, None](USED_MAX)
+        self._objects: Iterator[Read | None] | None = None  # the rest of the running round
+        self._objects_due_at = 0.0  # when the next round begins
+        self._retries: deque[Read] = deque()  # parts of a read that was refused
+        self._many: tuple[str, ...] = ()  # the partitions of the last table, if they are many
+        self._due_at = 0.0  # no call before
+        self._owed = 0  # calls for objects before the next ones for names
+        self._running: ListNames | Read | None = None
+        self._slices: Iterator[list[Difference]] | None = None  # of an answer
+        self._over_at = 0.0  # an event that arrives then or later clears ``missed``;
+        self._connection = 0  # an earlier one does if it arrives on another connection than this
+
+    @property
+    def deadline(self) -> float | None:
+        """When there is something to do; None while the metastore is awaited."""
+        if self._slices is not None:
+            return 0.0
+        if self._running is not None or self._names_due_at is None:
+            return None
+        if self._awaited > self.names_rounds:
+            return self._names_due_at
+        if self._pause_s is None:
+            return None
+        runs = self._retries or self._objects is not None
+        return max(self._due_at, min(self._names_due_at, 0.0 if runs else self._objects_due_at))
+
+    def demand(self, now: float) -> int:
+        """Compare every name from now on; return the round at whose end that is done."""
+        self._awaited = self._names_begun + 1
+        self._names_due_at = now
+        return self._awaited
+
+    def note_use(self, table: TableId) -> None:
+        """Compare ``table`` among the first of the next round: a reader has requested it."""
+        self._used.put(table, None)
+
+    def begin(self, now: float) -> ListNames | Read | None:
+        """Return what is to be read of the metastore now, if anything is."""
+        if self._names_due_at is None:
+            self._names_due_at = now + NAMES_S
+            self._objects_due_at = now + NAMES_S
+        if self._running is not None or self._slices is not None:
+            return None
+        demanded = self._awaited > self.names_rounds
+        if not demanded and (self._pause_s is None or now < self._due_at):
+            return None
+        names_due = now >= self._names_due_at
+        if names_due and (demanded or self._owed <= 0):
+            return self._run(self._list())
+        read = self._next_read(now)
+        if read is None and names_due:
+            return self._run(self._list())
+        return None if read is None else self._run(read)
+
+    def on_failed(self, fact: ReadFailed | None, now: float) -> list[Difference]:
+        """Note that a call failed; return the objects that the metastore refuses to read.
+
+        It is repeated RETRY_S later; if it was refused, in halves, for one object may be the
+        reason. ``fact`` None: it was a listing.
+        """
+        failed, self._running = self._running, None
+        self._due_at = now + RETRY_S
+        if not isinstance(failed, Read):
+            self._names_begun -= not self._names_after
+            self._names_due_at = now + RETRY_S
+            return []
+        if fact is None or fact.away:
+            self._retries.appendleft(failed)
+            return []
+        requests, databases = failed.requests, failed.databases
+        if len(requests) + len(databases) <= 1:
+            refused = [(one.db, one.table, "") for one in requests]
+            return [Difference(name, content=True) for name in refused]
+        halves = (
+            Read(read=COMPARING, databases=databases[::2], requests=requests[::2]),
+            Read(read=COMPARING, databases=databases[1::2], requests=requests[1::2]),
+        )
+        self._retries.extendleft(one for one in halves if one.requests or one.databases)
+        return []
+
+    def on_listed(self, fact: NamesListed, now: float) -> None:
+        """Compare the names of a listing."""
+        self._running = None
+        calls = 1 + len(fact.tables)
+        self.counts.calls += calls
+        whole = len(fact.tables) < LISTED_DATABASES_MAX
+        self._names_after = "" if whole else max(fact.tables)
+        self.names_rounds += whole
+        awaited = self._awaited > self.names_rounds
+        self._names_due_at = now + NAMES_S if whole and not awaited else now
+        self._owed = calls
+        self._pause(calls, now)
+        self._slices = iter([self._held.compare_names(fact)])
+
+    def on_read(self, fact: ReadDone, now: float) -> None:
+        """Compare the objects of a read, a slice at a time."""
+        self._running = None
+        dbs = len(fact.databases) + len({db for db, _ in fact.tables})
+        partitions = [one for one in fact.tables.values() if one.names is not None]
+        calls = max(1, dbs + len(partitions))
+        for one in partitions:
+            self._many = one.names if one.names and not one.whole else ()
+        self.counts.calls += calls
+        self.counts.objects += len(fact.databases)
+        self.counts.objects += sum(
+            (one.thrift is not None) + len(one.partitions) for one in fact.tables.values()
+        )
+        self._owed -= calls
+        self._pause(calls, now)
+        self._slices = self._held.compare(fact)
+
+    def take_slice(self) -> list[Difference]:
+        """Compare a slice of the last answer; the caller has what differs read again."""
+        found = None if self._slices is None else next(self._slices, None)
+        if found is None:
+            self._slices = None
+            return []
+        self.counts.differing += len(found)
+        return found
+
+    def suspect(self, found: Iterable[Difference], *, seq: int, now: float) -> None:
+        """Suspect what differs until an event names it; it is read under the number ``seq``."""
+        for name, content in found:
+            if len(self.suspects) < SUSPECTS_MAX:
+                before = self._held.mark(name) if content else self._held.has(name)
+                self.suspects[name] = _Suspect(before, now, seq)
+
+    def on_event(self, objects: tuple[Dirty, ...]) -> None:
+        """Suspect no longer ``objects``, which an event has reported."""
+        for one in objects:
+            match one:
+                case DirtyPartitions(db=db, table=table, names=names):
+                    for name in names:
+                        self.suspects.pop((db, table, name), None)
+                    self.suspects.pop((db, table, ""), None)
+                case DirtyTable(db=db, table=table):
+                    for known in [known for known in self.suspects if known[:2] == (db, table)]:
+                        del self.suspects[known]
+                case DirtyDatabase(db=db):
+                    self.suspects.pop((db, "", ""), None)
+                case _:
+                    assert_never(one)
+
+    def on_events(self, *, connection: int, now: float) -> None:
+        """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
+        if now >= self._over_at or connection != self._connection:
+            self.missed = ""
+
+    def clear(self) -> None:
+        """Suspect nothing: events are missing for another reason."""
+        self.suspects.clear()
+        self._slices = None
+
+    def judge(
+        self, *, unpublished: int, polled_at: float, connection: int, now: float
+    ) -> tuple[Name, ...]:
+        """Return the objects that have changed without an event, as far as is known by now.
+
+        Args:
+            unpublished: The arrival number of the oldest change that is not published.
+            polled_at: When the newest poll began that brought everything.
+            connection: The connection that answered it.
+            now: The time, in seconds.
+        """
+        judged = {
+            name: one
+            for name, one in self.suspects.items()
+            if one.at + WINDOW_S <= polled_at and one.seq < unpublished
+        }
+        for name in judged:
+            del self.suspects[name]
+        drift = tuple(name for name, one in judged.items() if self._has_changed(name, one))
+        self.counts.drift += len(drift)
+        appeared = [name for name in drift if isinstance(judged[name].before, bool)]
+        if appeared:
+            self._over_at = now + OVER_S
+            if not self.missed:
+                self._connection = connection
+                self.missed = _missed(appeared[0], there=not judged[appeared[0]].before)
+        return drift
+
+    def _has_changed(self, name: Name, one: _Suspect) -> bool:
+        if isinstance(one.before, bool):
+            return self._held.has(name) is not one.before
+        return self._held.mark(name) not in (None, one.before)
+
+    def _list(self) -> ListNames:
+        self._names_begun += not self._names_after
+        return ListNames(after=self._names_after)
+
+    def _run(self, what: ListNames | Read) -> ListNames | Read:
+        self._running = what
+        return what
+
+    def _pause(self, calls: int, now: float) -> None:
+        self._due_at = now + (self._pause_s or 0.0) * calls
+
+    def _next_read(self, now: float) -> Read | None:
+        if self._pause_s is None:
+            return None
+        if self._retries:
+            return self._retries.popleft()
+        if self._objects is None and now < self._objects_due_at:
+            return None
+        if self._objects is None:
+            self._objects, self._objects_due_at = self._round(), now + ROUND_S
+        for read in self._objects:
+            if read is None:
+                self._due_at = now + LOOK_S
+            return read
+        self._objects = None
+        self.counts.rounds += 1
+        return None
+
+    def _round(self) -> Iterator[Read | None]:
+        """Yield a read after the other until everything was compared; None: look again soon."""
+        databases = self._held.databases()
+        for at in range(0, len(databases), DATABASES_PER_READ):
+            yield Read(read=COMPARING, databases=databases[at : at + DATABASES_PER_READ])
+        used = dict.fromkeys(reversed(self._used))
+        yield from self._tables(iter(used))
+        yield from self._tables(one for one in self._held.tables() if one not in used)
+
+    def _tables(self, left: Iterator[TableId]) -> Iterator[Read | None]:
+        more = True
+        while more:
+            some, more = self._held.next_tables(left, TABLES_PER_CALL_MAX)
+            yield _read([_request(one, obj=True) for one in some]) if some else None
+            for table in filter(self._held.has_partitions, some):
+                yield _read([_request(table, whole=True)])
+                many, self._many = self._many, ()
+                yield from (
+                    _read([_request(table, names=many[at : at + PARTITIONS_PER_CALL_MAX])])
+                    for at in range(0, len(many), PARTITIONS_PER_CALL_MAX)
+                )
+
+
+def _read(requests: Iterable[TableRequest]) -> Read:
+    return Read(read=COMPARING, requests=tuple(requests))
+
+
+def _request(
+    table: TableId, *, obj: bool = False, whole: bool = False, names: tuple[str, ...] = ()
+) -> TableRequest:
+    return TableRequest(db=table[0], table=table[1], obj=obj, whole=whole, names=names)
+
+
+def _missed(name: Name, *, there: bool) -> str:
+    """Say of a server that does not record every change which name has shown it."""
+    verb = "is there" if there else "is gone"
+    return (
+        f"{text_of(name)} {verb}, and no event reported it: the metastore, or one of its servers, "
+        f"does not record every change: {LISTENER_SETTING}; then everything is read again"
+    )
+
+
+def text_of(name: Name) -> str:
+    """Return what kind of object has ``name``, and its name, for people."""
+    db, table, part = name
+    what = f"table {table_name(db, table)}" if table else f"database {db}"
+    return f"partition {part} of {what}" if part else what

@@ -1,0 +1,185 @@
+"""What differs from the metastore without an event is found, read again and counted."""
+
+from collections.abc import Callable
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
+
+from topicast.catalog.core import Noted
+from topicast.catalog.ingest.poller import WINDOW_S, Poll
+from topicast.catalog.metastore.port import ListNames, Read
+from topicast.catalog.reconcile.reconciliation import (
+    COMPARING,
+    NAMES_S,
+    ROUND_S,
+)
+from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.cluster.fake_metastore import from_thrift
+from topicast.topics.errors import SourceError
+from topicast.topics.wire.messages import SELECT_BLOCKS, Pull
+
+ROUND = NAMES_S + 10  # until all objects of a small metastore have been compared once
+
+
+def table_of(core: Alone, name: str = "t") -> Table:
+    value = core.catalog.tables.value(("d", name))
+    assert value is not None
+    return from_thrift(Table, value.thrift)
+
+
+def partition_of(core: Alone, part: str) -> Partition:
+    ((_, struct),) = core.catalog.tables.structs(("d", "t"), [part])
+    return from_thrift(Partition, struct)
+
+
+def comparisons(core: Alone) -> list[Read]:
+    return [one for one in core.effects if isinstance(one, Read) and one.read == COMPARING]
+
+
+def owner_changes(core: Alone, name: str = "t", owner: str = "ann") -> None:
+    table = core.metastore.get_table("d", name)
+    table.owner = owner
+    core.metastore.alter_table("d", name, table)
+
+
+def partition_changes(core: Alone) -> None:
+    partition = core.metastore.get_partition("d", "t", ["2"])
+    partition.parameters = {"numRows": "7"}
+    core.metastore.alter_partitions("d", "t", [partition])
+
+
+@pytest.mark.parametrize(
+    ("change", "shown", "name"),
+    [
+        (owner_changes, lambda core: table_of(core).owner == "ann", "table d.t"),
+        (
+            partition_changes,
+            lambda core: partition_of(core, "ds=2").parameters == {"numRows": "7"},
+            "partition ds=2 of table d.t",
+        ),
+    ],
+)
+def test_object_that_changes_without_an_event_is_read_again_and_counted(
+    core: Alone, change: Callable[[Alone], None], shown: Callable[[Alone], bool], name: str
+) -> None:
+    core.metastore.logs = False
+    change(core)
+    core.wait(ROUND)
+    assert shown(core)
+    core.wait(2 * WINDOW_S)
+    counts = core.catalog.reconciliation.counts
+    assert (counts.differing, counts.drift) == (1, 1)
+    assert [one for one in core.effects if isinstance(one, Noted)] == [
+        Noted(text=f"{name} changed without an event, and was read again", trouble=False)
+    ]
+    assert core.reasons == {}, "statistics leave no event on Hive 2.3: no fault"
+
+
+def test_database_that_changes_without_an_event_is_read_again(core: Alone) -> None:
+    core.create_database("e")
+    core.wait(2)
+    core.metastore.logs = False
+    core.metastore.drop_database("e", False, True)
+    core.metastore.create_database(Database("e", "said", "file:/w/e", {"a": "b"}))
+    core.wait(ROUND + 2 * WINDOW_S)
+    struct = core.catalog.namespace.database("e")
+    assert struct is not None
+    assert from_thrift(Database, struct).description == "said"
+    assert core.catalog.reconciliation.counts.drift == 1
+
+
+def test_nothing_is_published_or_read_again_where_nothing_differs(core: Alone) -> None:
+    versions = core.catalog.version_log.versions()
+    core.wait(ROUND + ROUND_S)
+    counts = core.catalog.reconciliation.counts
+    assert (counts.differing, core.catalog.version_log.versions()) == (0, versions)
+    assert counts.rounds >= 1
+    assert counts.objects >= 4, "a database, a table and two partitions"
+
+
+def test_change_whose_event_is_late_is_no_drift(core: Alone) -> None:
+    core.catalogd.hold(Poll)
+    owner_changes(core)
+    partition_changes(core)
+    core.wait(ROUND)
+    core.catalogd.resume()
+    core.wait(3 * WINDOW_S)
+    counts = core.catalog.reconciliation.counts
+    assert (table_of(core).owner, counts.drift) == ("ann", 0)
+    assert counts.differing > 0
+
+
+@pytest.mark.parametrize("count", [2, 2_500])
+def test_every_partition_of_a_table_of_any_size_is_compared(count: int) -> None:
+    core = loaded()
+    core.add(core.metastore.get_table("d", "t"), *(f"{n:05d}" for n in range(count)))
+    core.wait(5)
+    core.metastore.logs = False
+    last = f"{count - 1:05d}"
+    partition = core.metastore.get_partition("d", "t", [last])
+    partition.parameters = {"numRows": "7"}
+    core.metastore.alter_partitions("d", "t", [partition])
+    core.add(core.metastore.get_table("d", "t"), "new")
+    core.wait(ROUND)
+    assert partition_of(core, f"ds={last}").parameters == {"numRows": "7"}
+    assert "ds=new" in core.partitions()
+
+
+def test_where_events_are_off_everything_converges() -> None:
+    core = loaded(polling_interval_s=0.0)
+    owner_changes(core)
+    partition_changes(core)
+    core.add(core.metastore.get_table("d", "t"), "3")
+    core.create("d", "new")
+    core.wait(ROUND + ROUND_S)
+    assert (table_of(core).owner, core.tables()) == ("ann", ["new", "t"])
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+    assert partition_of(core, "ds=2").parameters == {"numRows": "7"}
+    core.metastore.drop_table("d", "t", False)
+    core.wait(ROUND + ROUND_S)
+    assert core.tables() == ["new"]
+
+
+def test_tables_that_readers_request_are_compared_first() -> None:
+    core = loaded(*(f"t{n:03d}" for n in range(250)))
+    core.ask(Pull(request=4, db="d", table="t249", selector=SELECT_BLOCKS, credit=1 << 20))
+    core.wait(2)
+    core.effects.clear()
+    core.wait(NAMES_S + 5)
+    tables = [one for one in comparisons(core) if one.requests and one.requests[0].obj]
+    assert [one.table for one in tables[0].requests] == ["t249"]
+
+
+def test_calls_are_paced() -> None:
+    core = loaded(*(f"t{n:03d}" for n in range(100)), reconcile_calls_per_s=1.0)
+    core.wait(NAMES_S)
+    core.effects.clear()
+    core.wait(60)
+    calls = core.catalog.reconciliation.counts.calls
+    assert 40 <= calls <= 62
+
+
+def test_nothing_is_compared_if_the_operator_wants_no_calls() -> None:
+    core = loaded(reconcile_calls_per_s=0)
+    core.wait(NAMES_S + ROUND_S)
+    assert comparisons(core) == []
+    assert not [one for one in core.effects if isinstance(one, ListNames)]
+
+
+def test_call_that_fails_is_repeated(core: Alone) -> None:
+    core.metastore.logs = False
+    owner_changes(core)
+    core.wait(NAMES_S - 1)
+    core.metastore.failures += [SourceError("down")] * 3
+    core.wait(ROUND)
+    assert table_of(core).owner == "ann"
+
+
+def test_table_that_is_refused_hides_no_other_of_its_call() -> None:
+    core = loaded("t", "u", "v", "w")
+    core.metastore.logs = False
+    owner_changes(core, "w")
+    core.metastore.unreadable["u"] = "broken"
+    core.wait(ROUND + 20)
+    assert table_of(core, "w").owner == "ann"
+    assert list(core.catalog.loader.errors) == [("d", "u")]
