@@ -5,12 +5,14 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from ...topics.errors import SourceError, TopicastError
 from ...topics.objects.names import table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
+from ...topics.turn import Turn
 from ...topics.wire.messages import (
     Claimed,
     Compared,
@@ -33,7 +35,7 @@ from ..fetch.fetcher import (
     claims_about_mates,
     confirm,
 )
-from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effects, Send, Started, Wait
+from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effect, Send, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
@@ -49,17 +51,26 @@ class CatalogSession:
         self,
         subscriptions: Subscriptions,
         *,
+        turn: Turn[Effect],
         lineage: Lineage,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
         outbox: Outbox,
         name: str = "",
     ) -> None:
+        self._turn = turn
         self._subscriptions = subscriptions
         self._replicas = subscriptions.replicas
         self._view = self._replicas.view
-        self.fetcher = Fetcher(next_id, base=self._base, fence=self._replicas.fence, name=name)
-        self.reports = WriteSender(outbox, next_id)
+        self.fetcher = Fetcher(
+            next_id,
+            turn=turn,
+            send=partial(self._send, Connection.PULLS),
+            base=self._base,
+            fence=self._replicas.fence,
+            name=name,
+        )
+        self.reports = WriteSender(outbox, next_id, turn=turn)
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
@@ -74,32 +85,33 @@ class CatalogSession:
             times += [self._requests.deadline, self._lineage.compare_at, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
-    def sync(self, *, now: float) -> Started[None]:
+    def sync(self) -> Wait[None]:
         """Wait until everything that HMS has committed by now is visible here."""
         wait = _SyncWait(self, self._subscriptions, self._replicas)
-        self._requests.open(wait, now=now)
-        return wait, self.tick(now=now)
+        self._requests.open(wait, now=self._turn.now)
+        self.tick()
+        return wait
 
-    def validate(
-        self, epoch: int, claims: tuple[Claimed, ...], *, now: float
-    ) -> Started[Mapping[int, Version]]:
+    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Wait[Mapping[int, Version]]:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
         wait = _ValidateWait(self, epoch, claims)
-        self._requests.open(wait, now=now)
-        return wait, self.tick(now=now)
+        self._requests.open(wait, now=self._turn.now)
+        self.tick()
+        return wait
 
-    def fetch(self, request: PartitionRequest, *, bytes_max: float, now: float) -> Started[Result]:
+    def fetch(self, request: PartitionRequest, *, bytes_max: float) -> Wait[Result]:
         """Get a table from catalogd, in no more than so many bytes."""
         fetch = Fetch(request, bytes_max=bytes_max)
-        return _FetchWait(self, self._view, fetch), self.begin_fetch(fetch, now=now)
+        self.begin_fetch(fetch)
+        return _FetchWait(self, self._view, fetch)
 
-    def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:
+    def begin_fetch(self, fetch: Fetch) -> None:
         """Begin to fetch; the outcome is set in ``fetch``."""
-        return self._sent(self.fetcher.begin(fetch, now=now))
+        self.fetcher.begin(fetch)
 
-    def detach(self, fetch: Fetch, *, now: float) -> Effects:
+    def detach(self, fetch: Fetch) -> None:
         """Take a caller off its fetch, which goes on for other callers."""
-        return self._sent(self.fetcher.detach(fetch, now=now))
+        self.fetcher.detach(fetch)
 
     def cancel(self, wait: "_SyncWait | _ValidateWait") -> None:
         """Repeat a request no longer."""
@@ -111,69 +123,66 @@ class CatalogSession:
         why = self.fetcher.refusal(fetch) if self.address else ": its address is not known yet"
         return f"no answer from catalogd for {fetch.request.name}{why}"
 
-    def on_reported(self, reported: Reported, *, now: float) -> Effects:
+    def on_reported(self, reported: Reported) -> None:
         """Take what catalogd has of our writes, and report those that waited meanwhile."""
-        self.reports.on_reported(reported, now=now)
-        return self.tick(now=now)
+        self.reports.on_reported(reported)
+        self.tick()
 
-    def settle(self, *, now: float) -> Effects:
+    def settle(self) -> None:
         """After each fact: connect to where catalogd is, and compare lineages if that is due."""
-        effects: Effects = ()
+        now = self._turn.now
         address = self._subscriptions.catalog_address
         if address != self.address:
             self.address = address
-            self._retry_now(now)
-            effects = (ConnectCatalog(address),)
+            self._retry_now()
+            self._turn.add(ConnectCatalog(address))
         due_at = self._lineage.compare_at
         if self.address and due_at is not None and now >= due_at:
             versions = self._replicas.versions(self._lineage.accepted[0])
             compare = self._lineage.due(self._next_id(), versions, now=now)
-            effects += (Send(Connection.SERVICE, compare),)
-        return effects
+            self._send(Connection.SERVICE, compare)
 
-    def on_compared(self, compared: Compared, *, now: float) -> Effects:
+    def on_compared(self, compared: Compared) -> None:
         """Accept the start that catalogd confirms, and repeat requests that were refused for it."""
-        if not self._lineage.on_compared(compared):
-            return ()
-        self._retry_now(now)
-        return self._replicas.lose_streams(now=now)
+        if self._lineage.on_compared(compared):
+            self._retry_now()
+            self._replicas.lose_streams()
 
-    def on_synced(self, synced: Synced, *, now: float) -> Effects:
+    def on_synced(self, synced: Synced) -> None:
         """Raise the read floor of every topic to its version in the answer."""
-        if not self._accepts(synced.epoch, synced.start, now=now):
-            return ()
+        if not self._accepts(synced.epoch, synced.start):
+            return
         order = topic_ids(self._view.num_topics)
         wait = self._requests.get(synced.request)
         if not isinstance(wait, _SyncWait) or len(synced.versions) != len(order):
-            return ()
+            return
         self._requests.close(synced.request)
         wait.positions = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, position in wait.positions.items():
             self._read_floor.raise_to(topic, position)
             self._replicas.update_access(topic)
-        return ()
 
-    def on_validated(self, validated: Validated, *, now: float) -> Effects:
+    def on_validated(self, validated: Validated) -> None:
         """Complete a validation; the answer of a start that is not accepted yet is dropped."""
-        if not self._accepts(validated.epoch, validated.start, now=now):
-            return ()
+        if not self._accepts(validated.epoch, validated.start):
+            return
         wait = self._requests.get(validated.request)
         if isinstance(wait, _ValidateWait):
             self._requests.close(validated.request)
             epoch = validated.epoch
             wait.stale = {at: Version(now_at, epoch) for at, now_at in validated.stale}
-        return ()
 
-    def on_pulled(self, part: Pulled, *, now: float) -> Effects:
-        """Return a complete reply that is not below the read floor, else pull again."""
-        if not self._accepts(part.epoch, part.start, now=now):
-            return ()  # repeated once catalogd's start is accepted
-        reply, effects = self.fetcher.part(part, now=now)
+    def on_pulled(self, part: Pulled) -> None:
+        """Answer with a complete reply that is not below the read floor, else pull again."""
+        if not self._accepts(part.epoch, part.start):
+            return  # repeated once catalogd's start is accepted
+        reply = self.fetcher.part(part)
         if reply is None:
-            return self._sent(effects)
+            return
         request = reply.request
         if self._stale(part, request):
-            return self._sent(effects + self.fetcher.again(part, now=now))
+            self.fetcher.again(part)
+            return
         self._confirm(reply)
         self._raise_floor(part.topic, (part.epoch, part.topic_version))
         self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
@@ -183,45 +192,43 @@ class CatalogSession:
             self._replicas.on_pulled(request.db, request.table)
         if isinstance(outcome, TableSnapshot):
             self._keep(reply, outcome)
-        return self._sent(effects + self.fetcher.answer(part.request, outcome, now=now))
+        self.fetcher.answer(part.request, outcome)
 
-    def on_pull_refused(self, refused: Refused, *, now: float) -> Effects:
+    def on_pull_refused(self, refused: Refused) -> None:
         """A pull is not answered now, or never."""
-        return self._sent(self.fetcher.on_refused(refused, now=now))
+        self.fetcher.on_refused(refused)
 
-    def on_sync_refused(self, refused: Refused, *, now: float) -> Effects:
+    def on_sync_refused(self, refused: Refused) -> None:
         """Send a refused sync, validation or report again later, until its caller times out.
 
         A sync that catalogd can never answer, because no events reach it, fails.
         """
-        self.reports.on_refused(refused, now=now)
+        self.reports.on_refused(refused)
         wait = self._requests.get(refused.request)
         if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
             self._requests.close(refused.request)
             wait.error = SourceError(f"nothing can be synced, because {refused.message}")
-        until = now + max(refused.retry_ms / 1000, RETRY_S)
+        until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
-        return ()
 
-    def tick(self, *, now: float) -> Effects:
+    def tick(self) -> None:
         """Send what is due, first or again."""
-        effects = self._sent(self.fetcher.due(now))
+        self.fetcher.send_due()
         if not self.address:
-            return effects
-        due: list[Message] = [
-            *(wait.message(request) for request, wait in self._requests.due(now)),
-            *self.reports.due(now=now),
-        ]
-        return (*effects, *(Send(Connection.SERVICE, message) for message in due))
+            return
+        for request, wait in self._requests.due(self._turn.now):
+            self._send(Connection.SERVICE, wait.message(request))
+        for report in self.reports.due():
+            self._send(Connection.SERVICE, report)
 
     def check(self) -> None:
         """Assert every invariant."""
         self.fetcher.check()
 
-    def _accepts(self, epoch: int, start: int, *, now: float) -> bool:
+    def _accepts(self, epoch: int, start: int) -> bool:
         """Tell whether what comes from a start of catalogd may be used."""
         known = (epoch, start) == self._lineage.accepted != NO_START
-        return known or self._subscriptions.accepts(epoch, start, now=now)
+        return known or self._subscriptions.accepts(epoch, start)
 
     def _stale(self, part: Pulled, request: PartitionRequest) -> bool:
         """Tell whether the reply that ends with ``part`` is older than what was answered before."""
@@ -283,16 +290,15 @@ class CatalogSession:
         self._read_floor.answered(topic, position)
         self._replicas.update_access(topic)
 
-    def _retry_now(self, now: float) -> None:
-        self.fetcher.retry_now(now=now)
-        self._requests.retry_now(now=now)
-        self.reports.retry_now(now=now)
+    def _retry_now(self) -> None:
+        self.fetcher.retry_now()
+        self._requests.retry_now(now=self._turn.now)
+        self.reports.retry_now()
 
-    def _sent(self, effects: Effects) -> Effects:
-        """Leave out messages while there is no address; they are sent again once there is one."""
+    def _send(self, connection: Connection, message: Message) -> None:
+        """Send catalogd a message; while it has no address, drop it: it is sent again then."""
         if self.address:
-            return effects
-        return tuple(effect for effect in effects if not isinstance(effect, Send))
+            self._turn.add(Send(connection, message))
 
 
 class _SyncWait(Wait[None]):
@@ -322,9 +328,8 @@ class _SyncWait(Wait[None]):
         behind = len(self._behind())
         return f"{behind} topics have not reached the sync: {self._subscriptions.missing()}"
 
-    def close(self, _now: float) -> Effects:
+    def close(self) -> None:
         self._session.cancel(self)
-        return ()
 
     def _behind(self) -> list[int]:
         positions, live_at = self.positions or {}, self._replicas.live_at
@@ -351,9 +356,8 @@ class _ValidateWait(Wait[Mapping[int, Version]]):
     def missing(self) -> str:
         return "catalogd has not answered the validation"
 
-    def close(self, _now: float) -> Effects:
+    def close(self) -> None:
         self._session.cancel(self)
-        return ()
 
 
 class _FetchWait(Wait[Result]):
@@ -377,5 +381,5 @@ class _FetchWait(Wait[Result]):
     def missing(self) -> str:
         return self._session.unanswered(self._fetch)
 
-    def close(self, now: float) -> Effects:
-        return self._session.detach(self._fetch, now=now)
+    def close(self) -> None:
+        self._session.detach(self._fetch)

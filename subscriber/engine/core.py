@@ -9,7 +9,7 @@ for topics that are open, and only with pulls that passed the read floor.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from math import inf
 from typing import Final
 
@@ -20,6 +20,7 @@ from ...topics.objects.drivers import COUNTS_S
 from ...topics.objects.names import name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
+from ...topics.turn import Turn
 from ...topics.wire.messages import (
     Barrier,
     Bye,
@@ -54,8 +55,10 @@ from ..protocol.effects import (
     Connection,
     ConnectionProblem,
     Done,
+    Effect,
     Effects,
     Leave,
+    Notify,
     PendingCommands,
     Received,
     Send,
@@ -111,6 +114,7 @@ class Core:
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
         registration = new_id()
+        self.turn = Turn[Effect]()  # of all parts
         self.view = View(heads_max=heads_within(settings.budget_bytes))
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self.driver = Driver(
@@ -150,17 +154,21 @@ class Core:
         self.recovering = True
         self._by_hand = {**self._by_hand, **self.placement.levels_by_hand()}
         self.view.clear()
+        self.turn.discard()
         self._build(self._new_id())
 
     def _build(self, registration: bytes) -> None:
         """Make all parts that a restart makes anew."""
-        settings, automatic = self._settings, self._settings.automatic
+        settings, automatic, turn = self._settings, self._settings.automatic, self.turn
         inbox_bytes = settings.inbox_bytes
         budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
-        self._pending = PendingCommands()
-        self._priorities = priorities = Priorities(self._rules, self.view, automatic=automatic)
+        self._pending = PendingCommands(turn)
+        self._priorities = priorities = Priorities(
+            self._rules, self.view, turn=turn, automatic=automatic
+        )
         session = HubSession(
             settings.statestores,
+            turn=turn,
             name=settings.name,
             command=settings.command,
             registration=registration,
@@ -170,15 +178,17 @@ class Core:
         resident_set = ResidentSet(self.view, budget, priorities)
         self._replicas = replicas = TopicReplicas(
             resident_set,
+            turn=turn,
             session=session,
             read_floor=self._read_floor,
             next_id=self._next_id,
         )
         self.subscriptions = Subscriptions(
-            session, replicas=replicas, lineage=self._lineage, automatic=automatic
+            session, turn=turn, replicas=replicas, lineage=self._lineage, automatic=automatic
         )
         self.catalog = CatalogSession(
             self.subscriptions,
+            turn=turn,
             lineage=self._lineage,
             read_floor=self._read_floor,
             next_id=self._next_id,
@@ -188,12 +198,14 @@ class Core:
         self.placement = PlacementController(
             self.subscriptions,
             priorities,
+            turn=turn,
             planner=self._new_planner(MINIMAL_BYTES, self.catalog.fetcher.latency),
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
             self.subscriptions,
             priorities,
+            turn=turn,
             levels=self.placement,
             client=self.catalog,
         )
@@ -217,23 +229,28 @@ class Core:
 
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
         """Decide what several ``facts`` mean; what follows from all of them is settled once."""
-        effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
+        self.turn.begin(now)
+        for fact in facts:
+            self._decide(fact)
         if self.recovering and self.subscriptions.ready():
             self.recovering = False
-            effects += self._set_by_hand(now)
+            self._set_by_hand()
         subscriptions, catalog = self.subscriptions, self.catalog
         if subscriptions.unsettled or self._replicas.unsettled:
-            effects += subscriptions.settle(now=now)
+            subscriptions.settle()
             self.placement.settle()
         moved = subscriptions.catalog_address != catalog.address
         if moved or self._lineage.compare_at is not None:
-            effects += catalog.settle(now=now)
+            catalog.settle()
         if self._priorities.unsettled:
-            effects += self.prefetcher.settle(now=now)
+            self.prefetcher.settle()
         if self._pending.commands:
-            effects += self._pending.settle(now=now)
-        # Changes before the answers that rest on them
-        return self._replicas.take_changes() + effects
+            self._pending.settle()
+        return self._end()
+
+    def story(self, topic: int | None = None) -> tuple[str, ...]:
+        """Return a line for each message that came or went lately; of those about ``topic``."""
+        return self.turn.trace.story(topic)
 
     def restrict(self, policy: Policy | None) -> None:
         """Set what our key may see; None: everything. Errors then name the reason.
@@ -254,60 +271,55 @@ class Core:
 
     # Operations of commands
 
-    def ready(self, _now: float) -> Started[None]:
+    def ready(self) -> Started[None]:
         """Wait until the namespace and the initial topics are live."""
-        return _NamespaceWait(self.subscriptions, self.subscriptions.ready), ()
+        return _NamespaceWait(self.subscriptions, self.subscriptions.ready)
 
-    def namespace(self, _now: float) -> Started[None]:
+    def namespace(self) -> Started[None]:
         """Wait until memory answers for the namespace."""
         is_ready = partial(self._replicas.is_settled, NAMESPACE)
-        return _NamespaceWait(self.subscriptions, is_ready), ()
+        return _NamespaceWait(self.subscriptions, is_ready)
 
-    def read(
-        self, request: PartitionRequest, now: float, *, bytes_max: float = inf
-    ) -> Started[Result]:
+    def read(self, request: PartitionRequest, *, bytes_max: float = inf) -> Started[Result]:
         """Get a table from memory, or no more than so many bytes from catalogd."""
         held = self.view.partitions(request.db, request.table, request.selector)
         if held is not None:
-            return Done(held), ()
+            return Done(held)
         self._misses += 1
-        effects = self.placement.on_first_read(request.db, request.table, now=now)
-        wait, sent = self.catalog.fetch(request, bytes_max=bytes_max, now=now)
-        return wait, effects + sent
+        self.placement.on_first_read(request.db, request.table)
+        return self.catalog.fetch(request, bytes_max=bytes_max)
 
-    def validate(
-        self, epoch: int, claims: tuple[Claimed, ...], now: float
-    ) -> Started[Mapping[int, Version]]:
+    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Started[Mapping[int, Version]]:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
-        return self.catalog.validate(epoch, claims, now=now)
+        return self.catalog.validate(epoch, claims)
 
-    def sync(self, now: float) -> Started[None]:
+    def sync(self) -> Started[None]:
         """Wait until everything that HMS has committed by now is visible here."""
-        return self.catalog.sync(now=now)
+        return self.catalog.sync()
 
-    def join(self, topics: tuple[int, ...], level: int, now: float) -> Started[None]:
+    def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
         """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""
-        return self.placement.join(topics, level, now=now)
+        return self.placement.join(topics, level)
 
-    def pin(self, db: str, table: str, _now: float) -> Started[None]:
+    def pin(self, db: str, table: str) -> Started[None]:
         """Keep a table always, and wait until it is held."""
-        return self.prefetcher.pin(db, table), ()
+        return self.prefetcher.pin(db, table)
 
-    def unpin(self, db: str, table: str, _now: float) -> Started[None]:
+    def unpin(self, db: str, table: str) -> Started[None]:
         """Let placement decide about a table again."""
         self.prefetcher.unpin(db, table)
-        return DONE, ()
+        return DONE
 
-    def prefer(self, topics: frozenset[int], _now: float) -> Started[None]:
+    def prefer(self, topics: frozenset[int]) -> Started[None]:
         """Follow ``topics`` first, where not all can be followed that are watched."""
         for topic in sorted(topics):
             error = self.subscriptions.misnamed(topic, MINIMAL)
             if error is not None:
                 raise error
         self.placement.prefer(topics)
-        return DONE, ()
+        return DONE
 
-    def shortage(self, _now: float) -> Started[Shortage]:
+    def shortage(self) -> Started[Shortage]:
         """Get why some topics are not followed.
 
         Raises:
@@ -316,17 +328,23 @@ class Core:
         error = self.subscriptions.namespace_failure()
         if error is not None:
             raise error
-        return Done(self._shortage()), ()
+        return Done(self._shortage())
 
-    def topics(self, now: float) -> Started[tuple[TopicInfo, ...]]:
+    def topics(self) -> Done[tuple[TopicInfo, ...]]:
         """Get each topic: how it is followed, and what it costs."""
-        return Done(self._topics(now)), ()
+        return Done(self._topics())
 
-    def stats(self, now: float) -> Started[Stats]:
+    def stats(self) -> Done[Stats]:
         """Get counters, and the state of the budget."""
-        return Done(self._stats(now)), ()
+        return Done(self._stats())
 
-    def _by_message(self) -> dict[tuple[Connection, type[Message]], Callable[..., Effects]]:
+    def _end(self) -> Effects:
+        """Take the effects of this turn: changes before the answers that rest on them."""
+        effects, changes = self.turn.end(), self._replicas.take_changes()
+        assert not any(isinstance(one, Notify) for one in effects)
+        return (Notify(changes), *effects) if changes else effects
+
+    def _by_message(self) -> dict[tuple[Connection, type[Message]], Callable[..., None]]:
         """Return the handlers of messages, by connection and type."""
         subscriptions, catalog = self.subscriptions, self.catalog
         return {
@@ -350,7 +368,7 @@ class Core:
             (Connection.PULLS, Refused): catalog.on_pull_refused,
         }
 
-    def _on_server_keys(self, keys: ServerKeys, *, now: float) -> Effects:  # noqa: ARG002
+    def _on_server_keys(self, keys: ServerKeys) -> None:
         """Let connections that are made from now on try what the servers will have next."""
         try:
             hub = checked_keys(keys.hub, keys.hub_next, setting="the hub's keys")
@@ -360,116 +378,126 @@ class Core:
                 catalogd = checked_keys(*known, setting="catalogd's keys")
         except ConfigError:
             self._wire_errors += 1
-            return ()
-        return (Trust(hub, catalogd),)
+            return
+        self.turn.add(Trust(hub, catalogd))
 
-    def _decide(self, fact: Fact, now: float) -> Effects:
+    def _decide(self, fact: Fact) -> None:
+        if type(fact) is not Tick:
+            self.turn.came(fact)
         match fact:
-            case Received(policy=number) if number not in (0, self._policy_number):
-                return ()  # of another policy, which leaves out other entries
-            case Received(connection=connection, message=message):
-                handler = self._handlers.get((connection, type(message)))
-                # A message without a handler is well formed and not used here, as Dropped
-                return handler(message, now=now) if handler is not None else ()
+            case Received():
+                self._on_received(fact)
             case Command():
-                return self._pending.start(fact, now=now)
+                self._pending.start(fact)
             case Tick():
-                self._priorities.advance(now=now)
-                effects = self.subscriptions.tick(now=now) + self.catalog.tick(now=now)
-                return effects + self.placement.tick(now=now)
+                self._tick()
             case Undecodable(connection=connection, error=error):
                 self._wire_errors += 1
                 if connection is Connection.CONTROL:
                     self.subscriptions.on_unreadable(error)
-                return ()
             case Watching(on=on):
                 self._replicas.change_feed.enabled = on
-                return self.placement.watch_all(on=on, now=now)
+                self.placement.watch_all(on=on)
             case ConnectionProblem(text=text):
                 self._connection_problem = text
-                return ()
             case Leave():
-                last = self._announce() if self.subscriptions.connected else ()
-                return *last, Send(Connection.CONTROL, Bye(reason="closed"))
+                self._leave()
             case _:
                 assert_never(fact)
 
-    def _set_by_hand(self, now: float) -> Effects:
+    def _on_received(self, received: Received) -> None:
+        if received.policy not in (0, self._policy_number):
+            return  # of another policy, which leaves out other entries
+        handler = self._handlers.get((received.connection, type(received.message)))
+        if handler is not None:  # else it is well formed and not used here, as Dropped
+            handler(received.message)
+
+    def _tick(self) -> None:
+        self.subscriptions.tick()
+        self.catalog.tick()
+        self.placement.tick()
+
+    def _leave(self) -> None:
+        if self.subscriptions.connected:
+            self._announce()
+        self.turn.add(Send(Connection.CONTROL, Bye(reason="closed")))
+
+    def _set_by_hand(self) -> None:
         """Set the levels that the application had set before a restart."""
         by_hand, self._by_hand = self._by_hand, {}
-        effects: Effects = ()
         for topic, level in by_hand.items():
-            if self.subscriptions.misnamed(topic, level) is not None:
-                continue  # of an epoch with more topics
-            effects += self.placement.join((topic,), level, now=now)[1]
-        return effects
+            if self.subscriptions.misnamed(topic, level) is None:  # else of an epoch with more
+                self.placement.join((topic,), level)
 
-    def _on_welcome(self, welcome: Welcome, *, now: float) -> Effects:
+    def _on_welcome(self, welcome: Welcome) -> None:
         """Restart if the policy has changed.
 
         Positions do not cover entries that the old policy left out.
         """
         self._policy_number = welcome.policy
-        begins_anew = self._on_policy(welcome.policy_digest)
-        if begins_anew:
-            return begins_anew
+        if self._on_policy(welcome.policy_digest):
+            return
         self._announced = None
-        return self.subscriptions.on_welcome(welcome, now=now) + self._announce()
+        self.subscriptions.on_welcome(welcome)
+        self._announce()
 
-    def _on_bulk_welcome(self, welcome: Welcome, *, now: float) -> Effects:  # noqa: ARG002 - as all
+    def _on_bulk_welcome(self, welcome: Welcome) -> None:
         """Restart if what follows on this connection is of another policy."""
-        return () if self._policy_digest is None else self._on_policy(welcome.policy_digest)
+        if self._policy_digest is not None:
+            self._on_policy(welcome.policy_digest)
 
-    def _on_policy(self, digest: int) -> Effects:
-        """Note the policy of what follows; begin anew if what is held is of another one."""
+    def _on_policy(self, digest: int) -> bool:
+        """Note the policy of what follows; begin anew if what is held has another; return if so."""
         is_other = self._policy_digest not in (None, digest)
         self._policy_digest = digest
         known = self._policy is not None and self._policy.digest == digest
         self.view.policy = self._policy if known else None
-        return (BeginAnew(),) if is_other else ()
+        if is_other:
+            self.turn.add(BeginAnew())
+        return is_other
 
-    def _on_delta(self, delta: Delta, *, now: float) -> Effects:
+    def _on_delta(self, delta: Delta) -> None:
         if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:
-            return self._replicas.on_delta(delta, now=now)  # as a rule: the hot path
-        return self.subscriptions.on_delta(delta, now=now)
+            self._replicas.on_delta(delta)  # as a rule: the hot path
+        else:
+            self.subscriptions.on_delta(delta)
 
-    def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
-        effects = self.subscriptions.on_heartbeat(heartbeat, now=now)
+    def _on_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self.subscriptions.on_heartbeat(heartbeat)
+        now = self.turn.now
         alive_at = self.subscriptions.catalog_alive_at
         limit_s = self._settings.max_staleness_s
         if alive_at is not None and limit_s is not None:
             self.view.fresh_until = alive_at + limit_s
         if now >= self._announce_at and self.subscriptions.connected:
             self._announce_at = now + ANNOUNCE_S
-            announced = self._announce(counts=now >= self._counts_at)
-            if announced:
+            if self._announce(counts=now >= self._counts_at):
                 self._counts_at = now + COUNTS_S
-            effects += announced
-        return effects
 
-    def _announce(self, *, counts: bool = True) -> Effects:
-        """Say to the hub what has changed of the driver that this process is.
+    def _announce(self, *, counts: bool = True) -> bool:
+        """Say to the hub what has changed of the driver that this process is; return if so.
 
         ``counts``: be it counts alone.
         """
         announced, before = self.driver.announced(self._connection_problem), self._announced
         if announced is None or announced == before:
-            return ()
+            return False
         if not (counts or differ(announced, before)):
-            return ()
+            return False
         self._announced = announced
-        return (Send(Connection.CONTROL, announced),)
+        self.turn.add(Send(Connection.CONTROL, announced))
+        return True
 
-    def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
-        read = self._priorities.usage.newest(TABLES_MAX)
+    def _on_inspect(self, inspect: Inspect) -> None:
+        read, now = self._priorities.usage.newest(TABLES_MAX), self.turn.now
         answer = inspected(
             inspect,
-            topics=self._topics(now),
+            topics=self._topics(),
             tables=[(name_of(group), topic, max(now - at, 0.0)) for topic, group, at in read],
-            stats=self._stats(now),
+            stats=self._stats(),
             driver=self.driver.facts(),
         )
-        return (Send(Connection.CONTROL, answer),)
+        self.turn.add(Send(Connection.CONTROL, answer))
 
     def _shortage(self) -> Shortage:
         """Return why some topics are not followed: the budget, else the reason of the first one."""
@@ -486,7 +514,7 @@ class Core:
         reason = f"{len(missing)} of {num_topics} topics are not followed: {why}"
         return Shortage(reason=reason, needed_bytes=needed_bytes)
 
-    def _topics(self, now: float) -> tuple[TopicInfo, ...]:
+    def _topics(self) -> tuple[TopicInfo, ...]:
         replicas, sizes = self._replicas, self.subscriptions.sizes
         return tuple(
             TopicInfo(
@@ -495,14 +523,14 @@ class Core:
                 version=replicas.version(topic),
                 bytes=replicas.held_bytes(topic),
                 hits=self.view.hits(topic),
-                lag_s=replicas.lag_s(topic, now=now),
+                lag_s=replicas.lag_s(topic),
                 full_bytes=sizes.get(topic, 0),
                 why=self.placement.reason(topic),
             )
             for topic in topic_ids(self.view.num_topics)
         )
 
-    def _stats(self, now: float) -> Stats:
+    def _stats(self) -> Stats:
         subscriptions, resident_set = self.subscriptions, self._replicas.resident_set
         budget, fetcher = self._replicas.budget, self.catalog.fetcher
         pins, outbox = self._priorities.pins, self.outbox
@@ -527,7 +555,7 @@ class Core:
             writes_unknown_table=outbox.unknown,
             writes_discarded=outbox.discarded,
             writes_delay_reason=outbox.delay,
-            staleness_s=inf if alive_at is None else max(now - alive_at, 0.0),
+            staleness_s=inf if alive_at is None else max(self.turn.now - alive_at, 0.0),
             metastore_problem=self.view.metastore_problem(),
             connection_problem=self._connection_problem,
             hub=subscriptions.hub_address,

@@ -277,6 +277,7 @@ class EngineLoop:
                 time.sleep(YIELD_S)
         except Exception as error:
             log.exception("engine failed: restarts=%d", self.core.restarts)
+            log.error("engine before that: steps=%s", self.core.turn.trace.text())
             self._restart(error)
 
     def _restart(self, error: Exception) -> None:

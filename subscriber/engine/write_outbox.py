@@ -20,6 +20,7 @@ from typing import Final
 from ...topics.errors import UsageError
 from ...topics.requests import RETRY_S, Requests
 from ...topics.settings import metastore_hosts
+from ...topics.turn import Turn
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages import (
     ABANDONED,
@@ -36,6 +37,7 @@ from ...topics.wire.messages import (
     WriteState,
 )
 from ...topics.wire.refusal import Refusal
+from ..protocol.effects import Effect
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
@@ -369,9 +371,15 @@ class WriteSender:
     """
 
     def __init__(
-        self, outbox: Outbox, next_id: Callable[[], int], *, retry_s: float = RETRY_S
+        self,
+        outbox: Outbox,
+        next_id: Callable[[], int],
+        *,
+        turn: Turn[Effect],
+        retry_s: float = RETRY_S,
     ) -> None:
         self.outbox = outbox
+        self._turn = turn
         self._requests: Requests[Report] = Requests(next_id, retry_s=retry_s)
 
     @property
@@ -379,21 +387,22 @@ class WriteSender:
         """When ``due`` has something."""
         return self._requests.deadline if len(self._requests) else self.outbox.deadline
 
-    def due(self, *, now: float) -> tuple[Report, ...]:
+    def due(self) -> tuple[Report, ...]:
         """Return what is to be sent now."""
+        now = self._turn.now
         if not len(self._requests):
             report = self.outbox.next_report(now=now)
             if report is not None:
                 self._requests.open(report, now=now)
         return tuple(replace(one, request=request) for request, one in self._requests.due(now))
 
-    def on_reported(self, reported: Reported, *, now: float) -> None:
+    def on_reported(self, reported: Reported) -> None:
         """Take what catalogd has."""
         report = self._requests.close(reported.request)
         if report is not None:
-            self.outbox.acknowledge(report, reported.verdicts, now=now)
+            self.outbox.acknowledge(report, reported.verdicts, now=self._turn.now)
 
-    def on_refused(self, refused: Refused, *, now: float) -> None:
+    def on_refused(self, refused: Refused) -> None:
         """Send the report again later, or never if no time mends it."""
         report = self._requests.get(refused.request)
         if report is None:
@@ -405,11 +414,11 @@ class WriteSender:
             return
         self.outbox.back_off(refused.message)
         pause_s = max(refused.retry_ms / 1000, RETRY_S)
-        self._requests.back_off(refused.request, until=now + pause_s)
+        self._requests.back_off(refused.request, until=self._turn.now + pause_s)
 
-    def retry_now(self, *, now: float) -> None:
+    def retry_now(self) -> None:
         """Send the report again now: the connection, or catalogd, is another one."""
-        self._requests.retry_now(now=now)
+        self._requests.retry_now(now=self._turn.now)
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -42,17 +42,19 @@ from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry, value_of
+from ...topics.turn import Turn
 from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages import (
     Cancel,
     Claimed,
     Credit,
+    Message,
     Pull,
     Pulled,
     Refused,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.effects import Connection, Effect, Effects, Send
+from ..protocol.effects import Effect
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView
 
@@ -270,9 +272,27 @@ class Fetcher:
     """
 
     def __init__(
-        self, next_id: Callable[[], int], *, base: Base, fence: InvalidationFence, name: str = ""
+        self,
+        next_id: Callable[[], int],
+        *,
+        turn: Turn[Effect],
+        send: Callable[[Message], None],
+        base: Base,
+        fence: InvalidationFence,
+        name: str = "",
     ) -> None:
-        """``name``: of the subscriber, so that refused pulls of several do not come at once."""
+        """Begin without a pull.
+
+        Args:
+            next_id: Gives ids of requests, never one twice.
+            turn: The core's.
+            send: Sends catalogd a message, or drops it while nobody knows where catalogd is.
+            base: What is held of a table, as of which epoch, and the claims about its topic.
+            fence: The newest invalidation of each table that is pulled.
+            name: Of the subscriber, so that refused pulls of several do not come at once.
+        """
+        self._turn = turn
+        self._send = send
         self.sent = 0
         self.stale_replies = 0
         self.latency = LatencyEstimate()
@@ -285,7 +305,7 @@ class Fetcher:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which ``due`` has something."""
+        """The time at which ``send_due`` has something."""
         return self._requests.deadline
 
     @property
@@ -293,39 +313,37 @@ class Fetcher:
         """The number of pulls that have been sent and not answered."""
         return len(self._requests)
 
-    def begin(self, fetch: Fetch, *, now: float) -> Effects:
+    def begin(self, fetch: Fetch) -> None:
         """Fetch what is requested, with a pull that runs already if there is one."""
         if len(self._queue) >= WAITING_MAX:
             fetch.outcome = NotReady(f"{len(self._queue)} pulls are waiting: try again")
-        elif not self._start(fetch, now):
+        elif not self._start(fetch):
             self._queue.append(fetch)
-        return self.due(now)
+        self.send_due()
 
-    def detach(self, fetch: Fetch, *, now: float) -> Effects:
+    def detach(self, fetch: Fetch) -> None:
         """Take a caller off its pull; a pull without callers is cancelled."""
         if fetch.outcome is not None:
-            return ()
+            return
         if fetch in self._queue:
             self._queue.remove(fetch)
-            return ()
+            return
         request = self._running[_sendable(fetch.request)]
         pull = self._requests.get(request)
         assert pull is not None
         pull.fetches.remove(fetch)
-        if pull.fetches:
-            return ()
-        self._close(request)
-        return Send(Connection.PULLS, Cancel(stream=request)), *self._next(now)
+        if not pull.fetches:
+            self._close(request)
+            self._send(Cancel(stream=request))
+            self._next()
 
-    def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, Effects]:
-        """Take a part of a reply; return the reply once it is complete, and what to send."""
-        pull = self._requests.get(part.request)
+    def part(self, part: Pulled) -> Reply | None:
+        """Take a part of a reply; return the reply once it is complete."""
+        pull, now = self._requests.get(part.request), self._turn.now
         if pull is None:
-            return None, _cancel(part)
-        credit: Effects = ()
+            self._cancel(part)
+            return None
         if not part.last:
-            amount = pulled_cost(part)
-            credit = (Send(Connection.PULLS, Credit(stream=part.request, amount=amount)),)
             self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
         stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
@@ -335,51 +353,61 @@ class Fetcher:
             pull.base is not None and part.epoch != pull.epoch
         )  # its versions cannot be compared
         if foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
-            return None, credit + self.again(part, now=now)
+            self._credit(part)
+            self.again(part)
+            return None
         page.sequence += 1
         pull.received_bytes += pulled_cost(part)
         page.listings.append(part.names)
         if pull.received_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
             name, size = pull.wanted.name, pull.received_bytes
             large = OverBudget(name, needed_bytes=size, free_bytes=int(room))
-            return None, _cancel(part) + self.answer(part.request, large, now=now)
+            self._cancel(part)
+            self.answer(part.request, large)
+            return None
         if not all(map(page.take, part.entries)) or (part.last and page.pieces):
             error = LinkError(f"catalogd sent a value of {pull.wanted.name} in pieces that differ")
-            return None, _cancel(part) + self.answer(part.request, error, now=now)
+            self._cancel(part)
+            self.answer(part.request, error)
+            return None
         if not part.last:
-            return None, credit
+            self._credit(part)
+            return None
         if part.cursor:
-            return None, self._continue(part, now=now)
+            self._continue(part)
+            return None
         self.latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
-        return Reply(pull.wanted, part, _result(pull, part), confirmed), ()
+        return Reply(pull.wanted, part, _result(pull, part), confirmed)
 
-    def again(self, part: Pulled, *, now: float) -> Effects:
+    def again(self, part: Pulled) -> None:
         """Discard this reply, and pull once more, after a moment, if a caller waits."""
         pull = self._close(part.request)
         self.stale_replies += 1
         if all(fetch.background for fetch in pull.fetches):
             _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
-            return _cancel(part) + self._next(now)
-        request = self._open(pull.wanted, pull.fetches, now)
-        self._requests.back_off(request, until=now + STALE_AGAIN_S)
-        return _cancel(part)
+            self._cancel(part)
+            self._next()
+            return
+        request = self._open(pull.wanted, pull.fetches)
+        self._requests.back_off(request, until=self._turn.now + STALE_AGAIN_S)
+        self._cancel(part)
 
-    def answer(self, request: int, outcome: Result | TopicastError, *, now: float) -> Effects:
+    def answer(self, request: int, outcome: Result | TopicastError) -> None:
         """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
         _end(self._close(request), outcome)
-        return self._next(now)
+        self._next()
 
-    def on_refused(self, refused: Refused, *, now: float) -> Effects:
+    def on_refused(self, refused: Refused) -> None:
         """Repeat a refused pull later, or end it with an error if catalogd will never answer it."""
         pull = self._requests.get(refused.request)
         if pull is None:
-            return ()
+            return
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
-            self._requests.back_off(refused.request, until=now + after_s)
-            return ()
+            self._requests.back_off(refused.request, until=self._turn.now + after_s)
+            return
         reason = f"{refused.code}: {refused.message}"
         error: TopicastError = LinkError(f"catalogd refused to serve {pull.wanted.name}: {reason}")
         if refused.code == Refusal.NOT_VISIBLE:
@@ -388,20 +416,19 @@ class Fetcher:
             error = UsageError(refused.message)
         elif refused.code == Refusal.UNREADABLE:
             error = SourceError(refused.message)
-        return self.answer(refused.request, error, now=now)
+        self.answer(refused.request, error)
 
-    def retry_now(self, *, now: float) -> None:
+    def retry_now(self) -> None:
         """Send every pull again now: catalogd, or its start, is another one."""
-        self._requests.retry_now(now=now)
+        self._requests.retry_now(now=self._turn.now)
 
-    def due(self, now: float) -> Effects:
+    def send_due(self) -> None:
         """Send what is due, first or again."""
-        effects: list[Effect] = []
+        now = self._turn.now
         for request, pull in self._requests.due(now):
             self.sent += 1
             pull.sent_at, pull.counted_bytes = now, pull.received_bytes
-            effects.append(Send(Connection.PULLS, _message(request, pull)))
-        return tuple(effects)
+            self._send(_message(request, pull))
 
     def refusal(self, fetch: Fetch) -> str:
         """Return why catalogd has not answered, if it has said so."""
@@ -420,7 +447,7 @@ class Fetcher:
             assert pull.fetches
             assert all(fetch.outcome is None for fetch in pull.fetches)
 
-    def _start(self, fetch: Fetch, now: float) -> bool:
+    def _start(self, fetch: Fetch) -> bool:
         wanted = _sendable(fetch.request)
         pull = self._requests.get(self._running.get(wanted, 0))
         if pull is not None:
@@ -428,24 +455,24 @@ class Fetcher:
             return True
         if len(self._running) >= PULLS_MAX:
             return False
-        self._open(wanted, [fetch], now)
+        self._open(wanted, [fetch])
         return True
 
-    def _open(self, wanted: PartitionRequest, fetches: list[Fetch], now: float) -> int:
+    def _open(self, wanted: PartitionRequest, fetches: list[Fetch]) -> int:
         epoch, base, claims = self._base(wanted.db, wanted.table)
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
-        request = self._requests.open(pull, now=now)
+        request = self._requests.open(pull, now=self._turn.now)
         self._running[wanted] = request
         self._fence.begin(wanted.group)
         return request
 
-    def _continue(self, part: Pulled, *, now: float) -> Effects:
+    def _continue(self, part: Pulled) -> None:
         """Request the next page, under another id: a repetition may still be answered."""
         pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
-        self._running[pull.wanted] = self._requests.open(pull, now=now)
-        return self.due(now)
+        self._running[pull.wanted] = self._requests.open(pull, now=self._turn.now)
+        self.send_due()
 
     def _jitter(self, request: int) -> float:
         """Return a share of 1, another one for each subscriber and request."""
@@ -458,15 +485,20 @@ class Fetcher:
         self._fence.end(pull.wanted.group)
         return pull
 
-    def _next(self, now: float) -> Effects:
-        while self._queue and self._start(self._queue[0], now):
+    def _next(self) -> None:
+        while self._queue and self._start(self._queue[0]):
             self._queue.popleft()
-        return self.due(now)
+        self.send_due()
 
+    def _credit(self, part: Pulled) -> None:
+        """Let as much follow as ``part`` has, if it is not the last one."""
+        if not part.last:
+            self._send(Credit(stream=part.request, amount=pulled_cost(part)))
 
-def _cancel(part: Pulled) -> Effects:
-    """Cancel the rest of a reply, if ``part`` is not the last one."""
-    return () if part.last else (Send(Connection.PULLS, Cancel(stream=part.request)),)
+    def _cancel(self, part: Pulled) -> None:
+        """Cancel the rest of a reply, if ``part`` is not the last one."""
+        if not part.last:
+            self._send(Cancel(stream=part.request))
 
 
 def _sendable(request: PartitionRequest) -> PartitionRequest:

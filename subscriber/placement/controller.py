@@ -26,7 +26,8 @@ from ...topics.topic import (
     table_topic,
     topic_ids,
 )
-from ..protocol.effects import DONE, Done, Effects, Started, Wait
+from ...topics.turn import Turn
+from ..protocol.effects import DONE, Done, Effect, Started, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from .planner import FULL_SHARE, Planner, Situation
@@ -56,12 +57,14 @@ class PlacementController:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
+        turn: Turn[Effect],
         planner: Planner,
         automatic: bool,
     ) -> None:
         """``automatic``: levels follow usage; else only those set by hand change."""
         # (db, table, whether its partitions were read, too), appended by any thread
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
+        self._turn = turn
         self.usage = priorities.usage
         self.planner = planner
         self._automatic = automatic
@@ -129,39 +132,37 @@ class PlacementController:
                 self._by_hand.discard(topic)
                 self._reasons.pop(topic, None)
 
-    def join(self, topics: tuple[int, ...], level: int, *, now: float) -> Started[None]:
+    def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
         """Follow ``topics`` by hand at ``level``; level none: no longer."""
         if level == NONE:
-            return self._drop(topics)
-        effects = self._subscriptions.join(topics, level, now=now)
+            self._drop(topics)
+            return DONE
+        self._subscriptions.join(topics, level)
         wait = _JoinWait(self._subscriptions, self._replicas, topics=topics, level=level)
         if wait.failure() is None:
             self._set_by_hand(topics)
-        return wait, effects
+        return wait
 
-    def on_first_read(self, db: str, table: str, *, now: float) -> Effects:
+    def on_first_read(self, db: str, table: str) -> None:
         """Follow at minimal the topic of a table that will be pulled, so that the table is kept."""
         if not self._automatic:
-            return ()
+            return
         if self._priorities.has_bans and self._priorities.banned(table_key(db, table)):
-            return ()
-        topic = table_topic(db, table, self._view.num_topics)
-        return self._follow(topic, FIRST_READ, now)
+            return
+        self._follow(table_topic(db, table, self._view.num_topics), FIRST_READ)
 
-    def follow_pinned(self, topic: int, *, now: float) -> Effects:
+    def follow_pinned(self, topic: int) -> None:
         """Follow the topic of a pinned table at minimal, if it is not followed."""
-        return self._follow(topic, PINNED, now)
+        self._follow(topic, PINNED)
 
-    def watch_all(self, *, on: bool, now: float) -> Effects:
+    def watch_all(self, *, on: bool) -> None:
         """Follow every topic at minimal at least, as long as the application watches changes."""
         self._watched = on
-        effects: Effects = ()
         if not on or not self._automatic:
-            return effects
+            return
         for topic in topic_ids(self._view.num_topics):
             if topic != NAMESPACE and self._replicas.target_level(topic) == NONE:
-                effects += self._subscriptions.join_minimal(topic, now=now)
-        return effects
+                self._subscriptions.join_minimal(topic)
 
     def prefer(self, topics: frozenset[int]) -> None:
         """Follow ``topics``, and no others, before those that are only watched; plan for it now."""
@@ -171,41 +172,40 @@ class PlacementController:
         self._situations.clear()
         self._drain_at = self._plan_at = 0.0
 
-    def tick(self, *, now: float) -> Effects:
+    def tick(self) -> None:
         """Count what was read, and plan when it is time."""
+        now = self._turn.now
         if self._situations:
-            return self._plan(now)
+            self._plan()
+            return
         if not self._automatic:
             self._subscriptions.take_outgrown()
-            return ()
+            return
         if now < self._drain_at:
-            return ()
-        self._count_reads(now)
+            return
+        self._count_reads()
         if self.reads:
-            return ()  # the next turn goes on
+            return  # the next turn goes on
         self._drain_at = now + DRAIN_S
         offers = self._subscriptions.offers
         toggled, self._offers = self._offers != offers, offers
         if (now < self._plan_at and not toggled) or not self._subscriptions.ready():
-            return ()
+            return
         self._plan_at = now + PLAN_S
         for topic in self._subscriptions.take_outgrown():
             self.planner.outgrew(topic, now=now)
             self._since[topic] = now
-        self._survey(now)
-        return ()
+        self._survey()
 
-    def _drop(self, topics: tuple[int, ...]) -> Started[None]:
+    def _drop(self, topics: tuple[int, ...]) -> None:
         """Stop following topics by hand; those that are not followed stay so."""
         for topic in topics:
             error = self._subscriptions.misnamed(topic, NONE)
             if error is not None:
                 raise error
         self._set_by_hand(topics)
-        effects: Effects = ()
         for topic in topics:
-            effects += self._subscriptions.drop(topic)
-        return DONE, effects
+            self._subscriptions.drop(topic)
 
     def _set_by_hand(self, topics: Sequence[int]) -> None:
         """Exclude ``topics`` from plans from now on."""
@@ -215,16 +215,16 @@ class PlacementController:
             self._situations.clear()
             self._drain_at = self._plan_at = 0.0
 
-    def _follow(self, topic: int, reason: str, now: float) -> Effects:
+    def _follow(self, topic: int, reason: str) -> None:
         if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
-            return ()
+            return
         if self._replicas.level(topic) != NONE or self._budget.free_bytes < MINIMAL_BYTES:
-            return ()
-        self._since[topic] = now
+            return
+        self._since[topic] = self._turn.now
         self._reasons[topic] = reason
-        return self._subscriptions.join_minimal(topic, now=now)
+        self._subscriptions.join_minimal(topic)
 
-    def _count_reads(self, now: float) -> None:
+    def _count_reads(self) -> None:
         count: Counter[tuple[str, str, bool]] = Counter()
         for _ in range(min(len(self.reads), DRAIN_MAX)):
             count[self.reads.popleft()] += 1
@@ -234,7 +234,7 @@ class PlacementController:
             if self._priorities.banned(group):
                 continue
             size = self._needed_bytes(topic, group, whole=whole)
-            self._priorities.on_read(topic, group, size=size, now=now, times=times)
+            self._priorities.on_read(topic, group, size=size, times=times)
 
     def _needed_bytes(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
@@ -244,7 +244,7 @@ class PlacementController:
         head = content.entry(group)
         return content.held_bytes if whole or head is None else accounted_bytes(head)
 
-    def _survey(self, now: float) -> None:
+    def _survey(self) -> None:
         """Take the situation of every topic that is not set by hand, and the budget for them.
 
         Pins come first: those held, then those to be pulled, as far as both fit.
@@ -267,14 +267,12 @@ class PlacementController:
         self._budget_bytes = max(left_bytes, 0)
         pinned = {pin.topic: held[pin.topic] + missing[pin.topic] for pin in pins.known.values()}
         self._situations = [
-            self._situation(topic, pinned.get(topic), now, holds_pins=bool(held[topic]))
+            self._situation(topic, pinned.get(topic), holds_pins=bool(held[topic]))
             for topic in topic_ids(self._view.num_topics)
             if topic != NAMESPACE and topic not in self._by_hand
         ]
 
-    def _situation(
-        self, topic: int, pinned_bytes: int | None, now: float, *, holds_pins: bool
-    ) -> Situation:
+    def _situation(self, topic: int, pinned_bytes: int | None, *, holds_pins: bool) -> Situation:
         """Return the situation of a topic; ``pinned_bytes`` are off the budget at any level."""
         level = self._replicas.target_level(topic)
         committed = self._budget.committed((topic, level))
@@ -287,17 +285,17 @@ class PlacementController:
             since=self._since.get(topic, -inf),
             full_bytes=max(self._subscriptions.sizes.get(topic, 0) - (pinned_bytes or 0), 0),
             held_bytes=max(committed - (pinned_bytes or 0), 0),
-            usage=self.usage.of(topic, now=now),
+            usage=self.usage.of(topic, now=self._turn.now),
             required=required,
             holds_pins=holds_pins,
             urgent=topic in self._urgent,
         )
 
-    def _plan(self, now: float) -> Effects:
+    def _plan(self) -> None:
         situations, self._situations = self._situations, []
-        subscriptions = self._subscriptions
+        subscriptions, now = self._subscriptions, self._turn.now
         if not subscriptions.ready() or situations[-1].topic >= self._view.num_topics:
-            return ()  # the catalog has changed since the survey
+            return  # the catalog has changed since the survey
         offers = subscriptions.offers
         plan = self.planner.plan(
             situations,
@@ -306,11 +304,9 @@ class PlacementController:
             now=now,
         )
         self._reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}
-        effects: Effects = ()
         for step in plan.steps:
             self._since[step.topic] = now
-            effects += subscriptions.set_level(step.topic, step.level, now=now)
-        return effects
+            subscriptions.set_level(step.topic, step.level)
 
 
 class _JoinWait(Wait[None]):

@@ -25,8 +25,9 @@ from ...topics.errors import (
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
+from ...topics.turn import Turn
 from ..fetch.fetcher import Fetch, PartitionRequest, Result
-from ..protocol.effects import DONE, Done, Effects, PinsNotHeld, Wait
+from ..protocol.effects import DONE, Done, Effect, PinsNotHeld, Wait
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot
 from .pins import Pin
@@ -46,10 +47,10 @@ SWEEP_MAX: Final = 256  # pins checked in a turn: 0.3 ms
 class PullClient(Protocol):
     """Pulls from catalogd."""
 
-    def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:
+    def begin_fetch(self, fetch: Fetch) -> None:
         """Begin a pull; its outcome is set in ``fetch``."""
 
-    def detach(self, fetch: Fetch, *, now: float) -> Effects:
+    def detach(self, fetch: Fetch) -> None:
         """Take a caller off a pull, which goes on for other callers."""
 
 
@@ -59,7 +60,7 @@ class TopicLevels(Protocol):
     def is_dropped_by_hand(self, topic: int) -> bool:
         """Tell whether the application has dropped ``topic``: then it is not followed again."""
 
-    def follow_pinned(self, topic: int, *, now: float) -> Effects:
+    def follow_pinned(self, topic: int) -> None:
         """Follow ``topic`` at minimal if it is not followed, and there is room for that."""
 
 
@@ -90,11 +91,13 @@ class Prefetcher:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
+        turn: Turn[Effect],
         levels: TopicLevels,
         client: PullClient,
     ) -> None:
         self.pins = priorities.pins
         self.pulls = 0  # sent so far
+        self._turn = turn
         self._subscriptions = subscriptions
         self._replicas = replicas = subscriptions.replicas
         self._resident_set = replicas.resident_set
@@ -109,16 +112,15 @@ class Prefetcher:
         self._unswept: deque[bytes] = deque()  # pinned tables that this sweep has not reached
         self._sweep_at = 0.0
         self._reported = False  # that pins are not held, since all of them were
-        self._now = 0.0
 
     @property
     def deadline(self) -> float | None:
         """The time at which ``settle`` has work to do."""
         if self.pins.scanning:
-            return self._now
+            return self._turn.now
         times = [self._later[0][0]] if self._later and self._may_begin() else []
         for run in self._runs.values():
-            times.append(run.deadline if run.fetch.outcome is None else self._now)
+            times.append(run.deadline if run.fetch.outcome is None else self._turn.now)
         if self.pins.known:
             times.append(self._sweep_at)
         return min(times, default=None)
@@ -175,23 +177,21 @@ class Prefetcher:
         self._priorities.unpin(db, table)
         self._move_pins()
 
-    def settle(self, *, now: float) -> Effects:
+    def settle(self) -> None:
         """Take the outcomes of its pulls, and begin the pulls that are due."""
-        self._now = now
-        self._priorities.advance(now=now)
-        effects = self._take_outcomes()
+        self._take_outcomes()
         if self.pins.scanning:
             self._priorities.scan()
             self._move_pins()
         for group in self.pins.take_new():
             self._schedule_pin(group)
         self._schedule_hit()
-        if now >= self._sweep_at and self.pins.known:
+        if self._turn.now >= self._sweep_at and self.pins.known:
             self._sweep()
-        effects += self._start() + self._report_not_held()
+        self._start()
+        self._report_not_held()
         pins = self.pins
         self._priorities.unsettled = bool(self._jobs or self._runs or pins.known or pins.scanning)
-        return effects
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -248,50 +248,47 @@ class Prefetcher:
             known.pinned = known.pinned or job.pinned
             return
         self._jobs[group] = job
-        heappush(self._later, (max(at, self._now, self._next_at.get(group, 0.0)), group))
+        heappush(self._later, (max(at, self._turn.now, self._next_at.get(group, 0.0)), group))
 
-    def _start(self) -> Effects:
+    def _start(self) -> None:
         """Begin the pulls that are due, as many as may be under way."""
-        effects: Effects = ()
-        while self._later and self._later[0][0] <= self._now and self._may_begin():
+        while self._later and self._later[0][0] <= self._turn.now and self._may_begin():
             group = heappop(self._later)[1]
             job = self._jobs.pop(group)
             if group in self._runs:  # it was hit while it is being pulled
-                self._schedule(group, job, at=self._now + INTERVAL_S)
+                self._schedule(group, job, at=self._turn.now + INTERVAL_S)
                 continue
-            effects += self._begin(group, job)
-        return effects
+            self._begin(group, job)
 
     def _may_begin(self) -> bool:
         return len(self._runs) < OUTSTANDING_MAX and self._replicas.is_settled(NAMESPACE)
 
-    def _begin(self, group: bytes, job: _Job) -> Effects:
+    def _begin(self, group: bytes, job: _Job) -> None:
         pin = self.pins.known.get(group)
-        effects: Effects = ()
         if job.pinned:
             if pin is None or self._is_held(pin, group):
-                return ()
-            effects = self._levels.follow_pinned(job.topic, now=self._now)
+                return
+            self._levels.follow_pinned(job.topic)
             if self._replicas.level(job.topic) == NONE:  # the sweep comes back to it
-                pin.retry_at = self._now + INTERVAL_S
-                return effects
+                pin.retry_at = self._turn.now + INTERVAL_S
+                return
         else:
             job.wants = self._lost(job.topic, group, job.wants)
             if not job.wants:  # an application has pulled it meanwhile
-                return ()
+                return
         self._delay_next(group, pinned=job.pinned)
         self._priorities.begin_prefetch(group, pinned=job.pinned)
-        return effects + self._pull_next(group, job, deque(job.wants))
+        self._pull_next(group, job, deque(job.wants))
 
     def _delay_next(self, group: bytes, *, pinned: bool) -> None:
         """Set when a table that is pulled now may be pulled again."""
         if len(self._next_at) > 2 * HOT_SCHEDULED_MAX:
-            self._next_at = {g: at for g, at in self._next_at.items() if at > self._now}
+            self._next_at = {g: at for g, at in self._next_at.items() if at > self._turn.now}
         rate = self._priorities.read_rate(group)
         delay_s = INTERVAL_S if pinned or not rate else max(INTERVAL_S, 1 / rate)
-        self._next_at[group] = self._now + delay_s
+        self._next_at[group] = self._turn.now + delay_s
 
-    def _pull_next(self, group: bytes, job: _Job, left: deque[Selector]) -> Effects:
+    def _pull_next(self, group: bytes, job: _Job, left: deque[Selector]) -> None:
         """Pull the next of what is wanted of a table."""
         key, pin = parse_table_key(group), self.pins.known.get(group)
         self.pulls += 1
@@ -300,31 +297,29 @@ class Prefetcher:
             background=True,
             bytes_max=inf if pin is None else self._room_in_future(pin, group),
         )
-        self._runs[group] = _Run(job, left, fetch, deadline=self._now + TIMEOUT_S)
-        return self._client.begin_fetch(fetch, now=self._now)
+        self._runs[group] = _Run(job, left, fetch, deadline=self._turn.now + TIMEOUT_S)
+        self._client.begin_fetch(fetch)
 
-    def _take_outcomes(self) -> Effects:
-        effects: Effects = ()
+    def _take_outcomes(self) -> None:
         for group, run in tuple(self._runs.items()):
             outcome = run.fetch.outcome
-            if outcome is None and self._now >= run.deadline:
-                effects += self._client.detach(run.fetch, now=self._now)
+            if outcome is None and self._turn.now >= run.deadline:
+                self._client.detach(run.fetch)
                 outcome = NotReady("catalogd has not answered")
             if outcome is not None:
-                effects += self._on_outcome(group, run, outcome)
-        return effects
+                self._on_outcome(group, run, outcome)
 
-    def _on_outcome(self, group: bytes, run: _Run, outcome: Result | TopicastError) -> Effects:
+    def _on_outcome(self, group: bytes, run: _Run, outcome: Result | TopicastError) -> None:
         if run.left and not isinstance(outcome, TopicastError):
-            return self._pull_next(group, run.job, run.left)
+            self._pull_next(group, run.job, run.left)
+            return
         del self._runs[group]
         self._priorities.end_prefetch(group)
         pin = self.pins.known.get(group)
         if isinstance(outcome, StaleMetadata):
-            self._schedule(group, run.job, at=self._now + INTERVAL_S)
+            self._schedule(group, run.job, at=self._turn.now + INTERVAL_S)
         elif pin is not None:
             self._on_pinned_outcome(pin, group, outcome)
-        return ()
 
     def _on_pinned_outcome(self, pin: Pin, group: bytes, outcome: Result | TopicastError) -> None:
         """Note the size of a pinned table, and when to pull it again if it is not held."""
@@ -338,10 +333,10 @@ class Prefetcher:
         self.pins.clear_not_held(group)
         if self._is_held(pin, group):
             return
-        pin.retry_at = self._now + delay_s
+        pin.retry_at = self._turn.now + delay_s
         if pin.size > self._room_now(pin, group):
             self.pins.mark_not_held(group, pin.size)
-            pin.retry_at = max(pin.retry_at, self._now + RETRY_S)
+            pin.retry_at = max(pin.retry_at, self._turn.now + RETRY_S)
 
     def _room_bytes(self) -> int:
         """Return how many bytes one more pinned table may take."""
@@ -360,7 +355,7 @@ class Prefetcher:
 
     def _sweep(self) -> None:
         """Check some pinned tables, whatever may have become of them; all in turn."""
-        self._sweep_at = self._now + SWEEP_S
+        self._sweep_at = self._turn.now + SWEEP_S
         if not self._unswept:
             self._unswept.extend(self.pins.known)
         for _ in range(min(len(self._unswept), SWEEP_MAX)):
@@ -373,20 +368,21 @@ class Prefetcher:
                 pin.size = self._resident_set.pinned_sizes.get((pin.topic, group), pin.size)
             elif pin.size > self._room_now(pin, group):
                 self.pins.mark_not_held(group, pin.size)
-            elif self._now >= pin.retry_at:
+            elif self._turn.now >= pin.retry_at:
                 self._schedule_pin(group)
 
-    def _report_not_held(self) -> Effects:
+    def _report_not_held(self) -> None:
         """Warn of pins that do not fit: once, when all that can be held is held."""
         count = self.pins.not_held_count
         if bool(count) is self._reported or self._jobs or self._runs or self.pins.scanning:
-            return ()
+            return
         self._reported = bool(count)
         if not count:
-            return ()
+            return
         room_bytes = self._resident_set.pinnable_bytes
         needed_bytes = self.pins.needed_bytes
-        return (PinsNotHeld(tables=count, needed_bytes=needed_bytes, room_bytes=room_bytes),)
+        problem = PinsNotHeld(tables=count, needed_bytes=needed_bytes, room_bytes=room_bytes)
+        self._turn.add(problem)
 
 
 def _has(content: TableSnapshot | None, want: Selector, group: bytes) -> bool:

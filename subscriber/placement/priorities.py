@@ -10,6 +10,8 @@ from typing import Final
 from ...topics.objects.names import group_of
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import PREFIX, Entry
+from ...topics.turn import Turn
+from ..protocol.effects import Effect
 from ..store.eviction import Key
 from ..store.table_snapshot import Swap, TableSnapshot
 from ..store.view import View
@@ -24,15 +26,15 @@ Wants = tuple[Selector, ...]
 class Priorities:
     """Implements PinPolicy. ``automatic``: reads and changes are counted."""
 
-    def __init__(self, rules: PinRules, view: View, *, automatic: bool) -> None:
+    def __init__(self, rules: PinRules, view: View, *, turn: Turn[Effect], automatic: bool) -> None:
         self.has_bans = rules.has_bans  # whether any table may be banned
         self.counts_changes = False  # whether any table was pinned or read: then changes count
         self.unsettled = True  # the prefetcher has something to settle; it clears this
         self.pins = Pins(rules, view)
         self.usage = UsageTracker()
+        self._turn = turn
         self._automatic = automatic
         self._view = view
-        self._now = 0.0  # seconds, of the last ``advance``
         # pinned or read tables that changes hit: their topic, and what was held of them before
         self._hit: dict[bytes, tuple[int, Wants]] = {}
         self._prefetching: dict[bytes, bool] = {}  # tables being prefetched: whether as a pin
@@ -52,8 +54,8 @@ class Priorities:
         return self.read_rate(victim) < self.read_rate(newcomer)
 
     def read_rate(self, group: bytes) -> float:
-        """Return how often in a second a table is read, as of the last ``advance``."""
-        return self.usage.rate(group, now=self._now)
+        """Return how often in a second a table is read."""
+        return self.usage.rate(group, now=self._turn.now)
 
     def newcomer_rate(self, group: bytes) -> float:
         """Return the read rate of a table that was just pulled: at least that of a first read."""
@@ -87,9 +89,9 @@ class Priorities:
         self.unsettled = True
         return self.pins.take_moved()
 
-    def on_read(self, topic: int, group: bytes, *, size: int, now: float, times: int) -> None:
+    def on_read(self, topic: int, group: bytes, *, size: int, times: int) -> None:
         """Count ``times`` reads of a table, of which ``size`` bytes were needed."""
-        self.usage.read(topic, group, size=size, now=now, times=times)
+        self.usage.read(topic, group, size=size, now=self._turn.now, times=times)
         self.counts_changes = True
 
     def pin(self, db: str, table: str) -> None:
@@ -106,10 +108,6 @@ class Priorities:
         """Scan some of the names that wait for pins."""
         self.pins.scan()
         self.counts_changes = self.counts_changes or bool(self.pins.known)
-
-    def advance(self, *, now: float) -> None:
-        """Return read rates as of ``now`` from now on."""
-        self._now = now
 
     def take_hits(self) -> Mapping[bytes, tuple[int, Wants]]:
         """Return what was hit since the last call: its topic, and what a pull has to bring."""

@@ -22,6 +22,7 @@ from ...topics.backports import StrEnum
 from ...topics.errors import NotReady, TopicastError, WireError
 from ...topics.keys.credential import PublicKeys
 from ...topics.objects.changes import ChangeKind
+from ...topics.turn import Turn
 from ...topics.wire.messages import Message
 
 T_co = TypeVar("T_co", covariant=True)
@@ -204,7 +205,6 @@ Effect = (
     | PinsNotHeld
 )
 Effects = tuple[Effect, ...]
-NO_EFFECTS: Final[Effects] = ()
 
 
 # Commands
@@ -235,18 +235,17 @@ class Wait(ABC, Generic[T_co]):
     def missing(self) -> str:
         """Say what has not happened yet."""
 
-    def close(self, _now: float) -> Effects:
+    def close(self) -> None:
         """Give back what the wait holds: its command is completed, or its time is over."""
-        return ()
 
 
-Started: TypeAlias = tuple[Done[T_co] | Wait[T_co], Effects]
+Started: TypeAlias = Done[T_co] | Wait[T_co]
 
 
-Operation: TypeAlias = Callable[[float], Started[T_co]]
-"""What a command does, at a time: returns its result, or what to wait for, and effects.
+Operation: TypeAlias = Callable[[], Started[T_co]]
+"""What a command does: returns its result, or what to wait for.
 
-Raises TopicastError if it fails.
+Raises TopicastError if it fails; then it has decided nothing.
 """
 
 
@@ -264,19 +263,21 @@ class Command(Generic[T_co]):
         self._wait: Wait[T_co] | None = None  # from start to the outcome
         self._future: Future[T_co] = Future()
 
-    def start(self, *, now: float) -> Effects:
-        """Begin the operation."""
+    def start(self) -> bool:
+        """Begin the operation; return whether that is all, and the outcome is set."""
         try:
-            begun, effects = self._operation(now)
+            begun = self._operation()
         except TopicastError as error:
-            return self._complete(error)
+            self.outcome = error
+            return True
         if isinstance(begun, Done):
-            return (*effects, *self._complete(begun))
+            self.outcome = begun
+            return True
         self._wait = begun
-        return effects
+        return False
 
-    def settle(self, *, now: float) -> Effects:
-        """Complete the command if its wait, or its time, is over."""
+    def settle(self, *, now: float) -> bool:
+        """Set the outcome if the wait, or the time, is over; return whether it is."""
         wait = self._wait
         assert wait is not None
         outcome: Done[T_co] | TopicastError | None
@@ -287,9 +288,11 @@ class Command(Generic[T_co]):
         if outcome is None and now >= self.deadline:
             outcome = NotReady(wait.missing())
         if outcome is None:
-            return ()
+            return False
         self._wait = None
-        return (*wait.close(now), *self._complete(outcome))
+        wait.close()
+        self.outcome = outcome
+        return True
 
     def release(self) -> None:
         """Let the caller's thread go on."""
@@ -313,35 +316,31 @@ class Command(Generic[T_co]):
         """
         return self._future.result(timeout_s)
 
-    def _complete(self, outcome: Done[T_co] | TopicastError) -> Effects:
-        self.outcome = outcome
-        return (Complete(self),)
-
 
 class PendingCommands:
     """The commands that wait, oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn[Effect]) -> None:
         self.commands: list[Command[object]] = []  # none of them completed
+        self._turn = turn
 
     @property
     def deadline(self) -> float | None:
         """The time at which the next command times out."""
         return min((one.deadline for one in self.commands), default=None)
 
-    def start(self, command: Command[object], *, now: float) -> Effects:
+    def start(self, command: Command[object]) -> None:
         """Begin ``command``, and keep it until it is completed; nothing if its caller has gone."""
         if command.outcome is not None:
-            return ()
-        effects = command.start(now=now)
-        if command.outcome is None:
+            return
+        if command.start():
+            self._turn.add(Complete(command))
+        else:
             self.commands.append(command)
-        return effects
 
-    def settle(self, *, now: float) -> Effects:
+    def settle(self) -> None:
         """Complete the commands whose wait, or time, is over."""
-        effects: Effects = ()
         for command in self.commands:
-            effects += command.settle(now=now)
+            if command.settle(now=self._turn.now):
+                self._turn.add(Complete(command))
         self.commands = [one for one in self.commands if one.outcome is None]
-        return effects

@@ -24,6 +24,7 @@ from zlib import crc32
 from ...topics.liveness import HEARTBEAT_MS
 from ...topics.replica_set import Account, patience_s
 from ...topics.requests import Requests
+from ...topics.turn import Turn
 from ...topics.wire.header import (
     HEARTBEAT_PREFIX,
     barrier_prefix,
@@ -47,7 +48,6 @@ from ..protocol.effects import (
     ConnectHub,
     Connection,
     Effect,
-    Effects,
     Send,
     Subscribe,
     Unsubscribe,
@@ -68,6 +68,14 @@ class SessionState(Enum):
 
     GREETING = "GREETING"
     WELCOMED = "WELCOMED"
+
+
+class Welcomed(Enum):
+    """What a Welcome means for what was sent to the hub before."""
+
+    KNOWN = "KNOWN"  # the hub has known us all the time,
+    STAYED = "STAYED"  # or registered us, and the subscriptions of its data connection are there,
+    OPENED = "OPENED"  # or not: the data connection is new
 
 
 class _Fence(Enum):
@@ -94,6 +102,7 @@ class HubSession:
         self,
         addresses: tuple[str, ...],
         *,
+        turn: Turn[Effect],
         name: str,
         command: bool = False,
         registration: bytes,
@@ -103,6 +112,7 @@ class HubSession:
         assert addresses
         self.state = SessionState.GREETING
         self.answer_s = 0.0  # from the last Hello, Join or barrier to its answer: how busy it is
+        self._turn = turn
         self._addresses = addresses
         self._name = name
         self._is_command = command
@@ -120,7 +130,7 @@ class HubSession:
         self._hello_pause_s = HELLO_AGAIN_S
         self._joins: Requests[PendingJoin] = Requests(next_id)
         self._subscribed: dict[Account, _Fence] = {}
-        self._prefixes = Prefixes()
+        self._prefixes = Prefixes(turn)
         self._nonces: list[bytes] = []  # of the barrier under way, each time it was sent
         self._barrier_sent_at = 0.0  # seconds: for the first time
         self._barrier_at = 0.0  # seconds: when it is sent again
@@ -160,19 +170,19 @@ class HubSession:
         """Tell whether deltas of a topic at a level are sure to come on this connection."""
         return self._subscribed.get(account) is _Fence.FENCED
 
-    def tick(self, *, now: float) -> Effects:
+    def tick(self) -> None:
         """Move on when the hub is silent or unfit; repeat what was not answered in time."""
-        effects = self._keep_up(now)
-        if self.greeting:
-            return effects
-        return effects + self._repeat(now)
+        self._keep_up()
+        if not self.greeting:
+            self._repeat()
 
-    def on_welcome(self, welcome: Welcome, *, now: float) -> Effects | None:
-        """Open the hub's data, unless it is open; None if the hub has known us all the time."""
+    def on_welcome(self, welcome: Welcome) -> Welcomed:
+        """Open the hub's data, unless it is open."""
         known = welcome.hub == self._hub and welcome.data_address == self._data_address
-        self._resume(now)
+        self._resume()
         if known:
-            return None
+            return Welcomed.KNOWN
+        now = self._turn.now
         self._hello_pause_s = HELLO_AGAIN_S
         self.answer_s = now - self._greeted_at
         self._hub = welcome.hub
@@ -180,45 +190,49 @@ class HubSession:
         self._fit_at = now
         self._joins.clear()
         if welcome.data_address == self._data_address:
-            return ()
+            return Welcomed.STAYED
         self._discard_data()
         self._data_address = welcome.data_address
-        return ConnectData(welcome.data_address), Subscribe(HEARTBEAT_PREFIX)
+        self._turn.add(ConnectData(welcome.data_address))
+        self._turn.add(Subscribe(HEARTBEAT_PREFIX))
+        return Welcomed.OPENED
 
-    def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool, now: float) -> Effects:
+    def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool) -> None:
         """Note that the hub is alive; ``fit``: it has data of the accepted start."""
-        self._active_at = now
+        self._active_at = self._turn.now
         if fit:
-            self._fit_at = now
+            self._fit_at = self._active_at
         if heartbeat.hub == self._hub:
-            self._resume(now)  # it was silent, but knows us
+            self._resume()  # it was silent, but knows us
         elif not self.greeting:
-            return self._greet(now)  # it restarted
-        return ()
+            self._greet()  # it restarted
 
-    def on_unknown(self, *, now: float) -> Effects:
+    def on_unknown(self) -> None:
         """Greet a hub that does not know the connection again, once per pause."""
         self._hub = 0  # what was sent to it before may be lost
-        return () if self.greeting else self._greet(now)
+        if not self.greeting:
+            self._greet()
 
-    def join(self, positions: Iterable[Position], *, now: float, fenced: bool = False) -> Effects:
+    def join(self, positions: Iterable[Position], *, fenced: bool = False) -> None:
         """Request to follow topics; ``fenced``: deltas of all of them are sure to come."""
+        now = self._turn.now
         pending = PendingJoin(Join(request=0, positions=tuple(positions)), fenced, now)
         self._joins.open(pending, now=now, pause_s=patience_s(self.answer_s))
-        return self._repeat(now)
+        self._repeat()
 
-    def on_joined(self, request: int, *, now: float) -> PendingJoin | None:
+    def on_joined(self, request: int) -> PendingJoin | None:
         """Return the Join that was answered; None if no such Join is pending."""
         pending = self._joins.close(request)
         if pending is not None:
-            self.answer_s = now - pending.sent_at
+            self.answer_s = self._turn.now - pending.sent_at
         return pending
 
-    def drop(self, topics: Iterable[int]) -> Effects:
+    def drop(self, topics: Iterable[int]) -> None:
         """Notify the hub that ``topics`` are not followed."""
-        return (Send(Connection.CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
+        drop = Drop(request=self._next_id(), topics=tuple(topics))
+        self._turn.add(Send(Connection.CONTROL, drop))
 
-    def subscribe(self, wanted: Iterable[Account], *, now: float) -> Effects:
+    def subscribe(self, wanted: Iterable[Account]) -> None:
         """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
 
         What is new is fenced together. Should the Drop be lost, the hub counts us wrongly.
@@ -226,110 +240,114 @@ class HubSession:
         wanted = set(wanted)
         gone = sorted(self._subscribed.keys() - wanted)
         news = sorted(wanted - self._subscribed.keys())
-        effects = self._prefixes.remove(gone)
+        self._prefixes.remove(gone)
         for account in gone:
             del self._subscribed[account]
         topics = {topic for topic, _ in wanted}
         dropped = sorted({topic for topic, _ in gone if topic not in topics})
         if dropped:
-            effects += self.drop(dropped)
+            self.drop(dropped)
         if news:
             self._subscribed.update(dict.fromkeys(news, _Fence.NEW))
-            effects += self._prefixes.add(news)
-            effects += () if self._nonces else self._barrier(now)
-        return tuple(effects)
+            self._prefixes.add(news)
+            if not self._nonces:
+                self._barrier()
 
-    def on_barrier(self, nonce: bytes, *, now: float) -> tuple[tuple[Account, ...], Effects]:
+    def on_barrier(self, nonce: bytes) -> tuple[Account, ...]:
         """Return what is fenced now; what was added since the barrier waits for the next."""
         if nonce not in self._nonces:
-            return (), ()
+            return ()
         fenced = tuple(sorted(self._at(_Fence.PENDING)))
         self._subscribed.update(dict.fromkeys(fenced, _Fence.FENCED))
-        effects = tuple(Unsubscribe(barrier_prefix(one)) for one in self._nonces)
+        self._end_barriers(self._nonces)
         self._nonces = []
-        self.answer_s = max(self.answer_s, now - self._barrier_sent_at)
-        return fenced, effects + (self._barrier(now) if self._at(_Fence.NEW) else ())
+        self.answer_s = max(self.answer_s, self._turn.now - self._barrier_sent_at)
+        if self._at(_Fence.NEW):
+            self._barrier()
+        return fenced
 
     def check(self) -> None:
         """Assert every invariant."""
         assert self._nonces or set(self._subscribed.values()) <= {_Fence.FENCED}
 
-    def _keep_up(self, now: float) -> Effects:
+    def _keep_up(self) -> None:
         """Connect to the next hub, or greet this one again, if that is due."""
         if self._index < 0:
-            return self._connect_next(now)
+            self._connect_next()
+            return
+        now = self._turn.now
         silent = now - self._active_at >= self._silence_s
         unfit = now - self._fit_at >= UNFIT_S + self._silence_s
         if len(self._addresses) > 1 and (silent or unfit):
-            return self._connect_next(now)
-        if (silent or self.greeting) and now >= self._hello_at:
-            return self._greet(now)  # there is no other: until it answers
-        return ()
+            self._connect_next()
+        elif (silent or self.greeting) and now >= self._hello_at:
+            self._greet()  # there is no other: until it answers
 
-    def _connect_next(self, now: float) -> Effects:
+    def _connect_next(self) -> None:
         self._index = (self._index + 1) % len(self._addresses)
-        self._active_at = self._fit_at = now
+        self._active_at = self._fit_at = self._turn.now
         self._hub = 0
         self._joins.clear()
         self._discard_data()
-        return ConnectHub(self.address), *self._greet(now)
+        self._turn.add(ConnectHub(self.address))
+        self._greet()
 
     def _discard_data(self) -> None:
         """Discard the subscriptions, which end with their data connection."""
         self._data_address = ""
         self._subscribed.clear()
-        self._prefixes = Prefixes()
+        self._prefixes = Prefixes(self._turn)
         self._nonces = []
 
-    def _resume(self, now: float) -> None:
+    def _resume(self) -> None:
         """Go on as welcomed, for the first time or again."""
         self.state = SessionState.WELCOMED
-        self._active_at = now
+        self._active_at = self._turn.now
 
-    def _greet(self, now: float) -> Effects:
+    def _greet(self) -> None:
+        now = self._turn.now
         self.state, self._greeted_at = SessionState.GREETING, now
         self._hello_at = now + self._hello_pause_s * (1 + self.jitter)
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
-        return tuple(
-            Send(
-                channel,
-                Hello(
-                    role=READER,
-                    channel=number,
-                    name=self._name,
-                    registration=self._registration,
-                    is_command=self._is_command,
-                ),
+        for channel, number in CHANNELS:
+            hello = Hello(
+                role=READER,
+                channel=number,
+                name=self._name,
+                registration=self._registration,
+                is_command=self._is_command,
             )
-            for channel, number in CHANNELS
-        )
+            self._turn.add(Send(channel, hello))
 
-    def _repeat(self, now: float) -> Effects:
+    def _repeat(self) -> None:
         """Send again what was not answered in time."""
-        effects: list[Effect] = []
+        now = self._turn.now
         for request, pending in self._joins.due(now):
-            effects.append(Send(Connection.CONTROL, replace(pending.join, request=request)))
+            self._turn.add(Send(Connection.CONTROL, replace(pending.join, request=request)))
         if self._nonces and now >= self._barrier_at:
-            effects += self._send_barrier(now)
-        return tuple(effects)
+            self._send_barrier()
 
     def _at(self, fence: _Fence) -> list[Account]:
         return [account for account, one in self._subscribed.items() if one is fence]
 
-    def _barrier(self, now: float) -> Effects:
+    def _barrier(self) -> None:
         """Begin a barrier for all that is new."""
         self._subscribed.update(dict.fromkeys(self._at(_Fence.NEW), _Fence.PENDING))
-        self._barrier_sent_at = now
-        return self._send_barrier(now)
+        self._barrier_sent_at = self._turn.now
+        self._send_barrier()
 
-    def _send_barrier(self, now: float) -> Effects:
+    def _send_barrier(self) -> None:
         """Send the barrier under way, first or once more; whichever arrives first proves it."""
         pause_s = BARRIER_AGAIN_S * 2 ** len(self._nonces)
-        self._barrier_at = now + min(pause_s, BARRIER_AGAIN_S_MAX)
+        self._barrier_at = self._turn.now + min(pause_s, BARRIER_AGAIN_S_MAX)
         old, self._nonces = self._nonces[: 1 - BARRIERS_MAX], self._nonces[1 - BARRIERS_MAX :]
         self._nonces.append(self._new_nonce())
-        sent = Subscribe(barrier_prefix(self._nonces[-1]))
-        return *(Unsubscribe(barrier_prefix(one)) for one in old), sent
+        self._end_barriers(old)
+        self._turn.add(Subscribe(barrier_prefix(self._nonces[-1])))
+
+    def _end_barriers(self, nonces: Iterable[bytes]) -> None:
+        for one in nonces:
+            self._turn.add(Unsubscribe(barrier_prefix(one)))
 
 
 class Prefixes:
@@ -339,11 +357,12 @@ class Prefixes:
     after its restart.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn[Effect]) -> None:
+        self._turn = turn
         self._of: dict[Account, bytes] = {}
         self._accounts: dict[bytes, tuple[Account, ...]] = {}  # by prefix
 
-    def add(self, accounts: Iterable[Account]) -> list[Effect]:
+    def add(self, accounts: Iterable[Account]) -> None:
         """Subscribe to ``accounts``, which are new, with as few prefixes as can be."""
         together: dict[tuple[int, int], list[Account]] = {}
         for topic, level in accounts:
@@ -355,20 +374,20 @@ class Prefixes:
             found[one if len(some) == 1 else set_prefix([t for t, _ in some], level)] = tuple(some)
         self._accounts |= found
         self._of.update((account, one) for one, some in found.items() for account in some)
-        return [Subscribe(one) for one in found]
+        for one in found:
+            self._turn.add(Subscribe(one))
 
-    def remove(self, accounts: Iterable[Account]) -> list[Effect]:
+    def remove(self, accounts: Iterable[Account]) -> None:
         """End the subscriptions to ``accounts``.
 
         What is left of a set is subscribed to again at once: a delta that the hub publishes in
         between is a gap.
         """
         gone = set(accounts)
-        effects: list[Effect] = []
         for one in dict.fromkeys(self._of[account] for account in sorted(gone)):
             some = self._accounts.pop(one)
             for account in some:
                 del self._of[account]
             left = [account for account in some if account not in gone]
-            effects += [Unsubscribe(one), *self.add(left)]
-        return effects
+            self._turn.add(Unsubscribe(one))
+            self.add(left)

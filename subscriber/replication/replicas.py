@@ -40,9 +40,10 @@ from ...topics.follower import (
 from ...topics.objects.names import group_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
+from ...topics.turn import Turn
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetch.fetcher import InvalidationFence
-from ..protocol.effects import NO_EFFECTS, Change, Connection, Effect, Effects, Notify, Send
+from ..protocol.effects import Change, Connection, Effect, Send
 from ..store.change_feed import ChangeFeed
 from ..store.resident_set import NoRoom, ResidentSet
 from ..store.table_snapshot import Swap, TableSnapshot
@@ -137,10 +138,12 @@ class TopicReplicas:
         self,
         resident_set: ResidentSet,
         *,
+        turn: Turn[Effect],
         session: HubSession,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
     ) -> None:
+        self._turn = turn
         self.view = resident_set.view
         self.budget = resident_set.budget
         self.resident_set = resident_set
@@ -274,11 +277,11 @@ class TopicReplicas:
         times = [one.current_at for one in self._topics.values() if one.current_at is not None]
         return max(now - min(times), 0.0) if times else 0.0
 
-    def lag_s(self, topic: int, *, now: float) -> float:
+    def lag_s(self, topic: int) -> float:
         """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
         self._end_agreement()
         replica = self._topics.get(topic)
-        return inf if replica is None else replica.lag_s(now=now)
+        return inf if replica is None else replica.lag_s(now=self._turn.now)
 
     def committed_bytes(self, topic: int) -> int:
         """Return what ``topic`` counts in the budget, or has reserved there."""
@@ -307,45 +310,46 @@ class TopicReplicas:
         self.update_access(topic)
         self._changed = self.unsettled = True
 
-    def lower(self, topic: int, *, now: float) -> Effects:
+    def lower(self, topic: int) -> None:
         """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
         if self.target_level(topic) == MINIMAL:
-            return ()
+            return
         self._end_agreement()
         replica = self._topics.get(topic)
-        effects = self._stop_coming(replica) if replica is not None else ()
+        if replica is not None:
+            self._stop_coming(replica)
         if replica is not None and replica.current.level == MINIMAL:
-            return effects
+            return
         if replica is not None and replica.is_live:
             replica.coming = follower = self._set.follow(topic, MINIMAL)
         else:
             old_at = None
             if replica is not None:
                 old_at = replica.current_at
-                effects += self._stop(self._topics.pop(topic).current)
+                self._stop(self._topics.pop(topic).current)
             follower = self._set.follow(topic, MINIMAL)
             self._topics[topic] = TopicReplica(follower, current_at=old_at)
-        follower.opened(self._next_id(), now=now)  # in time it catches up, without a position
+        follower.opened(
+            self._next_id(), now=self._turn.now
+        )  # in time it catches up, without a position
         self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
         self._changed = self.unsettled = True
-        return effects
 
-    def drop(self, topic: int) -> Effects:
+    def drop(self, topic: int) -> None:
         """Stop following ``topic``; its read floor stays."""
         replica = self._topics[topic]
         if replica.is_live:
             self._read_floor.answered(topic, replica.position)
-        effects = self._stop_coming(replica)
+        self._stop_coming(replica)
         del self._topics[topic]
-        effects += self._stop(replica.current)
+        self._stop(replica.current)
         self.resident_set.discard(topic)
         self.change_feed.discard(topic)
         if topic == NAMESPACE:
             for other in self._topics:
                 self.update_access(other)
-        return effects
 
     def without_position(self) -> tuple[int, ...]:
         """Return the topics at minimal that have no position yet."""
@@ -353,56 +357,56 @@ class TopicReplicas:
         at_minimal = (one for one in followers if one is not None and one.level == MINIMAL)
         return tuple(one.topic for one in at_minimal if not one.epoch)
 
-    def set_position(self, topic: int, at: tuple[int, int], *, now: float) -> Effects:
+    def set_position(self, topic: int, at: tuple[int, int]) -> None:
         """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
         account = (topic, MINIMAL)
         follower = self._set.get(account)
         if follower is None or follower.state is LIVE or follower.epoch:
-            return ()
+            return
         chunk = _position_chunk(topic, *at)
-        follower.opened(chunk.stream, now=now)
-        return self._feed(account, chunk, now=now)
+        follower.opened(chunk.stream, now=self._turn.now)
+        self._feed(account, chunk)
 
     # Facts
 
-    def on_delta(self, delta: Delta, *, now: float) -> Effects:
+    def on_delta(self, delta: Delta) -> None:
         """Apply a delta of an accepted start."""
         topic = delta.topic
         replica = self._topics.get(topic)
         if replica is None or not replica.step(delta):
-            return self._feed((topic, delta.level), delta, now=now)
-        held, effects = self.view.topics[topic], NO_EFFECTS
+            self._feed((topic, delta.level), delta)
+            return
+        held = self.view.topics[topic]
         if delta.level == MINIMAL:
             self._apply_stubs(delta, held, live=True)
         else:
-            effects = self._apply_delta(delta, held, live=True)
+            self._apply_delta(delta, held, live=True)
             held = self.view.topics.get(topic, held)
         if held.opening is not None:
             held.reached = (delta.epoch, delta.to_version)
         else:
             self.update_access(topic)
-        return effects
 
-    def on_chunk(self, chunk: Chunk, *, now: float) -> Effects:
+    def on_chunk(self, chunk: Chunk) -> None:
         """Take a part of a catch-up of an accepted start."""
-        account = (chunk.topic, chunk.level)
+        account, now = (chunk.topic, chunk.level), self._turn.now
         if not self._set.received(chunk.stream, account, now=now):
-            again = self._set.cancel(chunk.stream, now=now)
-            return (Send(Connection.BULK, Cancel(stream=chunk.stream)),) if again else ()
-        effects = self._feed(account, chunk, now=now)
-        return effects + self._processed(chunk.stream, chunk_cost(chunk))
+            if self._set.cancel(chunk.stream, now=now):
+                self._cancel(chunk.stream)
+            return
+        self._feed(account, chunk)
+        self._processed(chunk.stream, chunk_cost(chunk))
 
-    def on_foreign_chunk(self, chunk: Chunk) -> Effects:
+    def on_foreign_chunk(self, chunk: Chunk) -> None:
         """Drop a part of a start that is not accepted: give its stream back its credit only."""
-        return self._processed(chunk.stream, chunk_cost(chunk))
+        self._processed(chunk.stream, chunk_cost(chunk))
 
-    def on_refused(self, refused: Refused, *, now: float) -> Effects:
+    def on_refused(self, refused: Refused) -> None:
         """The hub does not answer a stream, or one topic of it, now."""
-        effects: Effects = ()
         for account in self._set.served_by(refused.request):
             if refused.topic in (-1, account[0]):
-                effects += self._feed(account, refused, now=now)
-        return effects + self._processed(refused.request, REFUSAL_COST)
+                self._feed(account, refused)
+        self._processed(refused.request, REFUSAL_COST)
 
     @property
     def agreement(self) -> object:
@@ -416,15 +420,15 @@ class TopicReplicas:
         """Return whether all topics are known to be as the heartbeat has them."""
         return (heartbeat.epoch, heartbeat.versions) == self._agreed
 
-    def on_heartbeat(self, heartbeat: Heartbeat, order: Iterable[int], *, now: float) -> Effects:
+    def on_heartbeat(self, heartbeat: Heartbeat, order: Iterable[int]) -> None:
         """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
+        now = self._turn.now
         if self.agrees(heartbeat):  # as a rule: an idle subscriber does little else
             self._agreed_at = now
-            return ()
+            return
         self._end_agreement()
         if self._set.is_all_behind:
-            return ()  # catch-ups bring what the hub has
-        effects: Effects = ()
+            return  # catch-ups bring what the hub has
         all_current = True
         epoch, find = heartbeat.epoch, self._topics.get  # 256 topics, 4 times a second
         for topic, version in zip(order, heartbeat.versions, strict=False):
@@ -440,27 +444,22 @@ class TopicReplicas:
                     replica.current_at = now
                     continue
             all_current = False
-            effects += self._compare(replica, PeerAt(epoch, version), now=now)
+            self._compare(replica, PeerAt(epoch, version))
         if all_current:
             self._agreed, self._agreed_at = (heartbeat.epoch, heartbeat.versions), now
-        return effects
 
-    def tick(self, *, now: float) -> Effects:
+    def tick(self) -> None:
         """Let followers that are behind request a catch-up, first or again."""
-        effects: Effects = ()
-        for account in self._set.overdue(now=now):
-            effects += self._feed(account, Tick(), now=now)
-        return effects
+        for account in self._set.overdue(now=self._turn.now):
+            self._feed(account, Tick())
 
-    def lose_streams(self, *, now: float) -> Effects:
+    def lose_streams(self) -> None:
         """Request again all that is under way: the hub, or the accepted start, is another one."""
-        effects: Effects = ()
         for account in self._set.lose_streams():
-            effects += self._feed(account, StreamLost(), now=now)
-        return effects
+            self._feed(account, StreamLost())
 
-    def request(self, *, now: float) -> Effects:
-        """Return one request for all that is wanted, the namespace and small topics first."""
+    def request(self) -> None:
+        """Send one request for all that is wanted, the namespace and small topics first."""
         self.unsettled = False
         order = sorted(
             self._set.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
@@ -468,11 +467,10 @@ class TopicReplicas:
         for account in order:
             if not self.expected_bytes(account):  # growth of unknown size: room to begin with
                 self.resident_set.reserve(account, CREDIT_DEFAULT)
-        request = self._set.request(order, now=now)
-        if request is None:
-            return ()
-        self.catch_ups += 1
-        return (Send(Connection.BULK, request),)
+        request = self._set.request(order, now=self._turn.now)
+        if request is not None:
+            self.catch_ups += 1
+            self._turn.add(Send(Connection.BULK, request))
 
     def take_evicted(self) -> list[tuple[int, int]]:
         """Return (topic, bytes needed) of what was lowered to make room since the last call."""
@@ -484,12 +482,12 @@ class TopicReplicas:
         changed, self._changed = self._changed, False
         return changed
 
-    def take_changes(self) -> Effects:
+    def take_changes(self) -> tuple[Change, ...]:
         """Return the changes since the last call, of which watches are to be notified."""
         if not self._changes:
             return ()
         changes, self._changes = tuple(self._changes), []
-        return (Notify(changes),)
+        return changes
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
         """Keep what was pulled if it fits, and if stubs will say when it is stale."""
@@ -560,56 +558,52 @@ class TopicReplicas:
         epochs = (replica.current.epoch, namespace.current.epoch, held.epoch)
         return floor if all(epoch == floor[0] for epoch in epochs) else None
 
-    def _compare(self, replica: TopicReplica, newer: PeerAt, *, now: float) -> Effects:
+    def _compare(self, replica: TopicReplica, newer: PeerAt) -> None:
         """Request what a hub that is at ``newer`` has beyond the LIVE followers of ``replica``."""
-        effects: Effects = ()
         for follower in list(replica.followers()):
             if follower.state is not LIVE:
                 continue
             if (follower.epoch, follower.version) < (newer.epoch, newer.version):
-                effects += self._feed((replica.topic, follower.level), newer, now=now)
+                self._feed((replica.topic, follower.level), newer)
             else:
-                replica.current_at = now
-        return effects
+                replica.current_at = self._turn.now
 
-    def _feed(self, account: Account, fact: Fact, *, now: float) -> Effects:
+    def _feed(self, account: Account, fact: Fact) -> None:
         follower, replica = self._set.get(account), self._topics.get(account[0])
         if follower is None or replica is None:
-            return ()
+            return
         self._end_agreement()
         topic, epoch = account[0], follower.epoch
-        effects: list[Effect] = []
-        for step in self._set.feed(account, fact, now=now):
-            effects += self._apply(replica, account, step)
+        for step in self._set.feed(account, fact, now=self._turn.now):
+            self._apply(replica, account, step)
         if self._set.get(account) is not follower:
-            return tuple(effects)  # it had to make room
+            return  # it had to make room
         if follower.state is LIVE and account[1] == FULL:
             replica.loading = False
-        effects += self._take_over(replica)
+        self._take_over(replica)
         moved = topic == NAMESPACE and follower.epoch != epoch
         for other in list(self._topics) if moved else (topic,):
             self.update_access(other)
-        return tuple(effects)
 
-    def _apply(self, replica: TopicReplica, account: Account, step: Step) -> Effects:
+    def _apply(self, replica: TopicReplica, account: Account, step: Step) -> None:
         topic, level = account
         live = replica.current.level == level  # readers see the content that is changed
         if isinstance(step, Abandoned):
-            return (Send(Connection.BULK, Cancel(stream=step.stream)),)
+            self._cancel(step.stream)
+            return
         if isinstance(step, Want):
             self.unsettled = True
             if live:
                 self.view.close(topic)
-            return ()
+            return
         held = self.view.topics[topic] if live or level == MINIMAL else _staged(replica)
         if level == FULL:
-            return self._apply_at_full(step, held, replica, live=live)
-        if isinstance(step, File):
+            self._apply_at_full(step, held, replica, live=live)
+        elif isinstance(step, File):
             self._apply_stubs(step.chunk, held, live=live)
             self._read_floor.mark_seen(topic)
         elif isinstance(step, Apply):
             self._apply_stubs(step.delta, held, live=live)
-        return ()
 
     def _apply_stubs(self, message: Delta | Chunk, held: TopicView, *, live: bool) -> None:
         """Apply the stubs of a delta or chunk at minimal to what was pulled."""
@@ -628,28 +622,26 @@ class TopicReplicas:
 
     def _apply_at_full(
         self, step: Step, held: TopicView, replica: TopicReplica, *, live: bool
-    ) -> Effects:
+    ) -> None:
         """Apply a step of a follower at full; while it loads, watches are notified of nothing."""
         match step:
             case Reset(topic=topic, epoch=epoch):
                 self._reset(topic, held, live=live)
                 held.epoch = epoch
             case File(chunk=chunk):
-                swaps, effects = self._put(chunk.topic, held, chunk.entries)
+                swaps = self._put(chunk.topic, held, chunk.entries)
                 if live:
                     self._read_floor.answered(chunk.topic, (chunk.epoch, chunk.to_version))
                     if not replica.loading:
                         self.change_feed.on_chunk(chunk.topic, swaps)
-                return effects
             case CaughtUp(chunk=chunk, from_version=before):
                 self.resident_set.end_reservation((chunk.topic, FULL))
                 if live:
                     self._on_caught_up(chunk, held, before=before)
             case Apply(delta=delta):
-                return self._apply_delta(delta, held, live=live)
+                self._apply_delta(delta, held, live=live)
             case _:
                 raise AssertionError(step)  # it has nothing to apply
-        return ()
 
     def _on_caught_up(self, chunk: Chunk, held: TopicView, *, before: int) -> None:
         topic, version = chunk.topic, chunk.to_version
@@ -658,35 +650,31 @@ class TopicReplicas:
         if topic == NAMESPACE:
             self._changes += self.change_feed.on_names_caught_up(version, self.view)
 
-    def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> Effects:
+    def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> None:
         """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
-        topic, effects = delta.topic, NO_EFFECTS
+        topic = delta.topic
         if self._policy.counts_changes:
             self.resident_set.on_changed(topic, delta.entries)
         if held.pulled_only:
             self.resident_set.apply_to_pulled(topic, held, delta.entries)
             changes = self.change_feed.stubbed(delta)
         else:
-            swaps, effects = self._put(topic, held, delta.entries)
+            swaps = self._put(topic, held, delta.entries)
             changes = self.change_feed.applied(delta, swaps)
         if live:
             self._read_floor.answered(topic, (delta.epoch, delta.to_version))
             self._changes += changes
-        return effects
 
-    def _put(
-        self, topic: int, held: TopicView, entries: Sequence[Entry]
-    ) -> tuple[Sequence[Swap], Effects]:
+    def _put(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> Sequence[Swap]:
         """Put entries in place; lower topics to make room, this one too if need be."""
-        effects = NO_EFFECTS
         while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
-            effects += self._make_room(topic, swaps.growth)
+            self._make_room(topic, swaps.growth)
             replica, wanted = self._topics.get(topic), self.view.topics.get(topic)
             if replica is not None and replica.staged is not None:
                 wanted = replica.staged
             if wanted is not held:
-                return (), effects
-        return swaps, effects
+                return ()
+        return swaps
 
     def _reset(self, topic: int, held: TopicView, *, live: bool) -> None:
         if live:
@@ -717,11 +705,11 @@ class TopicReplicas:
             assert replica is None or (replica.is_live and replica.coming is None), topic
             assert replica is None or replica.position >= (epoch, version), topic
 
-    def _take_over(self, replica: TopicReplica) -> Effects:
+    def _take_over(self, replica: TopicReplica) -> None:
         """Let the coming follower replace the current one, once it may."""
         new = replica.coming
         if new is None or not replica.may_take_over():
-            return ()
+            return
         if new.level == FULL:
             self._read_floor.answered(replica.topic, (new.epoch, new.version))
             self.resident_set.begin_full(replica.topic, _staged(replica))
@@ -730,43 +718,45 @@ class TopicReplicas:
             old_at, new_at = replica.position, (new.epoch, new.version)
             feed = self.change_feed
             self._changes += feed.on_level_changed(new.topic, self.view, old=old_at, new=new_at)
-        return self._succeed(replica)
+        self._succeed(replica)
 
-    def _succeed(self, replica: TopicReplica) -> Effects:
+    def _succeed(self, replica: TopicReplica) -> None:
         """Let the coming follower of a topic be its only one."""
         old, new = replica.current, replica.coming
         assert new is not None
         self._read_floor.answered(replica.topic, replica.position)
-        effects = self._stop(old)
+        self._stop(old)
         replica.loading = replica.loading and old.level != FULL
         replica.current, replica.coming = new, None
         self._topics[replica.topic] = self._topics.pop(replica.topic)
-        return effects
 
-    def _stop_coming(self, replica: TopicReplica) -> Effects:
+    def _stop_coming(self, replica: TopicReplica) -> None:
         """End a change of level; what it has brought is discarded."""
         coming = replica.coming
         if coming is None:
-            return ()
+            return
         replica.coming = None
         if replica.staged is not None:
             replica.staged = None
             self.resident_set.release((coming.topic, coming.level))
         replica.loading = replica.loading and coming.level != FULL
-        return self._stop(coming)
+        self._stop(coming)
 
-    def _stop(self, follower: Follower) -> Effects:
+    def _stop(self, follower: Follower) -> None:
         """Stop ``follower``; its content stays."""
         self._changed = self.unsettled = True
-        abandoned = self._set.stop((follower.topic, follower.level))
-        return tuple(Send(Connection.BULK, Cancel(stream=stream)) for stream in abandoned)
+        for stream in self._set.stop((follower.topic, follower.level)):
+            self._cancel(stream)
 
-    def _make_room(self, topic: int, growth: int) -> Effects:
+    def _cancel(self, stream: int) -> None:
+        self._turn.add(Send(Connection.BULK, Cancel(stream=stream)))
+
+    def _make_room(self, topic: int, growth: int) -> None:
         """Lower the largest topic, or this one if it is still being joined."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
         if victim is None and topic == NAMESPACE and self.resident_set.evict_largest_pin():
-            return ()
+            return
         if victim is None or (self._topics[topic].loading and topic != NAMESPACE):
             victim = topic
         if victim == NAMESPACE:
@@ -777,11 +767,15 @@ class TopicReplicas:
         self._evicted.append((victim, needed))
         self.unsettled = True
         replica = self._topics[victim]
-        return self.drop(victim) if replica.coming is None else self._stop_coming(replica)
+        if replica.coming is None:
+            self.drop(victim)
+        else:
+            self._stop_coming(replica)
 
-    def _processed(self, stream: int, cost: int) -> Effects:
+    def _processed(self, stream: int, cost: int) -> None:
         credit = self._set.processed(stream, cost)
-        return () if credit is None else (Send(Connection.BULK, credit),)
+        if credit is not None:
+            self._turn.add(Send(Connection.BULK, credit))
 
 
 def _staged(replica: TopicReplica) -> TopicView:

@@ -23,6 +23,7 @@ from ...topics.topic import (
     is_topic,
     topic_ids,
 )
+from ...topics.turn import Turn
 from ...topics.wire.codec import KEEP_ALIVE
 from ...topics.wire.messages import (
     DENIED,
@@ -38,8 +39,8 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.effects import Connection, Effects, Send
-from .hub_session import HubSession
+from ..protocol.effects import Connection, Effect, Send
+from .hub_session import HubSession, Welcomed
 from .lineage import Lineage
 from .replicas import TopicReplicas
 
@@ -58,6 +59,7 @@ class Subscriptions:
         self,
         session: HubSession,
         *,
+        turn: Turn[Effect],
         replicas: TopicReplicas,
         lineage: Lineage,
         automatic: bool = False,
@@ -73,6 +75,7 @@ class Subscriptions:
         self.unsettled = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet
         self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
+        self._turn = turn
         self._view = replicas.view
         self._session = session
         self._lineage = lineage
@@ -112,14 +115,14 @@ class Subscriptions:
         """Whether a hub has registered this subscriber, and is not silent."""
         return not self._session.greeting
 
-    def accepts(self, epoch: int, start: int, *, now: float) -> bool:
+    def accepts(self, epoch: int, start: int) -> bool:
         """Tell whether what comes from a start of catalogd may be used."""
         accepted = self._lineage.accepted
         known = (epoch, start) == accepted  # spares a look at all topics for each delta
         holds = known or self.replicas.holds(accepted[0])
-        return self._lineage.accepts((epoch, start), holds=holds, now=now)
+        return self._lineage.accepts((epoch, start), holds=holds, now=self._turn.now)
 
-    def join(self, topics: Sequence[int], level: int, *, now: float) -> Effects:
+    def join(self, topics: Sequence[int], level: int) -> None:
         """Set ``topics`` to minimal or full, all or none; ``failure`` returns why that failed."""
         for topic in topics:
             self._failures.pop(topic, None)
@@ -127,16 +130,16 @@ class Subscriptions:
             error = self.misnamed(topic, level)
             if error is not None:
                 self._failures[topic] = error
-                return ()
+                return
         if level == MINIMAL:
-            return self._join_minimal(topics, now=now)
+            self._join_minimal(topics)
+            return
         new = tuple(
             t for t in topics if self.replicas.target_level(t) != FULL and t not in self._raising
         )
         self._raising.update(dict.fromkeys(new, new))
-        if not new or not self._requested:
-            return ()
-        return self._session.join(map(_nowhere, new), now=now)
+        if new and self._requested:
+            self._session.join(map(_nowhere, new))
 
     def misnamed(self, topic: int, level: int) -> UsageError | None:
         """Return why ``topic`` cannot be joined at ``level``, whatever room there is."""
@@ -146,13 +149,16 @@ class Subscriptions:
             return UsageError(f"no topic {topic}: there are 0 to {self._view.num_topics - 1}")
         return None
 
-    def set_level(self, topic: int, level: int, *, now: float) -> Effects:
+    def set_level(self, topic: int, level: int) -> None:
         """Bring ``topic`` to ``level``, as far as there is room."""
-        return self.drop(topic) if level == NONE else self.join((topic,), level, now=now)
+        if level == NONE:
+            self.drop(topic)
+        else:
+            self.join((topic,), level)
 
-    def join_minimal(self, topic: int, *, now: float) -> Effects:
+    def join_minimal(self, topic: int) -> None:
         """Follow ``topic`` at minimal, if its few bytes are free."""
-        return self._join_minimal((topic,), now=now)
+        self._join_minimal((topic,))
 
     def namespace_failure(self) -> OverBudget | None:
         """Return why the namespace cannot be held."""
@@ -167,60 +173,60 @@ class Subscriptions:
         topics, self.outgrown = self.outgrown, []
         return topics
 
-    def drop(self, topic: int) -> Effects:
+    def drop(self, topic: int) -> None:
         """Lower ``topic`` to none."""
         self._raising.pop(topic, None)
         self._failures.pop(topic, None)
-        return self.replicas.drop(topic) if topic in self.replicas else ()
+        if topic in self.replicas:
+            self.replicas.drop(topic)
 
-    def on_welcome(self, welcome: Welcome, *, now: float) -> Effects:
+    def on_welcome(self, welcome: Welcome) -> None:
         """The hub has registered us, first or again."""
-        opened = self._session.on_welcome(welcome, now=now)
-        if opened is None:
-            return ()
+        welcomed = self._session.on_welcome(welcome)
+        if welcomed is Welcomed.KNOWN:
+            return
+        now = self._turn.now
         self._discard_reported()
         self._lost_s = welcome.lost_ms / 1000
-        effects = opened
         self.catalog_address = welcome.catalog_address or self.catalog_address
         self._requested = self._registered = False
-        stays = self.planned is not None and not opened
+        stays = self.planned is not None and welcomed is Welcomed.STAYED
         self._join_at = inf if stays else now
         self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
         self._status = NO_STATUS
-        return effects + self.replicas.lose_streams(now=now)
+        self.replicas.lose_streams()
 
-    def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
+    def on_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Compare with the positions of hub and catalogd; what is missing is requested."""
-        accepted = self.accepts(heartbeat.epoch, heartbeat.start, now=now)
+        accepted, now = self.accepts(heartbeat.epoch, heartbeat.start), self._turn.now
         fit = accepted and bool(heartbeat.versions)
-        effects = self._session.on_heartbeat(heartbeat, fit=fit, now=now)
+        self._session.on_heartbeat(heartbeat, fit=fit)
         self.catalog_address = heartbeat.catalog_address or self.catalog_address
         if not fit:
-            return effects
+            return
         self.catalog_alive_at = now - heartbeat.age_ms / 1000
         if len(heartbeat.versions) - 1 != self._view.num_topics:
-            effects += self._renumber(len(heartbeat.versions) - 1)
+            self._renumber(len(heartbeat.versions) - 1)
         if self._join_at == inf:
             is_behind = self._raising or not self.replicas.agrees(heartbeat)
             self._join_at = now if is_behind else now + REJOIN_S * self._session.jitter
         if not self._requested and now >= self._join_at:
-            effects += self._join_all(now)
+            self._join_all()
         order = topic_ids(self._view.num_topics)
         if heartbeat.sizes != self._sizes:
             self._sizes = heartbeat.sizes
             self.sizes.update(zip(order, heartbeat.sizes, strict=False))
         self.offers = heartbeat.offers
-        effects += self.replicas.on_heartbeat(heartbeat, order, now=now)
+        self.replicas.on_heartbeat(heartbeat, order)
         if now >= self._alive_at + ALIVE_S and not self._session.greeting:
-            effects += self._sign_of_life(now, self.replicas.agreement)
-        return effects
+            self._sign_of_life(self.replicas.agreement)
 
-    def on_joined(self, joined: Joined, *, now: float) -> Effects:
+    def on_joined(self, joined: Joined) -> None:
         """Follow what fits; drop at the hub what is not followed after all."""
-        answered = self._session.on_joined(joined.request, now=now)
+        answered = self._session.on_joined(joined.request)
         if answered is None:
             self._discard_reported()  # a Join that was repeated has replaced what came after it
-            return ()
+            return
         self._reported_at, self._sizes = None, ()
         for position, state in zip(answered.join.positions, joined.topics, strict=False):
             if state.answer != DENIED:
@@ -230,9 +236,8 @@ class Subscriptions:
         for state in joined.topics:
             if state.answer != DENIED and state.level == FULL:
                 self.sizes[state.topic] = state.full_bytes
-        effects: Effects = ()
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
-            effects += self._set_position(states.pop(topic), joined, fenced=fenced, now=now)
+            self._set_position(states.pop(topic), joined, fenced=fenced)
         chosen = self._plan(states) if self.planned is None else []
         together = [(topic,) for topic in chosen] + self._raised_together(states)
         for topics in together:
@@ -241,76 +246,75 @@ class Subscriptions:
             self.planned = frozenset(self.replicas.topics)
         surplus = [topic for topic in states if topic not in self.replicas]
         self._registered, self._subscribed, self.unsettled = True, False, True
-        return effects + (self._session.drop(surplus) if surplus else ())
+        if surplus:
+            self._session.drop(surplus)
 
-    def on_barrier(self, barrier: Barrier, *, now: float) -> Effects:
+    def on_barrier(self, barrier: Barrier) -> None:
         """Note that subscriptions are active: topics behind get a position, or may catch up."""
-        fenced, effects = self._session.on_barrier(barrier.nonce, now=now)
+        fenced = self._session.on_barrier(barrier.nonce)
         waiting = self.replicas.without_position()
         new = [_nowhere(topic, MINIMAL) for topic in waiting if (topic, MINIMAL) in fenced]
         if new:
-            effects += self._session.join(new, now=now, fenced=True)
-        return effects + self.replicas.tick(now=now)
+            self._session.join(new, fenced=True)
+        self.replicas.tick()
 
-    def on_delta(self, delta: Delta, *, now: float) -> Effects:
+    def on_delta(self, delta: Delta) -> None:
         """Apply what was received, if its start is accepted."""
-        if not self.accepts(delta.epoch, delta.start, now=now):
-            return ()
-        return self.replicas.on_delta(delta, now=now)
+        if self.accepts(delta.epoch, delta.start):
+            self.replicas.on_delta(delta)
 
-    def on_chunk(self, chunk: Chunk, *, now: float) -> Effects:
+    def on_chunk(self, chunk: Chunk) -> None:
         """Apply what was received, if its start is accepted."""
-        if not self.accepts(chunk.epoch, chunk.start, now=now):
-            return self.replicas.on_foreign_chunk(chunk)
-        return self.replicas.on_chunk(chunk, now=now)
+        if self.accepts(chunk.epoch, chunk.start):
+            self.replicas.on_chunk(chunk)
+        else:
+            self.replicas.on_foreign_chunk(chunk)
 
-    def on_control_refused(self, refused: Refused, *, now: float) -> Effects:
+    def on_control_refused(self, refused: Refused) -> None:
         """The hub does not know the connection, or refuses to register it."""
         if refused.code == Refusal.HELLO:
-            return self._session.on_unknown(now=now)
-        if self._session.greeting:
+            self._session.on_unknown()
+        elif self._session.greeting:
             self._refusal = f": {refused.message}"
-        return ()
 
     def on_unreadable(self, error: WireError) -> None:
         """The hub's answer cannot be read: it may be of another protocol version."""
         if self._session.greeting:
             self._refusal = f": it does not speak our protocol: {error}"
 
-    def on_bulk_refused(self, refused: Refused, *, now: float) -> Effects:
+    def on_bulk_refused(self, refused: Refused) -> None:
         """A catch-up, or one topic of it, is not served now."""
         if refused.code == Refusal.HELLO:
-            return self._session.on_unknown(now=now)
-        return self.replicas.on_refused(refused, now=now)
+            self._session.on_unknown()
+        else:
+            self.replicas.on_refused(refused)
 
-    def tick(self, *, now: float) -> Effects:
+    def tick(self) -> None:
         """Do what is due."""
-        effects = self._session.tick(now=now)
+        self._session.tick()
         if self._session.greeting:
-            return effects
-        effects += self.replicas.tick(now=now)
-        if now >= self._alive_at + ALIVE_S_MAX:
-            effects += self._sign_of_life(now)
-        return effects
+            return
+        self.replicas.tick()
+        if self._turn.now >= self._alive_at + ALIVE_S_MAX:
+            self._sign_of_life()
 
-    def settle(self, *, now: float) -> Effects:
+    def settle(self) -> None:
         """After facts: report evictions to the hub, and request what is wanted."""
         self.unsettled = False
-        effects: Effects = ()
         for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)
             self._failures[topic] = self._over((topic,), needed_bytes)
             self.outgrown.append(topic)
             self.evictions += 1
             if topic != NAMESPACE:
-                effects += self.join_minimal(topic, now=now)  # so that stubs still come
+                self.join_minimal(topic)  # so that stubs still come
                 continue
             for other in self.replicas.topics:
-                effects += self.replicas.drop(other)
+                self.replicas.drop(other)
         if self._registered and (self.replicas.take_changed() or not self._subscribed):
             self._subscribed = True
-            effects += self._session.subscribe(self.replicas.accounts(), now=now)
-        return effects + self.replicas.request(now=now)
+            self._session.subscribe(self.replicas.accounts())
+        self.replicas.request()
 
     def ready(self) -> bool:
         """Tell whether the namespace and the initial topics are live."""
@@ -343,26 +347,22 @@ class Subscriptions:
         self.replicas.check()
         assert all(self.replicas.target_level(topic) != FULL for topic in self._raising)
 
-    def _set_position(
-        self, state: TopicState, joined: Joined, *, fenced: bool, now: float
-    ) -> Effects:
+    def _set_position(self, state: TopicState, joined: Joined, *, fenced: bool) -> None:
         if state.topic not in self.replicas:
-            return ()  # it was dropped since
+            return  # it was dropped since
         if state.answer == DENIED:
-            effects = self.drop(state.topic)
+            self.drop(state.topic)
             self._failures[state.topic] = _denied(state.topic, "minimal")
-            return effects
-        if not fenced or not self.accepts(joined.epoch, joined.start, now=now):
-            return ()  # it catches up, in time
-        return self.replicas.set_position(state.topic, (joined.epoch, state.version), now=now)
+        elif fenced and self.accepts(joined.epoch, joined.start):  # else it catches up, in time
+            self.replicas.set_position(state.topic, (joined.epoch, state.version))
 
-    def _join_all(self, now: float) -> Effects:
+    def _join_all(self) -> None:
         self._requested = True
         if self.planned is None:
             positions = list(map(_nowhere, topic_ids(self._view.num_topics)))
         else:
             positions = [*self.replicas.positions(), *map(_nowhere, sorted(self._raising))]
-        return self._session.join(positions, now=now)
+        self._session.join(positions)
 
     def _plan(self, states: dict[int, TopicState]) -> list[int]:
         """Return what the start joins as far as it fits: the namespace, then smallest first."""
@@ -375,7 +375,7 @@ class Subscriptions:
             return [NAMESPACE] if namespace is not None else []
         return sorted(states, key=lambda t: (t != NAMESPACE, states[t].full_bytes, t))
 
-    def _join_minimal(self, topics: Sequence[int], *, now: float) -> Effects:
+    def _join_minimal(self, topics: Sequence[int]) -> None:
         """Follow all of ``topics`` at minimal, or none of them."""
         replicas, budget = self.replicas, self.replicas.budget
         new = [topic for topic in topics if replicas.level(topic) != MINIMAL]
@@ -383,12 +383,10 @@ class Subscriptions:
         room = budget.free_bytes + sum(budget.committed((topic, FULL)) for topic in new)
         if new and room < needed_bytes:
             self._failures.update(dict.fromkeys(new, self._over(new, needed_bytes)))
-            return ()
-        effects: Effects = ()
+            return
         for topic in sorted(topics, key=replicas.level, reverse=True):  # the first make room
             self._raising.pop(topic, None)
-            effects += replicas.lower(topic, now=now)
-        return effects
+            replicas.lower(topic)
 
     def _raised_together(self, states: Mapping[int, TopicState]) -> list[tuple[int, ...]]:
         """Return the topics that are to be raised and have answers, as they were joined."""
@@ -426,25 +424,24 @@ class Subscriptions:
         free_bytes = self.replicas.budget.free_bytes
         return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
 
-    def _renumber(self, num_topics: int) -> Effects:
+    def _renumber(self, num_topics: int) -> None:
         """Begin anew: the number of topics has changed, so the epoch has, too."""
-        effects: Effects = ()
         for topic in self.replicas.topics:
-            effects += self.replicas.drop(topic)
+            self.replicas.drop(topic)
         self._view.num_topics = num_topics
         self.planned, self._requested = None, False
-        return effects
 
     def _discard_reported(self) -> None:
         self._reported.clear()
         self._reported_at = None
 
-    def _sign_of_life(self, now: float, agreement: object = None) -> Effects:
+    def _sign_of_life(self, agreement: object = None) -> None:
         """Report what has changed since the last report; a keep-alive if nothing has.
 
         ``agreement``: of a heartbeat that came just now; as long as it is the one of which all was
         reported, no topic is looked at.
         """
+        now = self._turn.now
         if now >= self._alive_at + self._lost_s / 2:
             self._discard_reported()  # the hub may have removed us, and registered us again
         self._alive_at = now
@@ -466,9 +463,10 @@ class Subscriptions:
         same = held == (status.held_bytes, status.budget_bytes)
         is_current = max(before.lag_us, status.lag_us) < LAG_US
         if same and is_current and not moved:
-            return (Send(Connection.CONTROL, KEEP_ALIVE),)
+            self._turn.add(Send(Connection.CONTROL, KEEP_ALIVE))
+            return
         self._reported.update((position.topic, position) for position in moved)
-        return (Send(Connection.CONTROL, status),)
+        self._turn.add(Send(Connection.CONTROL, status))
 
 
 def _nowhere(topic: int, level: int = FULL) -> Position:

@@ -146,7 +146,7 @@ class Driver:
 
     def levels(self) -> list[int]:
         """Return how many topics of tables are at each level."""
-        started, _ = self._core.topics(self.cluster.now)
+        started = self._core.topics()
         assert isinstance(started, Done)
         at = [one.level for one in started.result if one.id != NAMESPACE]
         return [at.count(LEVELS[level]) for level in (NONE, MINIMAL, FULL)]

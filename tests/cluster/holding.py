@@ -77,7 +77,7 @@ def check_credit(replicas: TopicReplicas, stream: int) -> None:
 def count_held(member: Core, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
     subscriptions = member.subscriptions
-    counts["pulled ahead"] += member.stats(now)[0].result.prefetches
+    counts["pulled ahead"] += member.stats().result.prefetches
     counts["topics outgrown"] += subscriptions.evictions
     counts["tables given up"] += subscriptions.replicas.resident_set.evicted
     counts["oversize"] += subscriptions.replicas.resident_set.oversize

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.client.write_reports import WriteIntent, report_write
 from topicast.subscriber.engine.write_outbox import WriteSender
+from topicast.subscriber.protocol.effects import Effect
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import DBS, NAMES, PARTS, TableId
 from topicast.tests.cluster.reports import SimulatedOutbox
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages import Refused, Reported, Write
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class DriverProcess:
         self.registration = registration(self.life)
         self.outbox = SimulatedOutbox(driver=self.registration, noted=self._note)
         self.outbox.attach(self._send)
-        self.sender = WriteSender(self.outbox, count(1).__next__, retry_s=RETRY_S)
+        self._turn = Turn[Effect]()
+        self.sender = WriteSender(self.outbox, count(1).__next__, turn=self._turn, retry_s=RETRY_S)
         self._tick(self.life)
 
     def crash(self) -> None:
@@ -61,11 +64,12 @@ class DriverProcess:
         """Take what catalogd says."""
         if not self.alive or not place.startswith(b"w/%d/" % self.life):
             return
-        message, now = self.world.frames.read(frame), self.world.now
+        message = self.world.frames.read(frame)
+        self._turn.begin(self.world.now)
         if isinstance(message, Reported):
-            self.sender.on_reported(message, now=now)
+            self.sender.on_reported(message)
         elif isinstance(message, Refused):
-            self.sender.on_refused(message, now=now)
+            self.sender.on_refused(message)
         self._send()
         self.sender.check()
 
@@ -75,13 +79,15 @@ class DriverProcess:
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
             if self.world.chance(0.03):
-                self.sender.retry_now(now=self.world.now)  # it has connected again
+                self._turn.begin(self.world.now)
+                self.sender.retry_now()  # it has connected again
             self._send()
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def _send(self) -> None:
         catalogd = self.world.catalogd
-        for report in self.sender.due(now=self.world.now):
+        self._turn.begin(self.world.now)
+        for report in self.sender.due():
             place = b"w/%d/%d" % (self.life, catalogd.life)
             frame = self.world.frames.write(report)
             way = (self.name, catalogd.name)

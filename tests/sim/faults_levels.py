@@ -70,15 +70,14 @@ class KeepsWhatARaiseReserved(ResidentSet):
 
 
 class EmptiesWhatOutgrew(TopicReplicas):
-    def drop(self, topic: int) -> tuple[Any, ...]:
+    def drop(self, topic: int) -> None:
         self.resident_set.begin_snapshot((topic, FULL), self.view.topics[topic])
         self.resident_set.end_reservation((topic, FULL))
-        return ()
 
 
 class NeverJoinsMinimal(Subscriptions):
-    def join_minimal(self, topic: int, *, now: float) -> tuple[Any, ...]:
-        return ()
+    def join_minimal(self, topic: int) -> None:
+        """Do nothing."""
 
 
 class KeepsWhatStubsEnd(ResidentSet):
@@ -117,8 +116,8 @@ class KeepsItsSelections(TableSnapshot):
 
 
 class CombinesMovedPages(Fetcher):
-    def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, tuple[Any, ...]]:
-        return super().part(replace(part, moved=False), now=now)
+    def part(self, part: Pulled) -> Reply | None:
+        return super().part(replace(part, moved=False))
 
 
 class RemembersWhatIsMissing(View):

@@ -18,7 +18,6 @@ from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, Reply
-from topicast.subscriber.protocol.effects import Effect
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas
 from topicast.subscriber.store.resident_set import ResidentSet
@@ -156,10 +155,9 @@ class ForgetsWhatWasShown(TopicReplicas):
         super().__init__(*content, read_floor=read_floor, **rest)
         self.floor = read_floor
 
-    def drop(self, topic: int) -> tuple[Effect, ...]:
-        effects = super().drop(topic)
+    def drop(self, topic: int) -> None:
+        super().drop(topic)
         self.floor.dropped.add(topic)
-        return effects
 
 
 class FenceWithoutStubs(InvalidationFence):
@@ -182,11 +180,11 @@ class CombinesVersions(Fetcher):
         super().__init__(*ids, **rest)
         self.first: dict[int, Pulled] = {}
 
-    def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, tuple[Effect, ...]]:
+    def part(self, part: Pulled) -> Reply | None:
         first = self.first.setdefault(part.request, part) if part.sequence else part
         self.first[part.request] = first
         at = first.topic_version, first.namespace_version
-        return super().part(replace(part, topic_version=at[0], namespace_version=at[1]), now=now)
+        return super().part(replace(part, topic_version=at[0], namespace_version=at[1]))
 
 
 def _named_without_its_version(tables: Tables, pull: Pull) -> Selection:
@@ -223,13 +221,12 @@ class Unchecked(TopicReplicas):
 
 
 class ReadableAtNone(TopicReplicas):
-    def drop(self, topic: int) -> tuple[Effect, ...]:
+    def drop(self, topic: int) -> None:
         held = self.view.topics[topic]
-        effects = super().drop(topic)
+        super().drop(topic)
         if topic != NAMESPACE:
             self.view.topics[topic] = held
             held.opening = object()
-        return effects
 
     def check(self) -> None:
         """Do nothing."""

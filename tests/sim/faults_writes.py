@@ -107,9 +107,9 @@ class TakesDataBack(VersionLog):
 
 
 class DiscardsWhatWaits(WriteSender):
-    def retry_now(self, *, now: float) -> None:
+    def retry_now(self) -> None:
         self.outbox.refuse("")
-        super().retry_now(now=now)
+        super().retry_now()
 
 
 class EndsWithItsBeginning(Outbox):

@@ -253,13 +253,13 @@ class Script:
     def prefer(self, who: str, *topics: str) -> None:
         """Follow these topics first, where not all fit that are watched."""
         wanted = frozenset(map(int, topics))
-        self._thread(who).process.member.prefer(wanted, self.world.now)
+        self._thread(who).process.member.prefer(wanted)
 
     def unfollowed(self, who: str) -> None:
         """Say of which topics no change arrives, and why."""
         member = self._thread(who).process.member
         topics = sorted(member.view.unfollowed().topics)
-        shortage = member.shortage(self.world.now)[0]
+        shortage = member.shortage()
         assert isinstance(shortage, Done)
         self._say(f"{who} does not follow {topics}: {shortage.result.reason}".rstrip(": "))
 
@@ -300,7 +300,7 @@ class Script:
     def holds_bytes(self, who: str) -> None:
         """Say what is held, of how much, and what had to go."""
         member = self._thread(who).process.member
-        stats = member.stats(self.world.now)[0].result
+        stats = member.stats().result
         held = f"{stats.held_bytes} of {stats.budget_bytes} bytes"
         self._say(f"{who} holds {held}, {stats.evictions} had to go")
 

@@ -25,7 +25,7 @@ TIMEOUT_S = 60
 METASTORE = "thrift://127.0.0.1:9083"  # which catalogd follows, if nobody says which
 
 
-def fail(_now: float) -> Started[None]:
+def fail() -> Started[None]:
     raise RuntimeError("a fault of ours")
 
 

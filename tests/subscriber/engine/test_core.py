@@ -9,7 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol import effects
-from topicast.subscriber.protocol.effects import Command, Connection
+from topicast.subscriber.protocol.effects import Command, Connection, Started
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.topics.following import delta
@@ -40,6 +40,7 @@ from topicast.topics.wire.messages import (
     Join,
     Order,
     Refused,
+    Sync,
     Welcome,
 )
 
@@ -105,6 +106,35 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
     assert answer == effects.Complete(read)
     later = core.handle(effects.Tick(), now=now)
     assert not any(isinstance(one, effects.Notify) for one in later)
+
+
+def test_story_of_a_topic_has_what_came_and_went_for_it_in_order(shopping: Shopping) -> None:
+    shopping.shop.reshape("shop.orders", ("new",))
+    shopping.settle()
+    core, topic = shopping.reader.member, shopping.topic("shop.orders")
+    (delta,) = [one for one in shopping.messages(Delta, sender="hub-0") if one.topic == topic][-1:]
+    story = [line.partition(" ")[2] for line in core.story(topic)]
+    assert story.index("in Welcome") < story.index(
+        f"in Delta topic={topic} version={delta.to_version}"
+    )
+    others = [line for line in core.story() if line not in core.story(topic)]
+    assert others
+    assert all("topic=" in line for line in others)
+
+
+def test_operation_that_fails_leaves_no_effect_of_it_behind(shopping: Shopping) -> None:
+    """Given an error of ours in the middle of a turn, the next turn performs nothing of it."""
+    core, now = shopping.reader.member, shopping.cluster.now
+
+    def fail() -> Started[None]:
+        core.sync()
+        raise RuntimeError("a fault of ours")
+
+    with pytest.raises(RuntimeError):
+        core.handle(Command(fail, deadline=now + 1), now=now)
+    core.restart()
+    sent = [one for one in core.handle(effects.Tick(), now=now) if isinstance(one, effects.Send)]
+    assert not any(isinstance(one.message, Sync) for one in sent)
 
 
 def test_subscriber_that_leaves_says_goodbye(shopping: Shopping) -> None:

@@ -126,10 +126,10 @@ def stats(loop: EngineLoop, timeout_s: float = WAIT_S) -> Stats:
 
 
 def wire_errors(loop: EngineLoop) -> int:
-    return loop.core.stats(0.0)[0].result.wire_errors  # type: ignore[union-attr]  # it is Done
+    return loop.core.stats().result.wire_errors
 
 
-def refuse(_now: float) -> Started[None]:
+def refuse() -> Started[None]:
     raise SourceError("no such thing")
 
 
@@ -166,11 +166,11 @@ def test_one_large_frame_is_handled_in_each_turn(connection: Connection) -> None
 
 def test_calls_get_a_share_of_each_turn() -> None:
     ticks = count()
-    ran: list[float] = []
+    ran: list[None] = []
 
-    def operation(now: float) -> Started[None]:
-        ran.append(now)
-        return DONE, ()
+    def operation() -> Started[None]:
+        ran.append(None)
+        return DONE
 
     with running(clock=lambda: next(ticks) * TURN_S / 2) as (loop, link):
         before = link.wakes
@@ -296,9 +296,9 @@ def test_call_times_out_while_another_one_holds_the_thread_up(
     monkeypatch.setattr("topicast.subscriber.engine.loop.GRACE_S", 0.0)
     release = threading.Event()
 
-    def hold(_now: float) -> Started[None]:
+    def hold() -> Started[None]:
         release.wait(WAIT_S)
-        return DONE, ()
+        return DONE
 
     loop.start()
     thread, _ = in_thread(partial(loop.call, hold, timeout_s=WAIT_S))
@@ -308,7 +308,7 @@ def test_call_times_out_while_another_one_holds_the_thread_up(
     thread.join(WAIT_S)
 
 
-def fail(_now: float) -> Started[None]:
+def fail() -> Started[None]:
     raise RuntimeError("a fault of ours")
 
 
@@ -321,6 +321,20 @@ def test_call_that_fails_gets_the_error_and_the_thread_goes_on(
     assert stats(loop).engine_restarts == 1
     (logged,) = [one for one in caplog.records if one.exc_info]
     assert "engine failed" in logged.getMessage()
+
+
+def test_error_is_logged_with_what_came_and_went_before_it(
+    loop: EngineLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop.start()
+    until(loop.core.story, what="a Hello")
+    with pytest.raises(NotReady):
+        loop.call(fail, timeout_s=WAIT_S)
+    (logged,) = [one.getMessage() for one in caplog.records if "steps=" in one.getMessage()]
+    assert "out ConnectHub; " in logged
+    assert logged.endswith(" in Command"), "which has failed"
+    assert stats(loop).engine_restarts == 1
+    assert any(step.endswith(" in Command") for step in loop.core.story()), "it outlasts a restart"
 
 
 class SlowToRestart(Core):
@@ -348,9 +362,9 @@ def test_calls_that_wait_and_watches_are_notified_of_a_restart(loop: EngineLoop)
     watch = loop.watch("*", timeout_s=WAIT_S)
     waits = threading.Event()
 
-    def ready(now: float) -> Started[None]:
+    def ready() -> Started[None]:
         waits.set()
-        return loop.core.ready(now)
+        return loop.core.ready()
 
     thread, errors = in_thread(lambda: loop.call(ready, timeout_s=WAIT_S))
     assert waits.wait(WAIT_S)

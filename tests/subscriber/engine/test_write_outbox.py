@@ -8,8 +8,10 @@ from itertools import count
 import pytest
 
 from topicast.subscriber.engine.write_outbox import RENEW_S, Outbox, WriteSender
+from topicast.subscriber.protocol.effects import Effect
 from topicast.topics.errors import UsageError
 from topicast.topics.requests import RETRY_S
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages import (
     ABANDONED,
     ALTERED,
@@ -36,12 +38,13 @@ class Reports:
         self.now = 100.0
         self.outbox = Outbox(driver=DRIVER, metastore="thrift://hms:9083", **limits)
         self.ids = count(1)
+        self.turn = Turn[Effect]()
         self.wakes = 0
         self.reconnect()
 
     def reconnect(self) -> None:
         """Let another subscriber send."""
-        self.sender = WriteSender(self.outbox, self.ids.__next__)
+        self.sender = WriteSender(self.outbox, self.ids.__next__, turn=self.turn)
         self.outbox.attach(self.wake)
 
     def wake(self) -> None:
@@ -58,8 +61,9 @@ class Reports:
 
     def due(self, after_s: float = 0.0) -> list[Report]:
         self.now += after_s
+        self.turn.begin(self.now)
         self.sender.check()
-        return list(self.sender.due(now=self.now))
+        return list(self.sender.due())
 
     def one(self, after_s: float = 0.0) -> Report:
         (report,) = self.due(after_s)
@@ -71,12 +75,12 @@ class Reports:
             for write in report.writes
         )
         reported = Reported(request=report.request, epoch=1, start=1, verdicts=verdicts)
-        self.sender.on_reported(reported, now=self.now)
+        self.sender.on_reported(reported)
         self.sender.check()
 
     def refuse(self, report: Report, code: str, retry_ms: int = 0) -> None:
         refused = Refused(request=report.request, code=code, message="why", retry_ms=retry_ms)
-        self.sender.on_refused(refused, now=self.now)
+        self.sender.on_refused(refused)
         self.sender.check()
 
 
@@ -112,7 +116,7 @@ def test_unanswered_report_is_repeated_as_it_was(reports: Reports) -> None:
     reports.wrote("d.u")
     assert reports.due(RETRY_S / 2) == []
     assert reports.one(RETRY_S) == first
-    reports.sender.retry_now(now=reports.now)
+    reports.sender.retry_now()
     assert reports.one() == first
     reports.answer(first)
     assert states(reports.one()) == [(2, WRITTEN)]
@@ -122,7 +126,7 @@ def test_answer_to_nothing_is_ignored(reports: Reports) -> None:
     reports.wrote("d.t")
     report = reports.one()
     stranger = Reported(request=report.request + 1, epoch=1, start=1, verdicts=())
-    reports.sender.on_reported(stranger, now=reports.now)
+    reports.sender.on_reported(stranger)
     assert reports.outbox.pending == 1
     reports.refuse(Report(request=99, driver=b"", metastore="", settled=0, writes=()), "METASTORE")
     assert reports.outbox.refusal == ""

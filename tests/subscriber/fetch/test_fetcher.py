@@ -28,7 +28,7 @@ from topicast.subscriber.fetch.fetcher import (
     Reply,
     Result,
 )
-from topicast.subscriber.protocol.effects import Effects, Send
+from topicast.subscriber.protocol.effects import Connection, Effect, Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shopping import Shopping
@@ -44,6 +44,7 @@ from topicast.topics.objects.selector import (
 )
 from topicast.topics.objects.values import decode_block, decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
+from topicast.topics.turn import Turn
 from topicast.topics.wire.codec import TEXT_MAX
 from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages import (
@@ -63,9 +64,57 @@ def nothing_held(_db: str, _table: str) -> tuple[int, None, tuple[()]]:
     return 0, None, ()
 
 
-def fetcher(base: Base = nothing_held, *, name: str = "") -> Fetcher:
-    fence = InvalidationFence(lambda _: 0)
-    return Fetcher(count(1).__next__, base=base, fence=fence, name=name)
+class Machine:
+    """A fetcher in turns of its own: each fact has its time, and returns what is sent."""
+
+    def __init__(self, base: Base, name: str) -> None:
+        self._turn = Turn[Effect]()
+        self.fetcher = Fetcher(
+            count(1).__next__,
+            turn=self._turn,
+            send=lambda message: self._turn.add(Send(Connection.PULLS, message)),
+            base=base,
+            fence=InvalidationFence(lambda _: 0),
+            name=name,
+        )
+        self.check, self.refusal = self.fetcher.check, self.fetcher.refusal
+
+    @property
+    def deadline(self) -> float | None:
+        return self.fetcher.deadline
+
+    def begin(self, one: Fetch, *, now: float) -> Effects:
+        self._turn.begin(now)
+        self.fetcher.begin(one)
+        return self._turn.end()
+
+    def detach(self, one: Fetch, *, now: float) -> Effects:
+        self._turn.begin(now)
+        self.fetcher.detach(one)
+        return self._turn.end()
+
+    def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, Effects]:
+        self._turn.begin(now)
+        return self.fetcher.part(part), self._turn.end()
+
+    def answer(self, request: int, outcome: Result, *, now: float) -> Effects:
+        self._turn.begin(now)
+        self.fetcher.answer(request, outcome)
+        return self._turn.end()
+
+    def on_refused(self, refused: Refused, *, now: float) -> Effects:
+        self._turn.begin(now)
+        self.fetcher.on_refused(refused)
+        return self._turn.end()
+
+    def due(self, now: float) -> Effects:
+        self._turn.begin(now)
+        self.fetcher.send_due()
+        return self._turn.end()
+
+
+def fetcher(base: Base = nothing_held, *, name: str = "") -> Machine:
+    return Machine(base, name)
 
 
 def fetch(table: str = "orders", *, bytes_max: float = inf) -> Fetch:
@@ -76,7 +125,7 @@ def sales(selector: Selector = ALL, *, names_only: bool = False) -> Fetch:
     return Fetch(PartitionRequest("shop", "sales", selector, names_only=names_only))
 
 
-def begun(one: Fetch, base: Base = nothing_held) -> tuple[Fetcher, Pull]:
+def begun(one: Fetch, base: Base = nothing_held) -> tuple[Machine, Pull]:
     """Return a fetcher, and the pull that a fetch made it send."""
     machine = fetcher(base)
     (pull,) = sent(machine.begin(one, now=0.0))
@@ -109,7 +158,7 @@ def service() -> Published:
     return Published()
 
 
-def answer(machine: Fetcher, pull: Pull, reply: Pulled) -> Effects:
+def answer(machine: Machine, pull: Pull, reply: Pulled) -> Effects:
     result, effects = machine.part(reply, now=0.0)
     assert result is not None
     return effects + machine.answer(pull.request, result.result, now=0.0)
@@ -210,7 +259,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     assert snapshot(machine.part(service.pulled(pull), now=1.0)).entry(key) is not None
 
 
-def next_page(machine: Fetcher, service: Published, pull: Pull, *, sequence: int = 0) -> Pull:
+def next_page(machine: Machine, service: Published, pull: Pull, *, sequence: int = 0) -> Pull:
     """Answer ``pull`` with a page of a block, its last part; return the pull of the next page."""
     last = replace(service.pulled(replace(pull, bytes_max=1)), sequence=sequence)
     result, effects = machine.part(last, now=0.0)
@@ -276,7 +325,7 @@ def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
     (again,) = sent(machine.due(1.0))
     assert (again.after, again.version) == (b"", 0)
     whole(machine.part(service.pulled(again), now=1.0))
-    assert machine.stale_replies == 1
+    assert machine.fetcher.stale_replies == 1
 
 
 def test_page_that_is_answered_twice_counts_once(service: Published) -> None:
@@ -471,9 +520,9 @@ def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Publi
     machine, pull = begun(fetch())
     machine.part(replace(service.pulled(pull), last=False), now=0.1)
     (again,) = sent(machine.due(5.0))
-    before = machine.latency.round_trip_s
+    before = machine.fetcher.latency.round_trip_s
     machine.part(service.pulled(again), now=5.0 + 2 * before)
-    assert machine.latency.round_trip_s == pytest.approx(1.1 * before)
+    assert machine.fetcher.latency.round_trip_s == pytest.approx(1.1 * before)
 
 
 def test_fence_remembers_invalidations_of_what_is_being_pulled_only() -> None:

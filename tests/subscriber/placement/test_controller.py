@@ -17,7 +17,7 @@ from topicast.subscriber.placement.controller import (
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.placement.planner import DWELL_S
 from topicast.subscriber.protocol import effects
-from topicast.subscriber.protocol.effects import Connection
+from topicast.subscriber.protocol.effects import Connection, Effects
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
@@ -139,6 +139,14 @@ def test_reason_without_a_planner_says_what_fits_and_what_does_not() -> None:
     assert "bytes and the budget leaves" in why(shopping, "shop.sales")
 
 
+def tick(shopping: Shopping, *, now: float) -> Effects:
+    """Let time pass for placement alone."""
+    core = shopping.reader.member
+    core.turn.begin(now)
+    core.placement.tick()
+    return core.turn.end()
+
+
 def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
     shopping = Shopping(late=True, automatic=True)
     placement = shopping.reader.member.placement
@@ -147,7 +155,7 @@ def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
     left = [len(placement.reads)]
     now = shopping.cluster.now + PLAN_S
     while left[-1]:
-        placement.tick(now=now)
+        tick(shopping, now=now)
         left.append(len(placement.reads))
     assert left == [3 * DRAIN_MAX, 2 * DRAIN_MAX, DRAIN_MAX, 0]
     assert placement.deadline is not None
@@ -157,8 +165,7 @@ def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
 
 def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
     shopping = Shopping(late=True, automatic=True)
-    placement = shopping.reader.member.placement
-    placement.tick(now=shopping.cluster.now + PLAN_S)
+    tick(shopping, now=shopping.cluster.now + PLAN_S)
     shopping.leave("shop.orders")
     shopping.pass_time(2 * PLAN_S)
     assert levels(shopping) == {0: "none", 1: "full", 2: "full", 3: "full"}
@@ -167,11 +174,11 @@ def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
 def test_plan_is_dropped_when_the_names_are_behind_by_then() -> None:
     shopping = Shopping(late=True, automatic=True)
     placement, now = shopping.reader.member.placement, shopping.cluster.now + PLAN_S
-    placement.tick(now=now)
+    tick(shopping, now=now)
     heartbeat = shopping.messages(Heartbeat, sender="hub-0")[-1]
     newer = replace(heartbeat, versions=tuple(version + 1 for version in heartbeat.versions))
     shopping.reader.handle(effects.Received(Connection.DATA, newer))
-    assert placement.tick(now=now) == ()
+    assert tick(shopping, now=now) == ()
     assert placement.reason(0) == UNPLANNED
 
 

@@ -1,5 +1,6 @@
 """Barriers: subscriptions are fenced in turn, however fast more of them come."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count
 
@@ -7,6 +8,7 @@ import pytest
 
 from topicast.subscriber.protocol.effects import (
     Effect,
+    Effects,
     Send,
     Subscribe,
     Unsubscribe,
@@ -14,6 +16,7 @@ from topicast.subscriber.protocol.effects import (
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
 from topicast.topics.replica_set import Account
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE
+from topicast.topics.turn import Turn
 from topicast.topics.wire.header import (
     BARRIER_PREFIX,
     prefix,
@@ -51,42 +54,77 @@ HEARTBEAT = Heartbeat(
 A, B, C = ((topic, MINIMAL) for topic in range(3))
 
 
-class Session(HubSession):
-    """A session of the first of two hubs, which has welcomed it; a barrier for A is under way."""
+class Session:
+    """A session of the first of two hubs, which has welcomed it; a barrier for A is under way.
+
+    Each call has its time, and returns what the session decides.
+    """
 
     def __init__(self) -> None:
         ids, nonces = count(1), count(1)
-        super().__init__(
+        self._turn = Turn[Effect]()
+        self.session = HubSession(
             ("hub-0", "hub-1"),
+            turn=self._turn,
             name="",
             registration=bytes(16),
             next_id=ids.__next__,
             new_nonce=lambda: next(nonces).to_bytes(16, "big"),
         )
+        self.fenced = self.session.fenced
         self.tick(now=0.0)
         self.on_welcome(WELCOME, now=0.0)
         (self.first,) = self.wants(A, now=0.0)
+
+    def tick(self, *, now: float) -> Effects:
+        self._turn.begin(now)
+        self.session.tick()
+        return self._turn.end()
+
+    def on_welcome(self, welcome: Welcome, *, now: float) -> None:
+        self._turn.begin(now)
+        self.session.on_welcome(welcome)
+        self._turn.end()
+
+    def on_joined(self, request: int, *, now: float) -> None:
+        self._turn.begin(now)
+        self.session.on_joined(request)
+
+    def join(self, *, now: float) -> Effects:
+        """Join no topic."""
+        self._turn.begin(now)
+        self.session.join([])
+        return self._turn.end()
+
+    def subscribe(self, accounts: Iterable[Account], *, now: float) -> Effects:
+        self._turn.begin(now)
+        self.session.subscribe(accounts)
+        return self._turn.end()
 
     def wants(self, *accounts: Account, now: float = 0.1) -> list[bytes]:
         """Subscribe to ``accounts``; return the nonces of the barriers that are requested."""
         return barriers(self.subscribe(accounts, now=now))
 
-    def repeats(self, *, now: float) -> tuple[Effect, ...]:
+    def repeats(self, *, now: float) -> Effects:
         """Return what is sent again, to a hub that is alive."""
-        self.on_heartbeat(HEARTBEAT, fit=True, now=now)
-        return self.tick(now=now)
+        self._turn.begin(now)
+        self.session.on_heartbeat(HEARTBEAT, fit=True)
+        self.session.tick()
+        return self._turn.end()
 
     def receives(self, nonce: bytes, now: float = 0.3) -> list[bytes]:
         """Let a barrier arrive; return the nonces of those that are requested."""
-        return barriers(self.on_barrier(nonce, now=now)[1])
+        self._turn.begin(now)
+        self.session.on_barrier(nonce)
+        return barriers(self._turn.end())
 
     def all_fenced(self) -> set[Account]:
         """Return those of A, B and C that are fenced."""
-        self.check()
+        self.session.check()
         return set(filter(self.fenced, (A, B, C)))
 
 
-def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
+def barriers(effects: Effects) -> list[bytes]:
     prefixes = [one.prefix for one in effects if isinstance(one, Subscribe)]
     return [one.removeprefix(BARRIER_PREFIX) for one in prefixes if one.startswith(BARRIER_PREFIX)]
 
@@ -94,8 +132,10 @@ def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
 @pytest.mark.parametrize("command", [False, True])
 def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, command: bool) -> None:
     """P-LIVE-12."""
+    turn = Turn[Effect]()
     session = HubSession(
         ("hub-0",),
+        turn=turn,
         name="",
         command=command,
         registration=bytes(16),
@@ -104,11 +144,14 @@ def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, comman
     )
 
     def said(now: float) -> set[bool]:
-        sent = [one.message for one in session.tick(now=now) if isinstance(one, Send)]
+        turn.begin(now)
+        session.tick()
+        sent = [one.message for one in turn.end() if isinstance(one, Send)]
         return {one.is_command for one in sent if isinstance(one, Hello)}
 
     assert said(0.0) == {command}
-    session.on_welcome(WELCOME, now=0.1)
+    turn.begin(0.1)
+    session.on_welcome(WELCOME)
     later = set[bool]().union(*(said(float(now)) for now in range(1, 120)))
     assert later == {command}, "to a hub that has fallen silent"
 
@@ -130,7 +173,7 @@ def test_subscription_that_is_dropped_before_its_barrier_needs_none() -> None:
     assert session.wants(A, B) == session.wants(A) == []
     assert session.receives(session.first) == []
     assert session.all_fenced() == {A}
-    assert session.deadline > 0.3
+    assert session.session.deadline > 0.3
 
 
 def test_late_barrier_is_requested_again_after_growing_pauses_and_the_first_that_comes_counts() -> (
@@ -169,13 +212,13 @@ def test_hub_that_was_slow_is_sent_a_join_again_later() -> None:
     """P-CATCH-12: four times what it took for its last answer."""
     session = Session()
     session.receives(session.first, now=3.0)
-    assert session.answer_s == 3.0
-    (joined,) = session.join([], now=3.0)
+    assert session.session.answer_s == 3.0
+    (joined,) = session.join(now=3.0)
     assert isinstance(joined, Send)
     assert session.repeats(now=3.0 + 4 * 3.0 - 0.01) == ()
     assert session.repeats(now=3.0 + 4 * 3.0) == (joined,)
     session.on_joined(joined.message.request, now=3.5)
-    assert session.answer_s == 0.5
+    assert session.session.answer_s == 0.5
 
 
 def test_hub_is_silent_after_four_of_the_intervals_that_it_names() -> None:
@@ -184,7 +227,7 @@ def test_hub_is_silent_after_four_of_the_intervals_that_it_names() -> None:
     session.receives(session.first)
     for heartbeat_ms, silent_s in ((10_000, 40.0), (250, 1.0), (0, 0.04)):
         session.on_welcome(replace(WELCOME, hub=heartbeat_ms + 2, heartbeat_ms=heartbeat_ms), now=1)
-        assert session.deadline == pytest.approx(1 + silent_s, rel=1e-9)
+        assert session.session.deadline == pytest.approx(1 + silent_s, rel=1e-9)
 
 
 def test_another_connection_begins_without_barriers() -> None:
@@ -202,9 +245,8 @@ def test_another_connection_begins_without_barriers() -> None:
 MANY = [(topic, FULL) for topic in range(300)]
 
 
-def prefixes(effects: tuple[Effect, ...] | None) -> list[tuple[bool, bytes]]:
+def prefixes(effects: Effects) -> list[tuple[bool, bytes]]:
     """Return what is subscribed to (True) and what is not any more, but for barriers."""
-    assert effects is not None
     found = [one for one in effects if isinstance(one, Subscribe | Unsubscribe)]
     ours = [one for one in found if not one.prefix.startswith(BARRIER_PREFIX)]
     return [(isinstance(one, Subscribe), one.prefix) for one in ours]

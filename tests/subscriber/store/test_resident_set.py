@@ -29,6 +29,7 @@ from topicast.topics.topic import (
     table_topic,
     tombstone,
 )
+from topicast.topics.turn import Turn
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
 from topicast.topics.wire.messages import CatchUp, Chunk, Delta, Join, Joined, Pulled
@@ -456,7 +457,7 @@ def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
 
 def resident_set(limit: int) -> ResidentSet:
     view = View(4)
-    policy = Priorities(PinRules(), view, automatic=False)
+    policy = Priorities(PinRules(), view, turn=Turn(), automatic=False)
     return ResidentSet(view, Budget(limit), policy)
 
 
@@ -472,9 +473,9 @@ def test_room_that_is_reserved_as_a_guess_is_room_for_what_is_pulled() -> None:
 
 def test_table_that_is_read_anew_counts_as_read_until_it_is_dropped() -> None:
     view = View(4)
-    policy = Priorities(PinRules(), view, automatic=True)
+    policy = Priorities(PinRules(), view, turn=Turn(), automatic=True)
     held = ResidentSet(view, Budget(5_000), policy)
-    policy.on_read(0, SALES, size=10, now=0.0, times=2)
+    policy.on_read(0, SALES, size=10, times=2)
     held.on_changed(0, [prefix_tombstone(SALES, 2), entry_of(SALES, 2, b"anew")])
     assert SALES in policy.usage
     held.on_changed(0, [prefix_tombstone(SALES, 3), tombstone(block_key("shop", "sales", ""), 3)])

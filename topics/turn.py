@@ -1,0 +1,45 @@
+"""Turn: the clock and the outbox that the parts of one core share while it handles facts.
+
+    handle(facts, now) ──begin──▶ parts read ``now``, and ``add`` effects ──end──▶ effects
+
+The core makes its Turn and gives it to its parts at construction, so that no part passes the time
+on, or hands back what others have decided. Effects are in the order in which they were added.
+"""
+
+from typing import Generic, TypeVar
+
+from .trace import Trace
+
+EffectT = TypeVar("EffectT")
+
+
+class Turn(Generic[EffectT]):
+    """The time of this turn, what was decided in it, and a trace of the turns before."""
+
+    def __init__(self) -> None:
+        self.now = 0.0  # seconds, monotonic: of the last ``begin``
+        self.trace = Trace()
+        self._effects: list[EffectT] = []
+        self.add = self._effects.append  # one effect, behind those before it
+
+    def begin(self, now: float) -> None:
+        """Begin a turn at ``now``; what was decided since the last ``end`` stays in front."""
+        self.now = now
+
+    def came(self, fact: object) -> None:
+        """Note in the trace that ``fact``, or the message in it, came in."""
+        self.trace.note(self.now, "in", getattr(fact, "message", fact))
+
+    def end(self) -> tuple[EffectT, ...]:
+        """Take what was decided, and note it in the trace."""
+        if not self._effects:
+            return ()
+        effects = tuple(self._effects)
+        self._effects.clear()
+        for effect in effects:
+            self.trace.note(self.now, "out", getattr(effect, "message", effect))
+        return effects
+
+    def discard(self) -> None:
+        """Drop what was decided in a turn that has failed."""
+        self._effects.clear()
