@@ -64,6 +64,7 @@ SERVICE: Final = "service"
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
 STATUS_S: Final = 0.5  # between two statuses
 CLIENTS_S: Final = 0.5  # between two looks at the list of clients
+CHUNKS_S: Final = 0.0005  # of a turn, for chunks, and one chunk more: then deltas have their turn
 FULL_S: Final = 1.0  # between two tries of a commit while the disk is full
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 
@@ -112,6 +113,7 @@ class Catalogd:
         self._link = link
         self._published = published
         self._hubs = tuple(hubs)
+        self._chunks_to = deque(self._hubs)  # the first one has the next chunk, if it catches up
         self._sockets = {
             hub.socket(channel): (hub, channel) for hub in self._hubs for channel in Channel
         }
@@ -210,6 +212,7 @@ class Catalogd:
         self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
             self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
+        self._send_chunks()
         commits = any(isinstance(effect, Commit) for effect in effects)
         if not commits or now >= self._status_at + STATUS_S:  # a commit is enough for one turn
             self._maintain(now, now_us)
@@ -372,6 +375,17 @@ class Catalogd:
             fact = publisher.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
                 self._drive(hub, fact, now=now, now_us=now_us)
+
+    def _send_chunks(self) -> None:
+        """Send chunks to hubs that catch up, one to each of them in turn, for CHUNKS_S."""
+        until = self._clock() + CHUNKS_S
+        while any(hub.publisher.sending for hub in self._hubs):
+            hub = self._chunks_to[0]
+            self._chunks_to.rotate(-1)
+            for one in hub.publisher.turn(1):
+                self._link.send(hub.socket(one.channel), encode(one.message))
+            if self._clock() >= until:
+                break
 
     def _drive(self, hub: HubConnection, fact: publisher.Fact, *, now: float, now_us: int) -> None:
         for effect in hub.publisher.handle(fact, now=now, now_us=now_us):

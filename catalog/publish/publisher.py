@@ -70,7 +70,6 @@ WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
 AHEAD_S: Final = 1.0
 CLIENTS_AGAIN_S: Final = 10.0  # until the list is sent again: a lost one would leave keys admitted
 AHEAD_S_MAX: Final = 60.0
-TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
 # The hub restarted, or follows another start.
 RECONNECT_ON: Final = (Refusal.HELLO, Refusal.START, Refusal.AHEAD)
 OF_ONE_MESSAGE: Final = (
@@ -206,7 +205,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed, or a turn ends."""
+    """Time has passed."""
 
 
 Fact = FromHub | Committed | EpochBegun | Lost | Tick
@@ -287,7 +286,7 @@ class Publisher:
         """The time at which a Tick has work to do at the latest."""
         if self.state == State.WAITING:
             return self._connect_at
-        if self._sender.ready:
+        if self.sending:
             return -inf
         times = [liveness.deadline for liveness in self._liveness.values()]
         if not self._is_welcome:
@@ -312,6 +311,16 @@ class Publisher:
                 return self._on_message(channel, message, now)
             case Lost(reason=reason, wait_s=wait_s):
                 return self._leave(reason, now=now, wait_s=wait_s)
+
+    @property
+    def sending(self) -> bool:
+        """Whether ``turn`` has something to send."""
+        return self._sender.ready
+
+    def turn(self, bytes_max: int) -> tuple[SendOn, ...]:
+        """Return about ``bytes_max`` bytes of what the hub catches up on: one chunk at least."""
+        sends = self._sender.turn(bytes_max)
+        return tuple(SendOn(BULK_CHANNEL, send.message) for send in sends)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -344,7 +353,7 @@ class Publisher:
             effects = (*effects, *self._compare(now))
         if self._announced and now >= self._heartbeat_at:
             effects = (*effects, self._heartbeat(now))
-        return (*effects, *self._turn())
+        return effects
 
     def _on_committed(self, fact: Committed) -> tuple[Effect, ...]:
         if self.state != State.LEADING:
@@ -375,7 +384,6 @@ class Publisher:
                 return self._on_catch_up(message)
             case Credit(stream=stream, amount=amount):
                 self._sender.credit(HUB, stream, amount)
-                return self._turn()
             case Cancel(stream=stream):
                 self._sender.cancel(HUB, stream)
             case Refused():
@@ -493,7 +501,7 @@ class Publisher:
             visible=self._published.publishable,
         )
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
-        return (SendOn(BULK_CHANNEL, busy.message),) if busy else self._turn()
+        return (SendOn(BULK_CHANNEL, busy.message),) if busy else ()
 
     def _on_refused(self, message: Refused, now: float) -> tuple[Effect, ...]:
         if message.request:
@@ -551,10 +559,6 @@ class Publisher:
             return ()
         self._clients, self._clients_at = clients, now + CLIENTS_AGAIN_S
         return (SendOn(CONTROL_CHANNEL, ClientList(text=clients)),)
-
-    def _turn(self) -> tuple[Effect, ...]:
-        sends = self._sender.turn(TURN_BYTES)
-        return tuple(SendOn(BULK_CHANNEL, send.message) for send in sends)
 
     def _connect(self, now: float) -> tuple[Effect, ...]:
         self._welcome_by = now + WELCOME_S

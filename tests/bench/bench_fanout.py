@@ -24,7 +24,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -228,10 +228,14 @@ class Writer:
                 self.filed = dict(message.versions).get(TOPIC, self.filed)
             self.publish(publisher.FromHub(channel, message))
         self.publish(publisher.Tick())
+        self._perform(self.publisher.turn(1 << 20))
 
     def publish(self, fact: publisher.Fact) -> None:
         now = time.monotonic()
-        for effect in self.publisher.handle(fact, now=now, now_us=int(now * 1e6)):
+        self._perform(self.publisher.handle(fact, now=now, now_us=int(now * 1e6)))
+
+    def _perform(self, effects: Iterable[publisher.Effect]) -> None:
+        for effect in effects:
             match effect:
                 case publisher.Put(frame=frame):
                     self.link.send("bulk", frame)

@@ -142,7 +142,11 @@ class BenchCatalogd:
 
     def _publish(self, fact: publisher.Fact) -> None:
         now = time.monotonic()
-        for effect in self._publisher.handle(fact, now=now, now_us=int(now * 1e6)):
+        self._perform(self._publisher.handle(fact, now=now, now_us=int(now * 1e6)))
+        self._perform(self._publisher.turn(1 << 20))
+
+    def _perform(self, effects: Iterable[publisher.Effect]) -> None:
+        for effect in effects:
             match effect:
                 case publisher.Put(frame=frame):
                     self._link.send("bulk", frame)

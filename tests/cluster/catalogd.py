@@ -45,6 +45,7 @@ MODES = (
 )
 SETTINGS = Settings(reads_max=4)
 TOMBSTONES_MAX = 2
+CHUNKS_BYTES = 512 << 10  # sent to a hub at once
 CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
@@ -309,7 +310,11 @@ class CatalogProcess:
     def feed(self, number: int, fact: publisher.Fact) -> None:
         world = self.world
         to_hub = self.publishers[number]
-        for effect in to_hub.handle(fact, now=world.now, now_us=world.now_us):
+        effects: tuple[publisher.Effect, ...]
+        effects = to_hub.handle(fact, now=world.now, now_us=world.now_us)
+        if isinstance(fact, publisher.FromHub | publisher.Tick):
+            effects = (*effects, *to_hub.turn(CHUNKS_BYTES))
+        for effect in effects:
             match effect:
                 case publisher.Put(frame=frame):
                     self._to_hub(number, 2, frame)

@@ -13,6 +13,7 @@ from topicast.tests.strategies import entries as any_entries
 from topicast.topics import bulk
 from topicast.topics.bulk import (
     CHUNK_COST,
+    CHUNK_ENTRIES_MAX,
     CREDIT_MAX,
     STREAMS_MAX,
     STREAMS_PER_PEER_MAX,
@@ -341,6 +342,18 @@ def test_prefix_and_what_follows_it_under_the_same_key_are_never_parted() -> Non
         for one, other in pairwise(found):
             first = other.entries[0]
             assert (one.resume_version, one.resume_key) < (first.version, first.key)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_chunk_has_a_bounded_number_of_entries(more: int) -> None:
+    """However small they are: a receiver files one within a turn."""
+    count = 2 * CHUNK_ENTRIES_MAX + more
+    rows = [value(number, b"%06d" % number) for number in range(1, count + 1)]
+    found = answered(topic_of(rows, version=count), want(0))
+    sizes = [CHUNK_ENTRIES_MAX] * 2 + [1] * more
+    assert [len(part.entries) for part in found] == sizes
+    assert [part.last for part in found] == [False] * (len(sizes) - 1) + [True]
+    assert [entry for part in found for entry in part.entries] == rows
 
 
 def test_largest_values_fit_a_frame() -> None:

@@ -17,7 +17,6 @@ from topicast.catalog.publish.publisher import (
     PROBE_S,
     SILENCE_S,
     SLOW_S,
-    TURN_BYTES,
     UNACKED_BYTES_MAX,
     UNACKED_MAX,
     WAIT_S_MAX,
@@ -120,11 +119,11 @@ class HubPeer:
         return effects
 
     def receive(self, message: Message, channel: int = CONTROL_CHANNEL) -> tuple[Effect, ...]:
-        return self.handle(FromHub(channel, message))
+        return (*self.handle(FromHub(channel, message)), *self.publisher.turn(1))
 
     def tick(self, seconds: float = 0.0) -> tuple[Effect, ...]:
         self.now += seconds
-        return self.handle(Tick())
+        return (*self.handle(Tick()), *self.publisher.turn(1))
 
     def sent(self, effects: tuple[Effect, ...]) -> list[Message]:
         return [effect.message for effect in effects if isinstance(effect, SendOn)]
@@ -413,13 +412,29 @@ def test_catch_up_is_answered_in_chunks_under_credit(peer: HubPeer) -> None:
     first = peer.sent(peer.receive(catch_up(credit=1), BULK_CHANNEL))
     assert [type(message) for message in first] == [Chunk]
     assert (first[0].stream, first[0].start, first[0].snapshot) == (3, 1, True)
+    assert not peer.publisher.sending, "it waits for credit"
     rest = peer.sent(peer.receive(Credit(stream=3, amount=1 << 21), BULK_CHANNEL))
-    assert sum(len(chunk.entries) for chunk in rest) * 100_000 < TURN_BYTES + 300_000
     assert peer.publisher.deadline < peer.now
     while not rest[-1].last:
         rest += peer.sent(peer.tick())
     chunks = [chunk for chunk in first + rest if isinstance(chunk, Chunk)]
     assert [entry.version for chunk in chunks for entry in chunk.entries] == list(range(1, 13))
+
+
+def test_chunks_leave_in_turns_of_their_own(peer: HubPeer) -> None:
+    """However many streams are given credit at once: catalogd's other work comes between."""
+    peer.lead()
+    for version in range(1, 13):
+        peer.write(0, b"x" * 100_000, b"a\0b\0\x01%03d" % version)
+    for stream in range(1, 5):
+        assert peer.handle(FromHub(BULK_CHANNEL, catch_up(stream))) == ()
+        assert peer.handle(FromHub(BULK_CHANNEL, Credit(stream=stream, amount=1 << 20))) == ()
+    sent = []
+    while peer.publisher.sending:
+        turn = peer.publisher.turn(1)
+        assert len(turn) <= 1
+        sent += turn
+    assert len(sent) == 4 * 6
 
 
 def test_cancelled_or_refused_stream_ends(peer: HubPeer) -> None:

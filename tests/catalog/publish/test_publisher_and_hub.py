@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from topicast.catalog.publish.modes import Mode
-from topicast.catalog.publish.publisher import UNACKED_MAX, FromHub, SendOn
+from topicast.catalog.publish.publisher import UNACKED_MAX, FromHub
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder
@@ -208,8 +208,9 @@ def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
     core.order("mode", "minimal", turns=20)
     wanted = Wanted(topic=NUMBER, level=FULL, epoch=EPOCH_0, version=0)
     asked = FromHub(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
-    effects = core.catalogd.publishers[0].handle(asked, now=core.now, now_us=core.now_us)
-    (chunk,) = [one.message for one in effects if isinstance(one, SendOn)]
+    to_hub = core.catalogd.publishers[0]
+    assert to_hub.handle(asked, now=core.now, now_us=core.now_us) == ()
+    (chunk,) = [one.message for one in to_hub.turn(1)]
     assert isinstance(chunk, Chunk)
     assert {entry.kind for entry in chunk.entries} == {STUB}
     assert chunk.last, "it is all there is to have"
