@@ -643,9 +643,9 @@ class Catalog:
         self.event_history.begin(
             batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
         )
+        if self.reconciliation.missed and batch.events:
+            self.reconciliation.on_events(connection=fact.connection, now=now)
         if batch.whole:
-            if self.reconciliation.missed and batch.events:
-                self.reconciliation.on_events(connection=fact.connection, now=now)
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
@@ -857,6 +857,7 @@ class Catalog:
             effects += found
         if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.poll_now(now, check=self.dispatcher.wants_poll)
+        self.poller.reading = self.loader.oldest_unpublished() != NEVER
         names_first = self.poller.window is not None and not self.names_known
         if self.poller.may_begin(now) and not names_first:
             effects.append(self.poller.begin(self.loader.begin_poll(), now))

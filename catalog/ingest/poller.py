@@ -1,12 +1,15 @@
 """Poller: when to poll, how many events to read, and up to which event catalogd is complete.
 
     IDLE ──due | a read to confirm | a sync──▶ POLLING ──answer──▶ IDLE     failed: a longer pause
+     └──due for a look, while there is activity──▶ LOOKING ──answer──▶ IDLE
                         one event fails UNSENDABLE_TRIES_MAX times: polls search for it, and pass it
 
 Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
 ids first seen in the last seconds, and drops the events that are known by (id, digest).
 Before the first poll of a connection, what is behind it is identified (ingest/identity).
+While events come there are LOOKS looks in an interval, all but one of which read new ids only; they
+confirm no read, as an event of an id below may be missing.
 
     ids   ≤ settled │ settled < id ≤ last: read again    │ > last: never seen
           never read│ once more when WINDOW_S old, then settled
@@ -45,6 +48,8 @@ REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, w
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
 PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
+LOOKS: Final = 4  # in one interval, while there is activity: 1 ms each for the metastore
+ACTIVE_S: Final = 2.0  # since the last event
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
 CHECK_S: Final = 10.0  # between two looks whether the metastore records events: one call
@@ -227,6 +232,11 @@ class EventWindow:
         self.polled_after = self.settled if self._settling else self._overlap()
         return self.polled_after
 
+    def look(self) -> int:
+        """Return the last id: the next poll reads only new ones, and settles none."""
+        self.polled_after = self.last_id
+        return self.last_id
+
     def take(
         self, events: Iterable[RawEvent], now: float, *, current_id: int = 0
     ) -> tuple[tuple[RawEvent, ...], Gap | None]:
@@ -407,7 +417,11 @@ class Poller:
         self._tries = 0  # polls for one new event that failed, one after the other
         self._search: UnsendableSearch | None = None  # for an event that cannot be sent
         self._is_late = False  # the running poll is counted in ``late``
+        self.reading = False  # a read is about to demand a poll: a look would delay that
         self._due_at = 0.0
+        self._whole_at = 0.0  # when the next poll reads the overlap, too
+        self._is_look = False  # the running poll reads events only if there is a newer id
+        self._event_at = -inf  # when the last event arrived
         self._backoff_s = BACKOFF_S
         self._answered_at: float | None = None
         self._checked_at: float | None = None  # the first call of ``check_late``
@@ -462,7 +476,9 @@ class Poller:
     @property
     def deadline(self) -> float | None:
         """When the next poll is due; None while one runs."""
-        return None if self._polling is not None or not self.enabled else self._due_at
+        if self._polling is not None or not self.enabled:
+            return None
+        return max(self._due_at, self._whole_at) if self.reading else self._due_at
 
     def silent_s(self, now: float) -> float | None:
         """Return for how long no poll was answered; None without polls."""
@@ -491,10 +507,12 @@ class Poller:
             self._check_at = now
         if not self.error:
             self._due_at = min(self._due_at, now)
+            self._whole_at = self._due_at
 
     def may_begin(self, now: float) -> bool:
         """Return whether a poll is due."""
-        return self.enabled and self._polling is None and now >= self._due_at
+        due_at = self.deadline
+        return due_at is not None and now >= due_at
 
     def begin(self, poll: int, now: float) -> Poll | Identify:
         """Order poll number ``poll``, or the check that comes before it."""
@@ -508,8 +526,14 @@ class Poller:
         self._checking = check = now >= self._check_at
         if check:
             self._check_at = now + CHECK_S
-        after = self.window.next_poll(now)
-        quiet = self.window.last_id if self.window.is_quiet(self.window.last_id) else None
+        self._is_look = now < self._whole_at
+        quiet: int | None = self.window.last_id
+        if self._is_look:
+            after = self.window.look()
+        else:
+            self._whole_at = now + self._interval_s
+            after = self.window.next_poll(now)
+            quiet = quiet if self.window.is_quiet(self.window.last_id) else None
         most = self._news_max
         if most < POLL_EVENTS_MAX:
             most = min(self.window.known_after(after) + most, POLL_EVENTS_MAX)
@@ -526,7 +550,7 @@ class Poller:
             return None
         self._polling, self.error = None, fact.error
         self._check_at = now  # the next answer is of a metastore that may have been restarted
-        self._due_at = now + self._backoff_s
+        self._due_at, self._whole_at = now + self._backoff_s, now
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
         passed = self._look_for_unsendable(fact, now)
         self._news_max = max(self._news_max // FEWER, 1)
@@ -571,7 +595,7 @@ class Poller:
             search = UnsendableSearch(begins=begins, read=read, newest=fact.current_id)
         else:
             search.on_failure()
-            self._due_at = now + BACKOFF_S
+            self._due_at, self._whole_at = now + BACKOFF_S, now
         self._search, self._tries = (None, 0) if search.over else (search, self._tries)
         if search.found is None:
             return None
@@ -582,7 +606,7 @@ class Poller:
         assert self.window is not None
         self.window.pass_over(last)
         self._polling, self._search, self._tries = None, None, 0  # a running poll has them, perhaps
-        self._due_at = now
+        self._due_at = self._whole_at = now
         self.seq += 1
         self._note_state(self.window.state)
         return Batch(self.seq, (), (after + 1, last), whole=False, passed=why)
@@ -612,9 +636,12 @@ class Poller:
         more = self._news_max + 1 if self._is_late else self._news_max * FEWER
         self._news_max = min(more, POLL_EVENTS_MAX)
         if not whole:
-            self._due_at = now
+            self._due_at = self._whole_at = now
         if events or gap:
             self.seq += 1
+            self._event_at = now
+            self._due_at = min(self._due_at, self._began_at + self._pause_s(now))
+        whole = whole and not self._is_look  # an event of an id below may be missing
         if whole:
             self.polled = fact.poll, self.seq
             self.polled_at, self.polled_on = self._began_at, fact.connection
@@ -667,7 +694,12 @@ class Poller:
         self._polling, self._backoff_s, self._answered_at = None, BACKOFF_S, now
         if self._search is None:
             self.error, self._refused_since, self._refusal = "", None, ""
-        self._due_at = max(now, self._began_at + self._interval_s)
+        self._due_at = max(now, self._began_at + self._pause_s(now))
+
+    def _pause_s(self, now: float) -> float:
+        """Return how long after a poll the next one is due."""
+        active = now - self._event_at <= ACTIVE_S
+        return self._interval_s / LOOKS if active else self._interval_s
 
     def _note_state(self, state: WindowState) -> None:
         if self._states and self._states[-1][0] == self.seq:

@@ -8,9 +8,11 @@ import pytest
 from topicast.catalog.ingest.identity import Finding, Identified, Identify
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.ingest.poller import (
+    ACTIVE_S,
     BACKOFF_S,
     BACKOFF_S_MAX,
     LATE_S,
+    LOOKS,
     POLL_EVENTS_MAX,
     REFUSED,
     SETTLE_EVERY_S,
@@ -58,12 +60,17 @@ class World:
     def poll(self, *ids: int, current_id: int | None = None) -> Batch | None:
         """Poll once; these events are answered."""
         self.number += 1
+        self.demand()
         self.poller.begin(self.number, self.now)
         events = tuple(map(raw_event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
         return self.poller.on_polled(
             Polled(poll=self.number, connection=1, current_id=newest, events=events), self.now
         )
+
+    def demand(self) -> None:
+        """Let the next poll be one that reads all again."""
+        self.poller.poll_now(self.now)
 
     def settle(self) -> None:
         """Let everything seen so far become too old to be read again."""
@@ -141,6 +148,7 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
     known = 3
 
     def events_max() -> int:
+        world.demand()
         order = world.poller.begin(world.number + 1, world.now)
         assert isinstance(order, Poll)
         return order.events_max
@@ -169,6 +177,28 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
     assert events_max() == POLL_EVENTS_MAX
 
 
+def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> None:
+    """A look reads no event again, and says nothing of ids below the last."""
+    world.poll(11)
+    assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
+    world.now += INTERVAL_S / LOOKS
+    look = world.poller.begin(2, world.now)
+    assert isinstance(look, Poll)
+    assert (look.after, look.quiet_at) == (11, 11)
+    found = Polled(poll=2, connection=1, current_id=12, events=(raw_event(12),))
+    batch = world.poller.on_polled(found, world.now)
+    assert batch is not None
+    assert ([one.id for one in batch.events], batch.whole) == ([12], False)
+    assert world.poller.polled[0] == 1, "it confirms nothing"
+    world.poller.reading = True
+    assert world.poller.deadline == world.now + INTERVAL_S * (1 - 1 / LOOKS), "no look in its way"
+    world.poller.reading = False
+    world.number = 2
+    world.now += ACTIVE_S + INTERVAL_S
+    world.poll(current_id=12)
+    assert world.poller.deadline == world.now + INTERVAL_S, "nothing came for a while"
+
+
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
     world.poller.begin(2, world.now)
     world.poller.on_failed(PollFailed(poll=1, error="late"), world.now)
@@ -195,6 +225,7 @@ def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> N
     world.poller.on_polled(
         Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),)), world.now
     )
+    world.now += INTERVAL_S
     assert world.poller.begin(2, world.now).quiet_at is None, "11 may come twice"
     world.poller.on_polled(
         Polled(poll=2, connection=1, current_id=11, events=(raw_event(11),)), world.now
