@@ -22,6 +22,7 @@ from ..topics.objects.drivers import (
     GONE,
     PLAIN,
 )
+from ..topics.turn import Clock
 from ..topics.wire.messages import DriverFacts
 from .membership import Member, Membership
 
@@ -65,7 +66,8 @@ class Driver:
 class Drivers:
     """The drivers of one hub."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: Membership, clock: Clock) -> None:
+        self._clock = clock
         self._membership = membership
         self._drivers: dict[tuple[str, str], Driver] = {}  # by key and id; the last to go last
         self._of: dict[bytes, tuple[str, str]] = {}  # the driver that each member announced last
@@ -75,8 +77,9 @@ class Drivers:
     def __iter__(self) -> Iterator[Driver]:
         return iter(self._drivers.values())
 
-    def announce(self, member: Member, said: DriverFacts, *, now: float) -> None:
+    def announce(self, member: Member, said: DriverFacts) -> None:
         """Take what the driver behind ``member`` says of itself."""
+        now = self._clock.now
         key = member.client.public, said.driver or member.registration.hex()
         if self._of.setdefault(member.registration, key) != key:
             return  # a process is one driver
@@ -95,8 +98,9 @@ class Drivers:
         found.client = member.client
         found.left_at = found.gone_at = None
 
-    def settle(self, *, now: float, at_once: bool = False) -> None:
+    def settle(self, *, at_once: bool = False) -> None:
         """Note who is gone, and who is there again; discard what is too old, or too much."""
+        now = self._clock.now
         if not at_once and now < self._settle_at:
             return
         self._settle_at = now + SETTLE_S
@@ -108,7 +112,7 @@ class Drivers:
             elif one.gone_at is not None:
                 if now >= one.gone_at + KEPT_S:
                     self._discard(key)
-            elif self._is_over(one, member, now):
+            elif self._is_over(one, member):
                 one.since = one.gone_at = now
                 one.ended = LEFT if member is None else SILENT
                 self._drivers[key] = self._drivers.pop(key)
@@ -121,10 +125,11 @@ class Drivers:
         assert sum(one.chars for one in left) <= GONE_CHARS_MAX
         assert self._of == {one.registration: key for key, one in self._drivers.items()}
 
-    def _is_over(self, one: Driver, member: Member | None, now: float) -> bool:
+    def _is_over(self, one: Driver, member: Member | None) -> bool:
         """Tell whether a driver without a member that is alive is gone."""
         if member is not None:
             return True  # it is LOST
+        now = self._clock.now
         one.left_at = now if one.left_at is None else one.left_at
         comes_back = one.said.state in (CONNECTING, PLAIN)
         return not comes_back or now >= one.left_at + AWAY_S

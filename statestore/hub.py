@@ -7,7 +7,7 @@ Invariant: a message that is refused is answered and counted, and changes nothin
 Rules: docs/protocol.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -22,6 +22,7 @@ from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
 from ..topics.topic import FULL, MINIMAL, NONE, NUM_TOPICS_MAX, is_topic
+from ..topics.turn import Turn
 from ..topics.wire import encode
 from ..topics.wire.header import (
     BARRIER_PREFIX,
@@ -62,8 +63,9 @@ from ..topics.wire.messages import (
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
 from .applied import AppliedTimes
 from .drivers import Drivers
-from .ingest import Broadcast, Ingest, Output
-from .introspection import Answered, Introspection
+from .effects import Admit, Broadcast, Effect, Effects
+from .ingest import Ingest, ToPublisher
+from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
 from .policies import Policies
 from .reader_requests import ReaderRequest, ReaderRequests
@@ -140,15 +142,7 @@ class Ask:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """Admit ``clients`` to the sockets, and nobody else; keep the list for restarts."""
-
-    clients: Clients
-
-
 Fact = MessageReceived | Subscription | Undecodable | Ask | Tick
-Effect = Send | Broadcast | Admit | Answered
 
 
 class Hub:
@@ -164,17 +158,24 @@ class Hub:
         members_max: int = MEMBERS_MAX,
     ) -> None:
         self.counts = Counts()
+        self._turn = turn = Turn[Effect](quiet=(Tick, Subscription, Broadcast))
+        self.trace = turn.trace
         self._hub_id = hub_id
         self._data_address = data_address
         self._heartbeat_ms = heartbeat_ms
         self._lost_ms = heartbeat_ms * missed_max
         lost_s = self._lost_ms / 1000
         self._membership = Membership(
-            members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
+            turn, members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
         )
         self._policies = Policies(self._membership.restricted)
         self._subscriptions = Subscriptions(self.counts, self._membership.followers)
-        self.ingest = Ingest(self._subscriptions.has_minimal, self._policies)
+        self.ingest = Ingest(
+            self._subscriptions.has_minimal,
+            self._policies,
+            clock=turn,
+            send=self._send_publisher,
+        )
         self._sender = Sender()
         self._readers = ReaderRequests(
             self.ingest,
@@ -184,10 +185,11 @@ class Hub:
             stamp=self._stamp,
         )
         self._applied = AppliedTimes()
-        self._drivers = Drivers(self._membership)
+        self._drivers = Drivers(self._membership, turn)
         self._introspection = Introspection(
             self.ingest,
             self._membership,
+            turn=turn,
             drivers=self._drivers,
             pictures=self.status_in_slices,
         )
@@ -196,9 +198,7 @@ class Hub:
         self._own_keys: PublicKeys = ("",)  # the hub's, as sent to its members
         self._client_list: bytes | None = None  # the last one that was obeyed
         self._publisher: Member | None = None  # the one that announced its start last
-        self._deferred: tuple[Effect, ...] = ()  # what puts decided; the turn's end returns it
         self._started_at: float | None = None  # the first Tick
-        self._now = 0.0
         self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
         self._watch_at = 0.0  # when deadlines are looked at next
         self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
@@ -224,35 +224,42 @@ class Hub:
         """Whether a Tick has to make a slice of what somebody inspects, or its answer."""
         return self._introspection.answering
 
-    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
-        """Apply ``fact`` and return what is to be sent."""
-        self._now = now
+    def handle(self, fact: Fact, *, now: float) -> Effects:
+        """Apply ``fact`` and return what is to be sent, and what puts have decided before it."""
+        self._turn.now = now
+        self._turn.came(fact)
         match fact:
             case MessageReceived(peer=peer, message=message, client=client):
-                return self._on_message(peer, message, client)
+                self._on_message(peer, message, client)
             case Subscription(frame=frame, policy=policy):
-                return self._on_subscription(frame, policy)
+                self._on_subscription(frame, policy)
             case Undecodable(peer=peer, error=error):
-                return self._on_undecodable(peer, error)
+                self._on_undecodable(peer, error)
             case Ask(what=what, registration=registration, number=number):
-                return (self._introspection.ask(what, registration, number=number),)
+                self._introspection.ask(what, registration, number=number)
             case Tick(wall_us=wall_us):
-                return self._on_tick(wall_us)
+                self._on_tick(wall_us)
+        return self._turn.end()
+
+    def story(self, topic: int | None = None) -> tuple[str, ...]:
+        """Return a line for each message that came or went lately; of those about ``topic``."""
+        return self.trace.story(topic)
 
     def put(self, peer: bytes, frame: bytes, *, now: float) -> tuple[bytes, ...]:
         """Take a delta of the publisher and return the frames to broadcast; the hot path.
 
-        What else it decides (acknowledgement, refusal, catch-up) is returned by the next Tick.
+        What else it decides (a refusal, and at the next Tick an acknowledgement or a catch-up) is
+        returned by the next ``handle``.
         """
-        self._now = now
+        self._turn.now = now
         try:
             leads = peer == self._publisher_peer(Channel.BULK)
-            frames = self.ingest.put(frame, now=now) if leads else self._stray_fault(peer)
+            frames = self.ingest.put(frame) if leads else self._stray_fault(peer)
         except WireError as error:
-            self._deferred += self._on_undecodable(peer, error)
+            self._on_undecodable(peer, error)
             return ()
         if isinstance(frames, Refused):
-            self._deferred += self._refuse(peer, frames)
+            self._refuse(peer, frames)
             return ()
         counts = self.counts
         counts.deltas += 1
@@ -275,10 +282,11 @@ class Hub:
         self.counts.unreachable += 1
         self._sender.remove_peer(peer)
 
-    def have_keys(self, own: PublicKeys) -> tuple[Effect, ...]:
+    def have_keys(self, own: PublicKeys) -> Effects:
         """Take the hub's own public keys, the current and the next; notify every member."""
         self._own_keys = own
-        return self._send_keys()
+        self._send_keys()
+        return self._turn.end()
 
     def admit(self, clients: Clients) -> None:
         """Take who is admitted; remove members that are not, or have another role by now."""
@@ -297,7 +305,7 @@ class Hub:
 
     def status(self, *, now: float) -> HubStatus:
         """Return a picture of the hub, which does not change afterwards."""
-        self._now = now
+        self._turn.now = now
         return next(status for status in self.status_in_slices() if status is not None)
 
     def status_in_slices(self) -> Iterator[HubStatus | None]:
@@ -316,12 +324,12 @@ class Hub:
             )
             yield None
             yield from in_slices(
-                membership, lambda one: subscriber_status(one, now=self._now), into=members
+                membership, lambda one: subscriber_status(one, now=self._turn.now), into=members
             )
             yield None
             drivers: list[DriverStatus] = []
             yield from in_slices(
-                self._drivers, lambda one: driver_status(one, now=self._now), into=drivers
+                self._drivers, lambda one: driver_status(one, now=self._turn.now), into=drivers
             )
             if of == (ingest.epoch, ingest.start):
                 break
@@ -368,24 +376,25 @@ class Hub:
             drivers=drivers,
         )
 
-    def _on_subscription(self, frame: bytes, policy: Policy | None) -> tuple[Effect, ...]:
-        self._heartbeat_timer.on_subscription(frame, now=self._now)
+    def _on_subscription(self, frame: bytes, policy: Policy | None) -> None:
+        self._heartbeat_timer.on_subscription(frame, now=self._turn.now)
         if policy is not None:
             self._policies.subscribe(policy, frame[1:])
         elif frame[:1] == b"\0":
             self._policies.unsubscribe(frame[1:])
         barrier = self._subscriptions.take(frame)
-        return (Broadcast(barrier),) if barrier else ()
+        if barrier:
+            self._turn.add(Broadcast(barrier))
 
-    def _on_message(self, peer: bytes, message: Message, client: Client) -> tuple[Effect, ...]:
+    def _on_message(self, peer: bytes, message: Message, client: Client) -> None:
         if isinstance(message, Hello):
-            return self._on_hello(peer, message, client)
+            self._on_hello(peer, message, client)
+            return
         sender = self._member_or_fault(peer, type(message), client=client)
         if isinstance(sender, Member):
-            return self._obey(sender, peer, message)
-        if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
-            return ()
-        return self._refuse(peer, sender, of=message)
+            self._obey(sender, peer, message)
+        elif not isinstance(message, Refused):  # which is never answered: that would go on for ever
+            self._refuse(peer, sender, of=message)
 
     def _member_or_fault(
         self, peer: bytes, kind: type[Message], *, client: Client | None = None
@@ -399,7 +408,7 @@ class Hub:
             text = "this hub does not know the connection: say hello first"
             return refuse(Refusal.HELLO, text)
         member, channel = found
-        self._membership.mark_alive(member, now=self._now)
+        self._membership.mark_alive(member)
         return role_fault(kind, role=member.role, channel=channel) or member
 
     def _stray_fault(self, peer: bytes) -> Refused:
@@ -407,174 +416,174 @@ class Hub:
         sender = self._member_or_fault(peer, Delta)
         return sender if isinstance(sender, Refused) else refuse(Refusal.START, NOT_ANNOUNCED)
 
-    def _obey(self, member: Member, peer: bytes, message: Message) -> tuple[Effect, ...]:
+    def _obey(self, member: Member, peer: bytes, message: Message) -> None:
         match message:
             case KeepAlive():  # by far the most, and noted already
-                return ()
+                pass
             case Announce():
-                return self._on_announce(member, peer, message)
+                self._on_announce(member, peer, message)
             case ClientList():
-                return self._on_client_list(member, peer, message)
+                self._on_client_list(member, peer, message)
             case Introduction():
-                return self._on_introduction(member, peer, message)
+                self._on_introduction(member, peer, message)
             case Heartbeat() | Chunk():
-                return self._on_published(member, peer, message)
+                self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
-                return self._on_reader(member, peer, message)
+                self._on_reader(member, peer, message)
             case Inspect():
                 to, answer = self._introspection.inspect(member, peer, message)
-                return self._reply(to, answer, of=message)
+                self._reply(to, answer, of=message)
             case Inspected() | Refused():
-                return self._on_answer(member, message)
+                self._on_answer(member, message)
             case DriverFacts():
-                self._drivers.announce(member, message, now=self._now)
-                return ()
+                self._drivers.announce(member, message)
             case _:
                 assert isinstance(message, Bye)
-                return self._on_bye(member)
+                self._on_bye(member)
 
-    def _on_hello(self, peer: bytes, hello: Hello, client: Client) -> tuple[Effect, ...]:
+    def _on_hello(self, peer: bytes, hello: Hello, client: Client) -> None:
         fault = hello_fault(hello) or client_fault(client, hello)
         if fault is not None:
-            return self._refuse(peer, fault, of=hello)
+            self._refuse(peer, fault, of=hello)
+            return
         known = self._membership.find(peer)
-        member = self._membership.register(peer, hello, client=client, now=self._now)
+        member = self._membership.register(peer, hello, client=client)
         if member is None:
             text = f"{len(self._membership)} members are here, and no more may come"
-            return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
+            self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
+            return
         self.counts.hellos += 1
         channel = Channel(hello.channel)
         welcomed_at = member.welcomed_at.get(channel, -inf)
-        if member.role == Role.READER and self._now < welcomed_at + WELCOME_AGAIN_S:
-            return ()
-        member.welcomed_at[channel] = self._now
-        answers: tuple[Effect, ...] = (Send(peer, self._welcome(hello, client.policy)),)
+        if member.role == Role.READER and self._turn.now < welcomed_at + WELCOME_AGAIN_S:
+            return
+        member.welcomed_at[channel] = self._turn.now
+        self._turn.add(Send(peer, self._welcome(hello, client.policy)))
         if channel is Channel.CONTROL:
-            answers += self._keys_for(member)
+            self._send_keys_to(member)
         if member.role != Role.PUBLISHER or channel is not Channel.CONTROL:
             if member is self._publisher and known is None:
-                self.ingest.lose_streams(now=self._now)  # they ran on the connection before
-            return answers
+                self.ingest.lose_streams()  # they ran on the connection before
+            return
         if self.pages:
-            answers += (Send(peer, Introduction(pages=self.pages)),)
-        return (*answers, self._send_have(member, peer))
+            self._turn.add(Send(peer, Introduction(pages=self.pages)))
+        self._send_have(member, peer)
 
-    def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> tuple[Effect, ...]:
+    def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> None:
         ingest = self.ingest
         other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
         if other_start and member.have != ingest.have():
-            return (self._send_have(member, peer),)  # the publisher judged an older Have
+            self._send_have(member, peer)  # the publisher judged an older Have
+            return
         epoch, old = ingest.epoch, self._publisher_peer(Channel.CONTROL)
-        fault = ingest.announce(announce, now=self._now)
+        fault = ingest.announce(announce)
         if fault is not None:
-            return self._refuse(peer, fault, of=announce)
+            self._refuse(peer, fault, of=announce)
+            return
         if ingest.epoch != epoch:
             self._membership.drop_everything()
         self._publisher = member
-        if not old or old == peer:
-            return ()
-        text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
-        return self._refuse(old, refuse(Refusal.START, text))
+        if old and old != peer:
+            text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
+            self._refuse(old, refuse(Refusal.START, text))
 
-    def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> tuple[Effect, ...]:
+    def _on_reader(self, member: Member, peer: bytes, message: ReaderRequest) -> None:
         self.counts.catch_ups += isinstance(message, CatchUp)
         if isinstance(message, Status):
             slots = self.ingest.slots
-            self._applied.on_status(member, message.positions, slots, now=self._now)
+            self._applied.on_status(member, message.positions, slots, now=self._turn.now)
         answer = self._readers.answer(member, peer, message)
         if isinstance(answer, Joined):
             self._applied.on_joined(member, answer)
-        return self._reply(peer, answer, of=message)
+        self._reply(peer, answer, of=message)
 
-    def _on_introduction(
-        self, member: Member, peer: bytes, message: Introduction
-    ) -> tuple[Effect, ...]:
+    def _on_introduction(self, member: Member, peer: bytes, message: Introduction) -> None:
         try:
             pages = checked_pages(message.pages) if message.pages else ""
         except ConfigError as error:
-            return self._refuse(peer, refuse(Refusal.WIRE, str(error)), of=message)
+            self._refuse(peer, refuse(Refusal.WIRE, str(error)), of=message)
+            return
         member.catalog_address, member.pages = message.catalog_address, pages
-        return ()
 
-    def _on_client_list(
-        self, member: Member, peer: bytes, message: ClientList
-    ) -> tuple[Effect, ...]:
+    def _on_client_list(self, member: Member, peer: bytes, message: ClientList) -> None:
         if message.text == self._client_list and self._clients.are_kept_by(member.client.keys):
-            return ()  # it is sent again and again
+            return  # it is sent again and again
         try:
             clients = read_clients(message.text.decode("ascii"), source="the list of clients")
         except (ConfigError, UnicodeDecodeError) as error:
-            return self._refuse(peer, refuse(Refusal.WIRE, str(error)))
+            self._refuse(peer, refuse(Refusal.WIRE, str(error)))
+            return
         if not clients.are_kept_by(member.client.keys):
             text = f"the list of clients does not have {member.client.name} as its only catalogd"
-            return self._refuse(peer, refuse(Refusal.WIRE, text))
+            self._refuse(peer, refuse(Refusal.WIRE, text))
+            return
         self._client_list = message.text
         if clients == self._clients:
-            return ()
+            return
         keys = self._server_keys()
         self.admit(clients)
-        notices = () if self._server_keys() == keys else self._send_keys()
-        return (Admit(clients), *notices)
+        self._turn.add(Admit(clients))
+        if self._server_keys() != keys:
+            self._send_keys()
 
-    def _on_published(
-        self, member: Member, peer: bytes, message: Heartbeat | Chunk
-    ) -> tuple[Effect, ...]:
+    def _on_published(self, member: Member, peer: bytes, message: Heartbeat | Chunk) -> None:
         if member is not self._publisher:
-            return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
-        if isinstance(message, Heartbeat):
-            return self._reply(peer, self.ingest.heartbeat(message, now=self._now), of=message)
-        self.counts.chunks += 1
-        return self._perform(self.ingest.chunk(message, now=self._now))
+            self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
+        elif isinstance(message, Heartbeat):
+            self._reply(peer, self.ingest.heartbeat(message), of=message)
+        else:
+            self.counts.chunks += 1
+            for frame in self.ingest.chunk(message):
+                self.counts.broadcasts += 1
+                self._turn.add(Broadcast(frame))
 
-    def _on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Effect, ...]:
+    def _on_answer(self, member: Member, answer: Inspected | Refused) -> None:
         if isinstance(answer, Refused) and member is self._publisher:
-            self.ingest.refused(answer, now=self._now)
-        return self._introspection.on_answer(member, answer)
+            self.ingest.refused(answer)
+        self._introspection.on_answer(member, answer)
 
-    def _on_bye(self, member: Member) -> tuple[Effect, ...]:
+    def _on_bye(self, member: Member) -> None:
         self._end_streams(member)
         self._membership.remove(member)
-        self._drivers.settle(now=self._now, at_once=True)
-        return ()
+        self._drivers.settle(at_once=True)
 
-    def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
+    def _on_undecodable(self, peer: bytes, error: WireError) -> None:
         self.counts.frames_undecodable += 1
-        return self._refuse(peer, refuse_frame(error))
+        self._refuse(peer, refuse_frame(error))
 
-    def _on_tick(self, wall_us: int) -> tuple[Effect, ...]:
-        now = self._now
+    def _on_tick(self, wall_us: int) -> None:
+        now = self._turn.now
         self._ticked_at, self._ticked_us = now, wall_us
         if self._started_at is None:
             self._started_at = now
         publisher = self._publisher
         if publisher is not None and self.ingest.last_delta_at > publisher.seen_at:
-            self._membership.mark_alive(publisher, now=self.ingest.last_delta_at)
-        effects = self._take_deferred()
+            self._membership.mark_alive(publisher, at=self.ingest.last_delta_at)
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
             self._watch()
-        effects += self._perform((*self.ingest.acknowledge(), *self.ingest.request(now=now)))
-        effects += self._introspection.turn()
+        self.ingest.acknowledge()
+        self.ingest.request()
+        self._introspection.make_slice()
         if now >= self._heartbeat_timer.due_at:
             self._heartbeat_timer.on_sent(now=now, members=len(self._membership))
-            effects += self._beat()
-        return effects
+            self._beat()
 
-    def _beat(self) -> tuple[Broadcast, ...]:
+    def _beat(self) -> None:
         heartbeat = self._heartbeat()
-        if not self._policies.any:
-            return (Broadcast(encode(heartbeat)),)
-        members = self._membership.policies()
-        frames = self._policies.heartbeats(heartbeat, self.ingest.topics(), members)
-        return tuple(map(Broadcast, (encode(heartbeat), *frames)))
+        self._turn.add(Broadcast(encode(heartbeat)))
+        if self._policies.any:
+            members = self._membership.policies()
+            for frame in self._policies.heartbeats(heartbeat, self.ingest.topics(), members):
+                self._turn.add(Broadcast(frame))
 
     def _watch(self) -> None:
-        for member in self._membership.expire(now=self._now):
+        for member in self._membership.expire():
             self.counts.members_lost += 1
             self._end_streams(member)
-        self._drivers.settle(now=self._now)
-        self.ingest.settle(now=self._now)
-        self.ingest.retry_overdue(now=self._now)
+        self._drivers.settle()
+        self.ingest.settle()
+        self.ingest.retry_overdue()
         if self._policies.any:
             self._policies.renew_sizes(self.ingest.topics(), self._membership.policies())
 
@@ -631,39 +640,28 @@ class Hub:
             offers=ingest.offers,
         )
 
-    def _perform(self, outputs: Iterable[Output]) -> tuple[Effect, ...]:
-        """Address the messages of ``ingest`` to the publisher; without one they are dropped."""
-        effects: list[Effect] = []
-        for output in outputs:
-            if isinstance(output, Broadcast):
-                self.counts.broadcasts += 1
-                effects.append(output)
-                continue
-            if isinstance(output, Refused):
-                self._count(output)
-            control = isinstance(output, Filed)  # the others are about streams
-            peer = self._publisher_peer(Channel.CONTROL if control else Channel.BULK)
-            if peer:
-                effects.append(Send(peer, output))
-        return tuple(effects)
+    def _send_publisher(self, message: ToPublisher) -> None:
+        """Send a message of ``ingest`` to the publisher; without one it is dropped."""
+        if isinstance(message, Refused):
+            self._count(message)
+        control = isinstance(message, Filed)  # the others are about streams
+        peer = self._publisher_peer(Channel.CONTROL if control else Channel.BULK)
+        if peer:
+            self._turn.add(Send(peer, message))
 
-    def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> tuple[Effect, ...]:
-        if answer is None:
-            return ()
+    def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> None:
         if isinstance(answer, Refused):
-            return self._refuse(peer, answer, of=of)
-        return (Send(peer, answer),)
+            self._refuse(peer, answer, of=of)
+        elif answer is not None:
+            self._turn.add(Send(peer, answer))
 
-    def _refuse(
-        self, peer: bytes, fault: Refused, *, of: Message | None = None
-    ) -> tuple[Effect, ...]:
+    def _refuse(self, peer: bytes, fault: Refused, *, of: Message | None = None) -> None:
         """Send a refusal always to a peer that waits for an answer, else now and then."""
         self._count(fault)
         request = fault.request or request_id(of)
         waits = request or isinstance(of, (Hello, Announce))
-        if not waits and not self._refusal_limiter.allows(peer, now=self._now):
-            return ()
-        return (Send(peer, replace(fault, request=request)),)
+        if waits or self._refusal_limiter.allows(peer, now=self._turn.now):
+            self._turn.add(Send(peer, replace(fault, request=request)))
 
     def _count(self, fault: Refused) -> None:
         refused = self.counts.refused
@@ -678,18 +676,18 @@ class Hub:
             catalogd_next=catalogd.next_public if catalogd is not None else "",
         )
 
-    def _keys_for(self, member: Member) -> tuple[Effect, ...]:
+    def _send_keys_to(self, member: Member) -> None:
         peer = member.peers.get(Channel.CONTROL)
-        if peer is None or not self._own_keys[0]:
-            return ()
-        return (Send(peer, self._server_keys()),)
+        if peer is not None and self._own_keys[0]:
+            self._turn.add(Send(peer, self._server_keys()))
 
-    def _send_keys(self) -> tuple[Effect, ...]:
-        return tuple(send for member in self._membership for send in self._keys_for(member))
+    def _send_keys(self) -> None:
+        for member in self._membership:
+            self._send_keys_to(member)
 
-    def _send_have(self, member: Member, peer: bytes) -> Send:
+    def _send_have(self, member: Member, peer: bytes) -> None:
         member.have = self.ingest.have()
-        return Send(peer, member.have)
+        self._turn.add(Send(peer, member.have))
 
     def _end_streams(self, member: Member) -> None:
         for peer in member.peers.values():
@@ -698,18 +696,14 @@ class Hub:
     def _publisher_peer(self, channel: Channel) -> bytes:
         return self._publisher.peers.get(channel, b"") if self._publisher else b""
 
-    def _take_deferred(self) -> tuple[Effect, ...]:
-        deferred, self._deferred = self._deferred, ()
-        return deferred
-
     def _stamp(self) -> tuple[int, int]:
         """Return what everything that is sent now is stamped with: (start, time in µs)."""
-        return self.ingest.start, self._ticked_us + int((self._now - self._ticked_at) * 1e6)
+        return self.ingest.start, self._ticked_us + int((self._turn.now - self._ticked_at) * 1e6)
 
     def _silent_s(self) -> float:
         """Return how long no publisher was seen, since the hub's own start if there was none."""
         since = self._publisher.seen_at if self._publisher else self._started_at
-        return self._now - since if since is not None else 0.0
+        return self._turn.now - since if since is not None else 0.0
 
 
 class Subscriptions:

@@ -32,6 +32,7 @@ from ..topics.follower import (
 )
 from ..topics.replica_set import Abandoned, ReplicaSet, Step
 from ..topics.topic import ALL_OFFERED, FULL, NONE, Entry, Topic, check_num_topics, topic_ids
+from ..topics.turn import Clock
 from ..topics.wire import encode
 from ..topics.wire.codec import delta_of, read_entries, read_header
 from ..topics.wire.header import HEADER_BYTES
@@ -58,15 +59,7 @@ QUIET_S: Final = 0.1  # a heartbeat overtakes deltas that wait on bulk: believed
 BELIEVED_S: Final = 0.5  # or after so long, quiet or not
 
 
-@dataclass(frozen=True, slots=True)
-class Broadcast:
-    """Send ``frame`` to every subscription to its prefix."""
-
-    frame: bytes
-
-
 ToPublisher = CatchUp | Credit | Cancel | Filed | Refused
-Output = Broadcast | ToPublisher
 
 
 @dataclass(slots=True)
@@ -94,8 +87,24 @@ class PendingHeartbeat:
 class Ingest:
     """The topics of one hub, as the announced publisher fills them."""
 
-    def __init__(self, has_minimal: Callable[[int], bool], policies: Policies) -> None:
-        """``has_minimal`` returns whether a topic has a subscriber at level minimal."""
+    def __init__(
+        self,
+        has_minimal: Callable[[int], bool],
+        policies: Policies,
+        *,
+        clock: Clock,
+        send: Callable[[ToPublisher], None],
+    ) -> None:
+        """Begin with no topics.
+
+        Args:
+            has_minimal: Returns whether a topic has a subscriber at level minimal.
+            policies: Cut deltas for readers that see some databases only.
+            clock: The turn of the hub.
+            send: Sends the publisher a message; without one it drops it.
+        """
+        self._clock = clock
+        self._send = send
         self.epoch = 0
         self.start = 0
         self.num_topics = 0  # without the namespace; 0 until a publisher was announced
@@ -132,7 +141,7 @@ class Ingest:
         versions = tuple(slot.filed for slot in self.slots.values())
         return Have(epoch=self.epoch, start=self.start, versions=versions)
 
-    def announce(self, message: Announce, *, now: float) -> Refused | None:
+    def announce(self, message: Announce) -> Refused | None:
         """Follow this start from now on; a higher epoch begins every topic anew."""
         fault = self._announce_fault(message)
         if fault is not None:
@@ -142,11 +151,11 @@ class Ingest:
         self.start = message.start
         self.catalog_address, self.catalog_name = message.catalog_address, message.catalog_name
         self._pending_heartbeats.clear()
-        self.lose_streams(now=now)
+        self.lose_streams()
         self._unacknowledged = {topic: slot.topic.version for topic, slot in self.slots.items()}
         return None
 
-    def put(self, frame: bytes, *, now: float) -> tuple[bytes, ...] | Refused:
+    def put(self, frame: bytes) -> tuple[bytes, ...] | Refused:
         """Take one delta and return the frames to broadcast; the hot path.
 
         It is read in full before anything is done: what is malformed goes nowhere.
@@ -162,14 +171,14 @@ class Ingest:
         fault = delta_fault(header)
         if fault is not None:
             return fault
-        self.last_delta_at = now
+        self.last_delta_at = now = self._clock.now
         slot.times.add(header.to_version, now=now)
         if header.flags or not slot.follower.step(
             header.epoch, header.from_version, header.to_version
         ):
-            outputs = self._feed(slot, delta_of(header, entries), now)
+            frames = self._feed(slot, delta_of(header, entries))
             self._unacknowledged[header.topic] = slot.topic.version
-            return tuple(output.frame for output in outputs)
+            return frames
         self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
             slot.topic.raise_floor(header.floor)
@@ -177,30 +186,37 @@ class Ingest:
             return (frame,)
         return frame, *self._less_of(delta_of(header, entries))
 
-    def chunk(self, chunk: Chunk, *, now: float) -> tuple[Output, ...]:
-        """Take a part of a catch-up; one that was not requested is cancelled."""
-        self._replicas.received(chunk.stream, (chunk.topic, FULL), now=now)
+    def chunk(self, chunk: Chunk) -> tuple[bytes, ...]:
+        """Take a part of a catch-up, and return the frames to broadcast.
+
+        One that was not requested is cancelled.
+        """
+        self._replicas.received(chunk.stream, (chunk.topic, FULL), now=self._clock.now)
         granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
         if granted is None:
-            return (Cancel(stream=chunk.stream),)
+            self._send(Cancel(stream=chunk.stream))
+            return ()
+        self._send(granted)
         slot = self.slots.get(chunk.topic)
         if slot is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
             fault = self._not_followed((chunk.epoch, chunk.start), chunk.topic)
-            return granted, replace(fault, request=chunk.stream)
+            self._send(replace(fault, request=chunk.stream))
+            return ()
+        fact: Chunk | Refused = chunk
         broken = chunk_fault(chunk)
         if broken is not None:
-            refusal = replace(broken, request=chunk.stream)
-            return granted, refusal, *self._feed(slot, refusal, now)
-        return granted, *self._feed(slot, chunk, now)
+            fact = replace(broken, request=chunk.stream)
+            self._send(fact)
+        return self._feed(slot, fact)
 
-    def refused(self, message: Refused, *, now: float) -> None:
+    def refused(self, message: Refused) -> None:
         """Take the publisher's refusal of a stream, or of one topic in it."""
-        self._replicas.received(message.request, (message.topic, FULL), now=now)
+        self._replicas.received(message.request, (message.topic, FULL), now=self._clock.now)
         for topic, _ in self._replicas.served_by(message.request):
             if message.topic in (-1, topic):
-                self._feed(self.slots[topic], message, now)
+                self._feed(self.slots[topic], message)
 
-    def heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Refused | None:
+    def heartbeat(self, heartbeat: Heartbeat) -> Refused | None:
         """Compare positions with the publisher's; what the hub lacks is requested soon."""
         if (heartbeat.epoch, heartbeat.start) != (self.epoch, self.start):
             return self._not_followed((heartbeat.epoch, heartbeat.start), -1)
@@ -213,55 +229,55 @@ class Ingest:
             return None
         while len(self._pending_heartbeats) > 1:
             self._pending_heartbeats.pop()
-        pending = PendingHeartbeat(now, heartbeat.versions, heartbeat.watermark)
+        pending = PendingHeartbeat(self._clock.now, heartbeat.versions, heartbeat.watermark)
         self._pending_heartbeats.append(pending)
         rows = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
         for slot, version, floor in rows:
             slot.published = version
             if slot.follower.state is LIVE and floor <= slot.topic.version:
                 slot.topic.raise_floor(floor)
-        self.settle(now=now)
+        self.settle()
         return None
 
-    def lose_streams(self, *, now: float) -> None:
+    def lose_streams(self) -> None:
         """Request anew what is under way: the publisher, or its connection, is another."""
         self._replicas.discard_wants()
         for topic, _ in self._replicas.lose_streams():
-            self._feed(self.slots[topic], StreamLost(), now)
+            self._feed(self.slots[topic], StreamLost())
 
-    def settle(self, *, now: float) -> None:
+    def settle(self) -> None:
         """Compare positions with the publisher's heartbeats: adopt a watermark, or catch up."""
         while self._pending_heartbeats:
             pending = self._pending_heartbeats[0]
             rows = zip(self.slots.values(), pending.versions, strict=True)
             short = [(slot, version) for slot, version in rows if slot.topic.version < version]
             quiet_at = max(pending.at, self.last_delta_at) + QUIET_S
-            if short and now < min(quiet_at, pending.at + BELIEVED_S):
+            if short and self._clock.now < min(quiet_at, pending.at + BELIEVED_S):
                 return
             for slot, version in short:
-                self._feed(slot, PeerAt(self.epoch, version), now)
+                self._feed(slot, PeerAt(self.epoch, version))
             if short:
                 return
             self.watermark = pending.watermark
             self._pending_heartbeats.popleft()
 
-    def retry_overdue(self, *, now: float) -> None:
+    def retry_overdue(self) -> None:
         """Request again what was not answered in time."""
-        for topic, _ in self._replicas.overdue(now=now):
-            self._feed(self.slots[topic], Tick(), now)
+        for topic, _ in self._replicas.overdue(now=self._clock.now):
+            self._feed(self.slots[topic], Tick())
 
-    def acknowledge(self) -> tuple[Filed, ...]:
+    def acknowledge(self) -> None:
         """Report to the publisher what was filed since the last call."""
-        if not self._unacknowledged:
-            return ()
-        versions = tuple(self._unacknowledged.items())
-        self._unacknowledged = {}
-        return (Filed(epoch=self.epoch, start=self.start, versions=versions),)
+        if self._unacknowledged:
+            versions = tuple(self._unacknowledged.items())
+            self._unacknowledged = {}
+            self._send(Filed(epoch=self.epoch, start=self.start, versions=versions))
 
-    def request(self, *, now: float) -> tuple[CatchUp, ...]:
+    def request(self) -> None:
         """Request everything that is wanted of the publisher, in one stream."""
-        request = self._replicas.request(self._replicas.wanted, now=now)
-        return () if request is None else (request,)
+        request = self._replicas.request(self._replicas.wanted, now=self._clock.now)
+        if request is not None:
+            self._send(request)
 
     def find(self, wanted: Wanted) -> Topic | Refused:
         """Return the topic that a reader may be caught up from, or why there is none."""
@@ -319,11 +335,12 @@ class Ingest:
         self.slots = {topic: Slot(self._replicas.follow(topic, FULL)) for topic in topics}
         self._unseeded = len(self.slots)
 
-    def _feed(self, slot: Slot, fact: Fact, now: float) -> tuple[Broadcast, ...]:
-        steps = self._replicas.feed((slot.follower.topic, FULL), fact, now=now)
+    def _feed(self, slot: Slot, fact: Fact) -> tuple[bytes, ...]:
+        """Apply what ``fact`` means for a topic; return the frames to broadcast."""
+        steps = self._replicas.feed((slot.follower.topic, FULL), fact, now=self._clock.now)
         return tuple(frame for step in steps for frame in self._apply(slot, step))
 
-    def _apply(self, slot: Slot, step: Step) -> tuple[Broadcast, ...]:
+    def _apply(self, slot: Slot, step: Step) -> tuple[bytes, ...]:
         match step:
             case Apply(delta=delta):
                 self._file(slot, delta.entries, delta.to_version)
@@ -349,7 +366,7 @@ class Ingest:
         slot.topic.version = slot.filed = to_version
         self._unacknowledged[slot.follower.topic] = to_version
 
-    def _caught_up(self, slot: Slot, chunk: Chunk, from_version: int) -> tuple[Broadcast, ...]:
+    def _caught_up(self, slot: Slot, chunk: Chunk, from_version: int) -> tuple[bytes, ...]:
         topic = slot.topic
         topic.version = max(from_version, chunk.to_version)
         slot.filed = max(slot.filed, topic.version)
@@ -363,8 +380,8 @@ class Ingest:
         topic.raise_floor(chunk.floor)
         return frames
 
-    def _forward(self, delta: Delta) -> tuple[Broadcast, ...]:
-        return tuple(map(Broadcast, (encode(delta), *self._less_of(delta))))
+    def _forward(self, delta: Delta) -> tuple[bytes, ...]:
+        return encode(delta), *self._less_of(delta)
 
     def _less_of(self, delta: Delta) -> tuple[bytes, ...]:
         """Return the frames of ``delta`` for subscribers at minimal, and for each policy."""

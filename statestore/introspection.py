@@ -21,9 +21,11 @@ from ..topics.liveness import LOST
 from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
 from ..topics.topic import LEVELS
+from ..topics.turn import Turn
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
 from .drivers import Driver, Drivers
+from .effects import Answered, Effect
 from .ingest import Ingest
 from .membership import Member, Membership
 from .reader_requests import lag_versions
@@ -34,14 +36,6 @@ OF_WRITER: Final = "writer"  # what is known of the driver that reports writes u
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
 ASKED_MAX: Final = 256  # requests that wait for a picture: a thousand rows of it take 20 ms
 AGAIN_MS: Final = 100  # until one beyond them is sent again: time for some pictures
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What a reader has answered to the question ``number`` of a page of this process."""
-
-    number: int
-    answer: Inspected | Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +77,11 @@ class Introspection:
         ingest: Ingest,
         membership: Membership,
         *,
+        turn: Turn[Effect],
         drivers: Drivers,
         pictures: Callable[[], Iterator[HubStatus | None]],
     ) -> None:
+        self._turn = turn
         self._ingest = ingest
         self._drivers = drivers
         self._membership = membership
@@ -103,7 +99,7 @@ class Introspection:
     ) -> tuple[bytes, Inspect | Inspected | Refused | None]:
         """Return a peer and the message for it: the answer to ``peer``, or a reader's request.
 
-        None: ``turn`` returns the answer, once a picture of the hub has been made. A ``caller``
+        None: ``make_slice`` sends the answer, once a picture of the hub has been made. A ``caller``
         with a policy sees members with its own key, and no totals of others.
         """
         if not inspect.member:
@@ -120,45 +116,47 @@ class Introspection:
 
     @property
     def answering(self) -> bool:
-        """Whether ``turn`` has something to do."""
+        """Whether ``make_slice`` has something to do."""
         return bool(self._answering or self._asked)
 
-    def turn(self) -> tuple[Send, ...]:
-        """Make a slice of a picture that somebody waits for, or return one answer of it.
+    def make_slice(self) -> None:
+        """Make a slice of a picture that somebody waits for, or send one answer of it.
 
         Whoever has left meanwhile, or is not admitted any more, receives none.
         """
         if not self._answering:
             if not self._asked:
-                return ()
+                return
             self._answering.extend(self._asked)
             self._asked.clear()
             self._slices, self._status = self._pictures(), None
         if self._status is None:
             self._status = next(self._slices)
-            return ()
+            return
         asked, status = self._answering.popleft(), self._status
         if not self._answering:
             self._slices, self._status = iter(()), None
         found = self._membership.find(asked.peer)
-        is_there = found is not None and found[0] is asked.caller
-        return (self._answer(asked, status),) if is_there else ()
+        if found is not None and found[0] is asked.caller:
+            self._turn.add(self._answer(asked, status))
 
-    def ask(self, what: str, registration: bytes, *, number: int) -> Send | Answered:
-        """Return the request of a page for the reader ``registration``, or why there is none."""
+    def ask(self, what: str, registration: bytes, *, number: int) -> None:
+        """Send the request of a page to the reader ``registration``, or answer why not."""
         member = self._membership.get(registration)
         if member is None:
-            return Answered(number, refuse(Refusal.INSPECT, "it is not connected any more"))
+            refusal = refuse(Refusal.INSPECT, "it is not connected any more")
+            self._turn.add(Answered(number, refusal))
+            return
         to, message = self._forwarded(member, what, peer=b"", request=number)
-        return Send(to, message) if isinstance(message, Inspect) else Answered(number, message)
+        asked = Send(to, message) if isinstance(message, Inspect) else Answered(number, message)
+        self._turn.add(asked)
 
-    def on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Send | Answered, ...]:
+    def on_answer(self, member: Member, answer: Inspected | Refused) -> None:
         """Forward a reader's answer to the member or page that has asked; drop any other answer."""
         found = self._waiting.get(answer.request)
-        if found is None or found.registration != member.registration:
-            return ()
-        del self._waiting[answer.request]
-        return (found.to(answer),)
+        if found is not None and found.registration == member.registration:
+            del self._waiting[answer.request]
+            self._turn.add(found.to(answer))
 
     def _writer(self, caller: Member, inspect: Inspect) -> Inspected | Refused:
         wanted = inspect.member.hex()

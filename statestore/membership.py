@@ -16,6 +16,7 @@ from ..topics.keys.clients import Client
 from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
 from ..topics.policy import Policy
 from ..topics.topic import NONE
+from ..topics.turn import Clock
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
@@ -57,7 +58,8 @@ class Member:
 class Membership:
     """Every member that sent a Hello and is not gone."""
 
-    def __init__(self, *, members_max: int, suspect_s: float, lost_s: float) -> None:
+    def __init__(self, clock: Clock, *, members_max: int, suspect_s: float, lost_s: float) -> None:
+        self._clock = clock
         self._members_max = members_max
         self._suspect_s = suspect_s
         self._lost_s = lost_s
@@ -95,7 +97,7 @@ class Membership:
         found = (member.client.policy for member in self._members.values())
         return tuple(dict.fromkeys(policy for policy in found if policy is not None))
 
-    def register(self, peer: bytes, hello: Hello, *, client: Client, now: float) -> Member | None:
+    def register(self, peer: bytes, hello: Hello, *, client: Client) -> Member | None:
         """Return the member of ``hello``; a repeated Hello changes nothing. None: no room.
 
         A connection that had another registration leaves it; a member with a new connection for a
@@ -106,7 +108,7 @@ class Membership:
         if member is not None and (member.role, member.client) != (role, client):
             self.remove(member)
             member = None
-        member = member or self._admit(hello, role, client=client, now=now)
+        member = member or self._admit(hello, role, client=client)
         if member is None:
             return None
         if self._connections.get(peer) != (member, channel):
@@ -118,13 +120,13 @@ class Membership:
             self._connections[peer] = (member, channel)
         member.name = hello.name
         member.is_command = role == Role.OPERATOR or hello.is_command
-        self.mark_alive(member, now=now)
+        self.mark_alive(member)
         return member
 
-    def mark_alive(self, member: Member, *, now: float) -> None:
-        """Count a sign of life; a member that was LOST follows again what it had joined."""
-        member.seen_at = now
-        member.liveness.on_message(now)
+    def mark_alive(self, member: Member, *, at: float | None = None) -> None:
+        """Count a sign of life, now or ``at``; a member that was LOST follows again what it had."""
+        member.seen_at = self._clock.now if at is None else at
+        member.liveness.on_message(member.seen_at)
         if member.state == LOST:
             self._count(member, member.joined.values(), 1)
         member.state = LIVE
@@ -169,9 +171,10 @@ class Membership:
             self._disconnect(peer)
         del self._members[member.registration]
 
-    def expire(self, *, now: float) -> tuple[Member, ...]:
+    def expire(self) -> tuple[Member, ...]:
         """Update every member's state and return those that have just become LOST."""
         lost: list[Member] = []
+        now = self._clock.now
         for member in tuple(self._members.values()):
             if member.state == LOST:
                 if now >= member.seen_at + KEPT_S:
@@ -222,7 +225,8 @@ class Membership:
             for position in member.joined.values()
         )
 
-    def _admit(self, hello: Hello, role: Role, *, client: Client, now: float) -> Member | None:
+    def _admit(self, hello: Hello, role: Role, *, client: Client) -> Member | None:
+        now = self._clock.now
         if len(self._members) >= self._members_max:
             lost = [member for member in self._members.values() if member.state == LOST]
             if not lost:

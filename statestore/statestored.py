@@ -25,9 +25,8 @@ from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from ..topics.wire.messages import Inspected, Refused
 from .config import StatestoredConfig
-from .hub import Admit, Ask, Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
-from .ingest import Broadcast
-from .introspection import Answered
+from .effects import Admit, Answered, Broadcast, Effect, Effects
+from .hub import Ask, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
 from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER
@@ -97,11 +96,15 @@ class Statestored:
     def run(self, report: Callable[[Verdict], None] = lambda _: None) -> None:
         """Serve until ``stop``; ``report`` is called with each verdict that differs."""
         reported = None
-        while not self._stopping:
-            if self.verdict is not reported:
-                reported = self.verdict
-                report(reported)
-            self.run_once()
+        try:
+            while not self._stopping:
+                if self.verdict is not reported:
+                    reported = self.verdict
+                    report(reported)
+                self.run_once()
+        except Exception:
+            log.error("ends by an error of ours: steps=%s", self._hub.trace.text())
+            raise
 
     def stop(self) -> None:
         """Make ``run`` return; from any thread or a signal handler."""
@@ -210,9 +213,7 @@ class Statestored:
                 break
         self._link.send_all(DATA, ready)
 
-    def _handle(
-        self, name: str, peer: bytes, frame: bytes, *, client: Client | None
-    ) -> tuple[Effect, ...]:
+    def _handle(self, name: str, peer: bytes, frame: bytes, *, client: Client | None) -> Effects:
         """Let the hub decide; of a client whose key was revoked in this turn, nothing."""
         if name == DATA:
             policy = client.policy if client is not None else None

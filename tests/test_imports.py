@@ -83,7 +83,7 @@ ONE_WAY = {
         ),
     ),
     "statestore": (
-        *("membership", "drivers", "applied", "stub_deltas", "validation", "policies"),
+        *("effects", "membership", "drivers", "applied", "stub_deltas", "validation", "policies"),
         *("ingest", "reader_requests", "status", "introspection", "hub", "config", "statestored"),
     ),
     "catalog": (

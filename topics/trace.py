@@ -5,13 +5,14 @@ so that a trace of large values is as short as any other.
 """
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
 
 from .wire.messages import (
     CatchUp,
     Chunk,
     Delta,
     Drop,
+    Filed,
     Heartbeat,
     Join,
     Joined,
@@ -27,44 +28,45 @@ SHOWN_MAX: Final = 64  # steps in one record of a log: 3 KB
 QUIET: Final = (Heartbeat, KeepAlive)  # they come all the time, and as a rule change nothing
 
 
-class Step(NamedTuple):
-    """One message, or another fact or effect; ``topics`` empty: of all topics, or of none."""
-
-    at: float  # seconds, monotonic
-    way: str
-    kind: str
-    topics: tuple[int, ...]
-    version: int  # of the topic, behind it; 0: it has none
-
-    def __str__(self) -> str:
-        of = f" topic={','.join(map(str, self.topics))}" if self.topics else ""
-        version = f" version={self.version}" if self.version else ""
-        return f"{self.at:.3f} {self.way} {self.kind}{of}{version}"
+Step = tuple[float, str, str, tuple[int, ...], int]
+"""When it was, in seconds; in or out; the type; its topics, none: of all, or of no topic; the
+version of its topic behind it, 0: it has none. A tuple, for one is made for each delta."""
 
 
 class Trace:
     """The last STEPS_MAX steps of one core."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: tuple[type, ...] = ()) -> None:
+        self._quiet = frozenset((*QUIET, *quiet))
         self._steps: deque[Step] = deque(maxlen=STEPS_MAX)
 
     def note(self, at: float, way: str, what: object) -> None:
         """Add ``what``, which came ``in`` or goes ``out``; nothing of it is kept."""
-        if type(what) not in QUIET:
+        kind = type(what)
+        if kind not in self._quiet:
             version = getattr(what, "to_version", 0)
-            self._steps.append(Step(at, way, type(what).__name__, _topics(what), version))
+            self._steps.append((at, way, kind.__name__, _topics(what), version))
+
+    def note_delta(self, at: float, topic: int, version: int) -> None:
+        """Add a delta of ``topic`` that came in: as ``note`` does, on the hot path."""
+        self._steps.append((at, "in", "Delta", (topic,), version))
 
     def story(self, topic: int | None = None) -> tuple[str, ...]:
         """Return a line for each step, the oldest first; of those that may be about ``topic``."""
         return tuple(
-            str(step)
-            for step in self._steps
-            if topic is None or not step.topics or topic in step.topics
+            f"{at:.3f} {way} {kind}{_of(topics, version)}"
+            for at, way, kind, topics, version in self._steps
+            if topic is None or not topics or topic in topics
         )
 
     def text(self) -> str:
         """Return the last SHOWN_MAX steps in one line."""
         return "; ".join(self.story()[-SHOWN_MAX:])
+
+
+def _of(topics: tuple[int, ...], version: int) -> str:
+    of = f" topic={','.join(map(str, topics))}" if topics else ""
+    return f"{of} version={version}" if version else of
 
 
 def _topics(what: object) -> tuple[int, ...]:
@@ -75,6 +77,8 @@ def _topics(what: object) -> tuple[int, ...]:
             return (topic,) if topic >= 0 else ()
         case Drop(topics=topics):
             return topics if len(topics) <= TOPICS_MAX else ()
+        case Filed(versions=versions):
+            return tuple(one for one, _ in versions) if len(versions) <= TOPICS_MAX else ()
         case Join(positions=some) | Status(positions=some):
             return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()
         case CatchUp(wanted=some) | Joined(topics=some):

@@ -1,30 +1,35 @@
 """Turn: the clock and the outbox that the parts of one core share while it handles facts.
 
-    handle(facts, now) ──begin──▶ parts read ``now``, and ``add`` effects ──end──▶ effects
+    handle(facts, now) ──▶ parts read ``now``, and ``add`` effects ──end──▶ effects
 
 The core makes its Turn and gives it to its parts at construction, so that no part passes the time
 on, or hands back what others have decided. Effects are in the order in which they were added.
 """
 
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from .trace import Trace
 
 EffectT = TypeVar("EffectT")
 
 
+class Clock(Protocol):
+    """The time of a turn, for a part that decides nothing else by it."""
+
+    @property
+    def now(self) -> float:
+        """Seconds, monotonic."""
+
+
 class Turn(Generic[EffectT]):
     """The time of this turn, what was decided in it, and a trace of the turns before."""
 
-    def __init__(self) -> None:
-        self.now = 0.0  # seconds, monotonic: of the last ``begin``
-        self.trace = Trace()
+    def __init__(self, *, quiet: tuple[type, ...] = ()) -> None:
+        """``quiet``: the types of facts and effects that the trace leaves out."""
+        self.now = 0.0  # seconds, monotonic: the core sets it as a turn begins
+        self.trace = Trace(quiet)
         self._effects: list[EffectT] = []
         self.add = self._effects.append  # one effect, behind those before it
-
-    def begin(self, now: float) -> None:
-        """Begin a turn at ``now``; what was decided since the last ``end`` stays in front."""
-        self.now = now
 
     def came(self, fact: object) -> None:
         """Note in the trace that ``fact``, or the message in it, came in."""

@@ -64,13 +64,13 @@ class CatalogSession:
         self._view = self._replicas.view
         self.fetcher = Fetcher(
             next_id,
-            turn=turn,
+            clock=turn,
             send=partial(self._send, Connection.PULLS),
             base=self._base,
             fence=self._replicas.fence,
             name=name,
         )
-        self.reports = WriteSender(outbox, next_id, turn=turn)
+        self.reports = WriteSender(outbox, next_id, clock=turn)
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id

@@ -82,7 +82,8 @@ from .write_outbox import Outbox
 
 ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
 
-Fact = Received | Undecodable | Tick | Command[object] | Watching | ConnectionProblem | Leave
+OtherFact = Undecodable | Tick | Command[object] | Watching | ConnectionProblem | Leave
+Fact = Received | OtherFact
 
 
 class Core:
@@ -114,7 +115,7 @@ class Core:
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
         registration = new_id()
-        self.turn = Turn[Effect]()  # of all parts
+        self.turn = Turn[Effect](quiet=(Tick,))  # of all parts
         self.view = View(heads_max=heads_within(settings.budget_bytes))
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self.driver = Driver(
@@ -164,7 +165,7 @@ class Core:
         budget = self._new_budget(settings.budget_bytes - inbox_bytes, inbox_bytes)
         self._pending = PendingCommands(turn)
         self._priorities = priorities = Priorities(
-            self._rules, self.view, turn=turn, automatic=automatic
+            self._rules, self.view, clock=turn, automatic=automatic
         )
         session = HubSession(
             settings.statestores,
@@ -229,9 +230,13 @@ class Core:
 
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
         """Decide what several ``facts`` mean; what follows from all of them is settled once."""
-        self.turn.begin(now)
+        self.turn.now = now
         for fact in facts:
-            self._decide(fact)
+            if isinstance(fact, Received):  # as a rule
+                self._on_received(fact)
+            else:
+                self.turn.came(fact)
+                self._decide(fact)
         if self.recovering and self.subscriptions.ready():
             self.recovering = False
             self._set_by_hand()
@@ -341,7 +346,7 @@ class Core:
     def _end(self) -> Effects:
         """Take the effects of this turn: changes before the answers that rest on them."""
         effects, changes = self.turn.end(), self._replicas.take_changes()
-        assert not any(isinstance(one, Notify) for one in effects)
+        assert not effects or Notify not in map(type, effects)
         return (Notify(changes), *effects) if changes else effects
 
     def _by_message(self) -> dict[tuple[Connection, type[Message]], Callable[..., None]]:
@@ -381,12 +386,8 @@ class Core:
             return
         self.turn.add(Trust(hub, catalogd))
 
-    def _decide(self, fact: Fact) -> None:
-        if type(fact) is not Tick:
-            self.turn.came(fact)
+    def _decide(self, fact: OtherFact) -> None:
         match fact:
-            case Received():
-                self._on_received(fact)
             case Command():
                 self._pending.start(fact)
             case Tick():
@@ -408,9 +409,13 @@ class Core:
     def _on_received(self, received: Received) -> None:
         if received.policy not in (0, self._policy_number):
             return  # of another policy, which leaves out other entries
-        handler = self._handlers.get((received.connection, type(received.message)))
+        message = received.message
+        kind = type(message)
+        if kind is not Delta:  # which is noted where it is applied
+            self.turn.came(received)
+        handler = self._handlers.get((received.connection, kind))
         if handler is not None:  # else it is well formed and not used here, as Dropped
-            handler(received.message)
+            handler(message)
 
     def _tick(self) -> None:
         self.subscriptions.tick()
@@ -457,6 +462,7 @@ class Core:
         return is_other
 
     def _on_delta(self, delta: Delta) -> None:
+        self.turn.trace.note_delta(self.turn.now, delta.topic, delta.to_version)
         if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:
             self._replicas.on_delta(delta)  # as a rule: the hot path
         else:

@@ -20,7 +20,7 @@ from typing import Final
 from ...topics.errors import UsageError
 from ...topics.requests import RETRY_S, Requests
 from ...topics.settings import metastore_hosts
-from ...topics.turn import Turn
+from ...topics.turn import Clock
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages import (
     ABANDONED,
@@ -37,7 +37,6 @@ from ...topics.wire.messages import (
     WriteState,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.effects import Effect
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
@@ -375,11 +374,11 @@ class WriteSender:
         outbox: Outbox,
         next_id: Callable[[], int],
         *,
-        turn: Turn[Effect],
+        clock: Clock,
         retry_s: float = RETRY_S,
     ) -> None:
         self.outbox = outbox
-        self._turn = turn
+        self._clock = clock
         self._requests: Requests[Report] = Requests(next_id, retry_s=retry_s)
 
     @property
@@ -389,7 +388,7 @@ class WriteSender:
 
     def due(self) -> tuple[Report, ...]:
         """Return what is to be sent now."""
-        now = self._turn.now
+        now = self._clock.now
         if not len(self._requests):
             report = self.outbox.next_report(now=now)
             if report is not None:
@@ -400,7 +399,7 @@ class WriteSender:
         """Take what catalogd has."""
         report = self._requests.close(reported.request)
         if report is not None:
-            self.outbox.acknowledge(report, reported.verdicts, now=self._turn.now)
+            self.outbox.acknowledge(report, reported.verdicts, now=self._clock.now)
 
     def on_refused(self, refused: Refused) -> None:
         """Send the report again later, or never if no time mends it."""
@@ -414,11 +413,11 @@ class WriteSender:
             return
         self.outbox.back_off(refused.message)
         pause_s = max(refused.retry_ms / 1000, RETRY_S)
-        self._requests.back_off(refused.request, until=self._turn.now + pause_s)
+        self._requests.back_off(refused.request, until=self._clock.now + pause_s)
 
     def retry_now(self) -> None:
         """Send the report again now: the connection, or catalogd, is another one."""
-        self._requests.retry_now(now=self._turn.now)
+        self._requests.retry_now(now=self._clock.now)
 
     def check(self) -> None:
         """Assert every invariant."""

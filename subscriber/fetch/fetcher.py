@@ -42,7 +42,7 @@ from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry, value_of
-from ...topics.turn import Turn
+from ...topics.turn import Clock
 from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages import (
     Cancel,
@@ -54,7 +54,6 @@ from ...topics.wire.messages import (
     Refused,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.effects import Effect
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView
 
@@ -275,7 +274,7 @@ class Fetcher:
         self,
         next_id: Callable[[], int],
         *,
-        turn: Turn[Effect],
+        clock: Clock,
         send: Callable[[Message], None],
         base: Base,
         fence: InvalidationFence,
@@ -285,13 +284,13 @@ class Fetcher:
 
         Args:
             next_id: Gives ids of requests, never one twice.
-            turn: The core's.
+            clock: The turn of the core.
             send: Sends catalogd a message, or drops it while nobody knows where catalogd is.
             base: What is held of a table, as of which epoch, and the claims about its topic.
             fence: The newest invalidation of each table that is pulled.
             name: Of the subscriber, so that refused pulls of several do not come at once.
         """
-        self._turn = turn
+        self._clock = clock
         self._send = send
         self.sent = 0
         self.stale_replies = 0
@@ -339,7 +338,7 @@ class Fetcher:
 
     def part(self, part: Pulled) -> Reply | None:
         """Take a part of a reply; return the reply once it is complete."""
-        pull, now = self._requests.get(part.request), self._turn.now
+        pull, now = self._requests.get(part.request), self._clock.now
         if pull is None:
             self._cancel(part)
             return None
@@ -390,7 +389,7 @@ class Fetcher:
             self._next()
             return
         request = self._open(pull.wanted, pull.fetches)
-        self._requests.back_off(request, until=self._turn.now + STALE_AGAIN_S)
+        self._requests.back_off(request, until=self._clock.now + STALE_AGAIN_S)
         self._cancel(part)
 
     def answer(self, request: int, outcome: Result | TopicastError) -> None:
@@ -406,7 +405,7 @@ class Fetcher:
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
-            self._requests.back_off(refused.request, until=self._turn.now + after_s)
+            self._requests.back_off(refused.request, until=self._clock.now + after_s)
             return
         reason = f"{refused.code}: {refused.message}"
         error: TopicastError = LinkError(f"catalogd refused to serve {pull.wanted.name}: {reason}")
@@ -420,11 +419,11 @@ class Fetcher:
 
     def retry_now(self) -> None:
         """Send every pull again now: catalogd, or its start, is another one."""
-        self._requests.retry_now(now=self._turn.now)
+        self._requests.retry_now(now=self._clock.now)
 
     def send_due(self) -> None:
         """Send what is due, first or again."""
-        now = self._turn.now
+        now = self._clock.now
         for request, pull in self._requests.due(now):
             self.sent += 1
             pull.sent_at, pull.counted_bytes = now, pull.received_bytes
@@ -461,7 +460,7 @@ class Fetcher:
     def _open(self, wanted: PartitionRequest, fetches: list[Fetch]) -> int:
         epoch, base, claims = self._base(wanted.db, wanted.table)
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
-        request = self._requests.open(pull, now=self._turn.now)
+        request = self._requests.open(pull, now=self._clock.now)
         self._running[wanted] = request
         self._fence.begin(wanted.group)
         return request
@@ -471,7 +470,7 @@ class Fetcher:
         pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
-        self._running[pull.wanted] = self._requests.open(pull, now=self._turn.now)
+        self._running[pull.wanted] = self._requests.open(pull, now=self._clock.now)
         self.send_due()
 
     def _jitter(self, request: int) -> float:

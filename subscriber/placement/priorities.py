@@ -10,8 +10,7 @@ from typing import Final
 from ...topics.objects.names import group_of
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import PREFIX, Entry
-from ...topics.turn import Turn
-from ..protocol.effects import Effect
+from ...topics.turn import Clock
 from ..store.eviction import Key
 from ..store.table_snapshot import Swap, TableSnapshot
 from ..store.view import View
@@ -26,13 +25,13 @@ Wants = tuple[Selector, ...]
 class Priorities:
     """Implements PinPolicy. ``automatic``: reads and changes are counted."""
 
-    def __init__(self, rules: PinRules, view: View, *, turn: Turn[Effect], automatic: bool) -> None:
+    def __init__(self, rules: PinRules, view: View, *, clock: Clock, automatic: bool) -> None:
         self.has_bans = rules.has_bans  # whether any table may be banned
         self.counts_changes = False  # whether any table was pinned or read: then changes count
         self.unsettled = True  # the prefetcher has something to settle; it clears this
         self.pins = Pins(rules, view)
         self.usage = UsageTracker()
-        self._turn = turn
+        self._clock = clock
         self._automatic = automatic
         self._view = view
         # pinned or read tables that changes hit: their topic, and what was held of them before
@@ -55,7 +54,7 @@ class Priorities:
 
     def read_rate(self, group: bytes) -> float:
         """Return how often in a second a table is read."""
-        return self.usage.rate(group, now=self._turn.now)
+        return self.usage.rate(group, now=self._clock.now)
 
     def newcomer_rate(self, group: bytes) -> float:
         """Return the read rate of a table that was just pulled: at least that of a first read."""
@@ -91,7 +90,7 @@ class Priorities:
 
     def on_read(self, topic: int, group: bytes, *, size: int, times: int) -> None:
         """Count ``times`` reads of a table, of which ``size`` bytes were needed."""
-        self.usage.read(topic, group, size=size, now=self._turn.now, times=times)
+        self.usage.read(topic, group, size=size, now=self._clock.now, times=times)
         self.counts_changes = True
 
     def pin(self, db: str, table: str) -> None:

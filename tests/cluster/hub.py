@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscription, Tick
-from topicast.statestore.ingest import Broadcast
+from topicast.statestore.effects import Admit, Broadcast
+from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.wire import encode

@@ -42,7 +42,7 @@ class DriverProcess:
         self.outbox = SimulatedOutbox(driver=self.registration, noted=self._note)
         self.outbox.attach(self._send)
         self._turn = Turn[Effect]()
-        self.sender = WriteSender(self.outbox, count(1).__next__, turn=self._turn, retry_s=RETRY_S)
+        self.sender = WriteSender(self.outbox, count(1).__next__, clock=self._turn, retry_s=RETRY_S)
         self._tick(self.life)
 
     def crash(self) -> None:
@@ -65,7 +65,7 @@ class DriverProcess:
         if not self.alive or not place.startswith(b"w/%d/" % self.life):
             return
         message = self.world.frames.read(frame)
-        self._turn.begin(self.world.now)
+        self._turn.now = self.world.now
         if isinstance(message, Reported):
             self.sender.on_reported(message)
         elif isinstance(message, Refused):
@@ -79,14 +79,14 @@ class DriverProcess:
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
             if self.world.chance(0.03):
-                self._turn.begin(self.world.now)
+                self._turn.now = self.world.now
                 self.sender.retry_now()  # it has connected again
             self._send()
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def _send(self) -> None:
         catalogd = self.world.catalogd
-        self._turn.begin(self.world.now)
+        self._turn.now = self.world.now
         for report in self.sender.due():
             place = b"w/%d/%d" % (self.life, catalogd.life)
             frame = self.world.frames.write(report)

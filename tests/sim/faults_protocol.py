@@ -15,7 +15,7 @@ from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Remainder
 from topicast.catalog.serve.pull_server import Selection, select
-from topicast.statestore.ingest import Broadcast, Ingest, Output
+from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, Reply
 from topicast.subscriber.replication.lineage import Lineage, Start
@@ -313,12 +313,12 @@ def _without_floor(*, resumed: bool) -> Callable[..., Iterator[Part]]:
 
 
 class ForwardsItsCatchUp(Ingest):
-    def chunk(self, chunk: Chunk, *, now: float) -> tuple[Output, ...]:
+    def chunk(self, chunk: Chunk) -> tuple[bytes, ...]:
         slot = self.slots.get(chunk.topic)
         before = slot.topic.version if slot is not None else 0
-        outputs = super().chunk(chunk, now=now)
+        frames = super().chunk(chunk)
         if not chunk.entries:
-            return outputs
+            return frames
         delta = Delta(
             topic=chunk.topic,
             level=chunk.level,
@@ -331,7 +331,7 @@ class ForwardsItsCatchUp(Ingest):
             source=0,
             entries=chunk.entries,
         )
-        return (*outputs, Broadcast(encode(delta)))
+        return (*frames, encode(delta))
 
 
 class AnswersWhileBehind(Ingest):

@@ -5,9 +5,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from topicast.statestore.hub import Admit, Fact, Hub, MessageReceived, Subscription, Tick
-from topicast.statestore.ingest import Broadcast
-from topicast.statestore.introspection import Answered
+from topicast.statestore.effects import Admit, Answered, Broadcast
+from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.status import HubStatus
 from topicast.tests.keys import client_for
 from topicast.tests.strategies import value

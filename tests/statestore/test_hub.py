@@ -42,7 +42,7 @@ from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_te
 from topicast.topics.liveness import HEARTBEAT_MS, SUSPECT_S
 from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
-from topicast.topics.wire import decode
+from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import PROTOCOL
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
@@ -744,3 +744,20 @@ def test_next_key_of_catalogd_is_admitted_and_may_send_the_list() -> None:
     driver.handle(MessageReceived(b"again", hello("again", PUBLISHER, CONTROL_CHANNEL), before))
     assert driver.receive(b"again", client_list(rotated)) == []
     assert driver.admitted[-1].keys() == {"n" * 40, "o" * 40}
+
+
+def test_story_of_a_topic_has_what_was_stored_and_sent_of_it() -> None:
+    driver, publisher = seeded()
+    driver.receive(BULK, publisher.change(1))
+    driver.receive(BULK, publisher.change(2))
+    story = [line.partition(" ")[2] for line in driver.hub.story(1)]
+    assert "in Announce" in story
+    assert story[-1] == "out Filed topic=1"
+    assert [line.partition(" ")[2] for line in driver.hub.story(2)][-1] == "out Filed topic=2"
+    assert not any("Tick" in line or "Broadcast" in line for line in story)
+
+
+def test_refusal_of_a_put_is_sent_behind_the_next_fact() -> None:
+    driver, publisher = seeded()
+    assert driver.hub.put(b"nobody", encode(publisher.change(1)), now=driver.now) == ()
+    assert codes(driver.tick()) == ["HELLO"]

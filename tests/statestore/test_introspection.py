@@ -2,8 +2,9 @@
 
 import pytest
 
+from topicast.statestore.effects import Answered
 from topicast.statestore.hub import Ask, MessageReceived
-from topicast.statestore.introspection import ASKED_MAX, WAITING_MAX, Answered
+from topicast.statestore.introspection import ASKED_MAX, WAITING_MAX
 from topicast.tests.keys import client_for
 from topicast.tests.statestore.hub_driver import (
     READER_CONTROL,

@@ -4,6 +4,8 @@ import gc
 from collections.abc import Callable, Iterable
 from itertools import count, groupby
 
+import pytest
+
 from topicast.statestore.hub import Hub
 from topicast.statestore.statestored import DATA, REQUESTS, Statestored
 from topicast.tests.keys import client, guarded_keys
@@ -197,3 +199,18 @@ def test_nothing_that_the_hub_lets_go_is_in_a_cycle() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon()
+
+    def fails(timeout_s: float) -> list[Received]:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(daemon.link, "poll", fails)
+    with pytest.raises(RuntimeError):
+        daemon.shell.run()
+    (logged,) = [one.getMessage() for one in caplog.records if "steps=" in one.getMessage()]
+    assert " in Announce; " in logged

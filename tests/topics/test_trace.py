@@ -9,6 +9,7 @@ from topicast.topics.wire.messages import (
     CatchUp,
     Credit,
     Drop,
+    Filed,
     Join,
     KeepAlive,
     Position,
@@ -86,6 +87,12 @@ def test_what_names_no_topic_or_too_many_is_in_every_story(message: object) -> N
     assert len(noted(message).story(500)) == 1
 
 
+def test_what_a_hub_has_stored_is_in_the_story_of_each_topic() -> None:
+    trace = noted(Filed(epoch=1, start=1, versions=((3, 10), (5, 11))))
+    assert len(trace.story(3)) == len(trace.story(5)) == 1
+    assert trace.story(4) == ()
+
+
 def test_refusal_of_one_topic_is_in_its_story_alone() -> None:
     trace = noted(Refused(request=1, code="BUSY", message="later", retry_ms=0, topic=0))
     assert len(trace.story(0)) == 1
@@ -98,7 +105,7 @@ def test_what_comes_all_the_time_is_left_out() -> None:
 
 def test_effects_are_taken_once_in_their_order_and_noted() -> None:
     turn = Turn[str]()
-    turn.begin(5.0)
+    turn.now = 5.0
     turn.add("one")
     turn.add("two")
     assert turn.end() == ("one", "two")

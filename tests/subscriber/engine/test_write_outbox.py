@@ -44,7 +44,7 @@ class Reports:
 
     def reconnect(self) -> None:
         """Let another subscriber send."""
-        self.sender = WriteSender(self.outbox, self.ids.__next__, turn=self.turn)
+        self.sender = WriteSender(self.outbox, self.ids.__next__, clock=self.turn)
         self.outbox.attach(self.wake)
 
     def wake(self) -> None:
@@ -61,7 +61,7 @@ class Reports:
 
     def due(self, after_s: float = 0.0) -> list[Report]:
         self.now += after_s
-        self.turn.begin(self.now)
+        self.turn.now = self.now
         self.sender.check()
         return list(self.sender.due())
 

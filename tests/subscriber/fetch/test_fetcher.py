@@ -71,7 +71,7 @@ class Machine:
         self._turn = Turn[Effect]()
         self.fetcher = Fetcher(
             count(1).__next__,
-            turn=self._turn,
+            clock=self._turn,
             send=lambda message: self._turn.add(Send(Connection.PULLS, message)),
             base=base,
             fence=InvalidationFence(lambda _: 0),
@@ -84,31 +84,31 @@ class Machine:
         return self.fetcher.deadline
 
     def begin(self, one: Fetch, *, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.fetcher.begin(one)
         return self._turn.end()
 
     def detach(self, one: Fetch, *, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.fetcher.detach(one)
         return self._turn.end()
 
     def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, Effects]:
-        self._turn.begin(now)
+        self._turn.now = now
         return self.fetcher.part(part), self._turn.end()
 
     def answer(self, request: int, outcome: Result, *, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.fetcher.answer(request, outcome)
         return self._turn.end()
 
     def on_refused(self, refused: Refused, *, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.fetcher.on_refused(refused)
         return self._turn.end()
 
     def due(self, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.fetcher.send_due()
         return self._turn.end()
 

@@ -142,7 +142,7 @@ def test_reason_without_a_planner_says_what_fits_and_what_does_not() -> None:
 def tick(shopping: Shopping, *, now: float) -> Effects:
     """Let time pass for placement alone."""
     core = shopping.reader.member
-    core.turn.begin(now)
+    core.turn.now = now
     core.placement.tick()
     return core.turn.end()
 

@@ -77,27 +77,27 @@ class Session:
         (self.first,) = self.wants(A, now=0.0)
 
     def tick(self, *, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.tick()
         return self._turn.end()
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> None:
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.on_welcome(welcome)
         self._turn.end()
 
     def on_joined(self, request: int, *, now: float) -> None:
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.on_joined(request)
 
     def join(self, *, now: float) -> Effects:
         """Join no topic."""
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.join([])
         return self._turn.end()
 
     def subscribe(self, accounts: Iterable[Account], *, now: float) -> Effects:
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.subscribe(accounts)
         return self._turn.end()
 
@@ -107,14 +107,14 @@ class Session:
 
     def repeats(self, *, now: float) -> Effects:
         """Return what is sent again, to a hub that is alive."""
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.on_heartbeat(HEARTBEAT, fit=True)
         self.session.tick()
         return self._turn.end()
 
     def receives(self, nonce: bytes, now: float = 0.3) -> list[bytes]:
         """Let a barrier arrive; return the nonces of those that are requested."""
-        self._turn.begin(now)
+        self._turn.now = now
         self.session.on_barrier(nonce)
         return barriers(self._turn.end())
 
@@ -144,13 +144,13 @@ def test_greeting_says_whether_it_is_of_a_command_also_after_a_welcome(*, comman
     )
 
     def said(now: float) -> set[bool]:
-        turn.begin(now)
+        turn.now = now
         session.tick()
         sent = [one.message for one in turn.end() if isinstance(one, Send)]
         return {one.is_command for one in sent if isinstance(one, Hello)}
 
     assert said(0.0) == {command}
-    turn.begin(0.1)
+    turn.now = 0.1
     session.on_welcome(WELCOME)
     later = set[bool]().union(*(said(float(now)) for now in range(1, 120)))
     assert later == {command}, "to a hub that has fallen silent"

@@ -457,7 +457,7 @@ def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
 
 def resident_set(limit: int) -> ResidentSet:
     view = View(4)
-    policy = Priorities(PinRules(), view, turn=Turn(), automatic=False)
+    policy = Priorities(PinRules(), view, clock=Turn[object](), automatic=False)
     return ResidentSet(view, Budget(limit), policy)
 
 
@@ -473,7 +473,7 @@ def test_room_that_is_reserved_as_a_guess_is_room_for_what_is_pulled() -> None:
 
 def test_table_that_is_read_anew_counts_as_read_until_it_is_dropped() -> None:
     view = View(4)
-    policy = Priorities(PinRules(), view, turn=Turn(), automatic=True)
+    policy = Priorities(PinRules(), view, clock=Turn[object](), automatic=True)
     held = ResidentSet(view, Budget(5_000), policy)
     policy.on_read(0, SALES, size=10, times=2)
     held.on_changed(0, [prefix_tombstone(SALES, 2), entry_of(SALES, 2, b"anew")])

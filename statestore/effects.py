@@ -1,0 +1,33 @@
+"""The effects of a hub: what its core has its shell do."""
+
+from dataclasses import dataclass
+
+from ..topics.bulk import Send
+from ..topics.keys.clients import Clients
+from ..topics.wire.messages import Inspected, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Send ``frame`` to every subscription to its prefix."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Admit ``clients`` to the sockets, and nobody else; keep the list for restarts."""
+
+    clients: Clients
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a reader has answered to the question ``number`` of a page of this process."""
+
+    number: int
+    answer: Inspected | Refused
+
+
+Effect = Send | Broadcast | Admit | Answered
+Effects = tuple[Effect, ...]
