@@ -144,13 +144,17 @@ def picture(found: Activity, stack: Stack, *, width: int, height: int) -> list[s
     why = "" if found["verdict"] == str(Serving.SERVING) else ": topicast status says why"
     lines = [f"{found['verdict']}{why}  {time} UTC", ""]
     lines += listed(HUBS, found["statestoreds"], width=width)
-    if (own := found["catalogd"]) is not None:
+    own = found["catalogd"]
+    if own is not None:
         behind = lag(own["lag_events"], own["lag_s"])
         lines += ["", *listed(CATALOGD, [{**own, "lag": behind}], width=width)]
+    else:
+        lines += ["", f"{stack.catalogd.name}: {stack.catalogd.state}"]
     if counted := drivers_by_state(one.facts for one in stack.hubs):
         lines += ["", f"drivers: {counted}"]
-    busy = listed(TABLES, found["tables"], width=width) if found["tables"] else ["none"]
-    lines += ["", f"Tables that changed most in the last {MINUTES} min", *busy]
+    if own is not None or found["tables"]:
+        busy = listed(TABLES, found["tables"], width=width) if found["tables"] else ["none"]
+        lines += ["", f"Tables that changed most in the last {MINUTES} min", *busy]
     return lines[:height]
 
 

@@ -50,6 +50,8 @@ ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped on
 DATA: Final = Connection.DATA
 OWN_ONLY: Final = "subscribers with another key are left out"
 AT_ONCE_S: Final = 0.4  # a hub that answers at all does within milliseconds
+GREETED_S: Final = 0.5  # likewise, for a greeting to come
+DATA_S: Final = 1.0  # likewise of its port for data: a connection there is made
 LOOK_S: Final = 0.1  # between two looks at a handshake
 SETTLED: Final = (Handshake.DONE, Handshake.REFUSED, Handshake.FAILED)
 MUTE: Final = (
@@ -180,7 +182,7 @@ class Operator:
         address, servers = self.welcome.data_address, self._credential.hub_keys(str(self.address))
         self._link.connect_subscriber(DATA, address, servers)
         try:
-            deadline = time.monotonic() + self.timeout_s
+            deadline = time.monotonic() + DATA_S
             while self._link.handshake(DATA) is not Handshake.DONE:
                 if time.monotonic() >= deadline:
                     raise LinkError(unreached(DATA, address, hub=str(self.address)))
@@ -220,7 +222,7 @@ class Operator:
         else:
             return
         address = self.welcome.catalog_address
-        mute = is_mute(parse_addresses(address, setting="catalogd")[0])
+        mute = is_mute(parse_addresses(address, setting="catalogd")[0], limit_s=GREETED_S)
         if mute:
             raise LinkError(MUTE.format(address=address))
         if mute is None:

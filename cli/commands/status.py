@@ -118,8 +118,33 @@ def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Stac
     )
 
 
+def stack_again(before: Stack) -> Stack:
+    """Return what those daemons answer that did ``before``; of the others what was found then."""
+    addresses = ",".join(one.address for one in before.hubs if one.facts)
+    hubs = parse_addresses(addresses, setting="statestores")
+    look = _look if before.catalogd.facts else _look_at_hub
+    found = [one for one in each_of(hubs, look) if isinstance(one, Stack)]
+    again = {hub.address: hub for one in found for hub in one.hubs}
+    with_catalogd = next((one for one in found if one.catalogd.facts), before)
+    return Stack(
+        hubs=tuple(again.get(one.address, one) for one in before.hubs),
+        catalogd=with_catalogd.catalogd,
+        connections=with_catalogd.connections,
+    )
+
+
 def _look(visit: Operator) -> Stack:
     """Return a hub, with the catalogd that it names."""
+    hubs = _look_at_hub(visit).hubs
+    where = visit.welcome.catalog_address
+    try:
+        return _with_catalogd(hubs, where, visit.catalog)
+    except LinkError as error:
+        lost = Daemon(kind="catalogd", address=where, problems=(str(error),))
+        return Stack(hubs=hubs, catalogd=lost)
+
+
+def _look_at_hub(visit: Operator) -> Stack:
     address = str(visit.address)
     facts, verdict = _facts(visit.hub), verdict_by(visit.hub)
     problems: tuple[str, ...] = ()
@@ -130,12 +155,7 @@ def _look(visit: Operator) -> Stack:
     hub = Daemon(
         kind="statestored", address=address, facts=facts, verdict=verdict, problems=problems
     )
-    where = visit.welcome.catalog_address
-    try:
-        return _with_catalogd((hub,), where, visit.catalog)
-    except LinkError as error:
-        lost = Daemon(kind="catalogd", address=where, problems=(str(error),))
-        return Stack(hubs=(hub,), catalogd=lost)
+    return Stack(hubs=(hub,), catalogd=Daemon(kind="catalogd", address=""))
 
 
 def _with_catalogd(

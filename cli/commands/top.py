@@ -19,7 +19,7 @@ from ..operator import Operator, announced_at, note_policy
 from ..output import Output, complain
 from ..screen import clear, draw_again
 from .changes import LINES_MAX
-from .status import WATCH_S, stack_at
+from .status import WATCH_S, stack_again, stack_at
 
 FIRST_S: Final = 1.0  # between the two looks of the first picture, which make its rates
 MINUTES_US: Final = MINUTES * 60 * 1_000_000
@@ -38,18 +38,16 @@ def top(*, once: bool, statestores: str, output: str) -> int:
     hubs, printed = parse_addresses(statestores, setting="statestores"), Output(output)
     note_policy("what counts other databases, too, is left out")
     log, before = Log(hubs), _look(hubs)
-    if _is_there(before):
-        time.sleep(FIRST_S)
+    now = _second(before)
     if once or not printed.is_terminal:
-        now = _look(hubs) if _is_there(before) else before
         _show(activity(before, now, log.read(now)), now, printed, height=NO_LIMIT)
         for problem in (text for one in now.stack.daemons for text in one.problems):
             complain(problem)
         return now.stack.exit_code
 
     def draw() -> None:
-        nonlocal before
-        now = _look(hubs)
+        nonlocal before, now
+        now = _look(hubs) if now is before else now
         found = activity(before, now, log.read(now))
         if not printed.is_json:
             clear()
@@ -73,7 +71,7 @@ class Log:
         """Return what has changed in the minutes before ``now``; nothing new if nobody says."""
         from_us = now.at_us - MINUTES_US
         since_us = max(self._lines[0]["time_us"] if self._lines else 0, from_us)
-        if _is_there(now):
+        if now.stack.catalogd.facts:
             with suppress(LinkError, UsageError):
                 self._read(since_us)
         self._lines = [one for one in self._lines if one["time_us"] >= from_us][:KEPT_MAX]
@@ -87,14 +85,21 @@ class Log:
         self._lines[:0] = [one for one in found if one["number"] not in known]
 
 
-def _is_there(look: Look) -> bool:
-    """Return whether a statestored has answered."""
-    return any(one.facts for one in look.stack.hubs)
-
-
 def _look(hubs: tuple[Address, ...]) -> Look:
-    stack = stack_at(hubs)
-    return Look(at_us=time.time_ns() // 1000, stack=stack)
+    at_us = time.time_ns() // 1000  # a daemon that does not answer takes the most of a look
+    return Look(at_us=at_us, stack=stack_at(hubs))
+
+
+def _second(first: Look) -> Look:
+    """Return another look, FIRST_S after the first one began, at the daemons that answered then.
+
+    Only they have rates, and what is wrong with the others is to be said soon.
+    """
+    if not any(one.facts for one in first.stack.hubs):
+        return first
+    time.sleep(max(first.at_us / 1e6 + FIRST_S - time.time(), 0.0))
+    at_us = time.time_ns() // 1000
+    return Look(at_us=at_us, stack=stack_again(first.stack))
 
 
 def _show(

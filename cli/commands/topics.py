@@ -1,10 +1,12 @@
 """The commands that show topics, and the subscribers that follow them, at which level and why."""
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, TypedDict
 
 import click
 
+from ...subscriber import Subscriber
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.liveness import LIVE
 from ...topics.objects.names import parse_table_name, table_name
@@ -152,6 +154,9 @@ def topics(
     if table is not None and why is None:
         raise UsageError(f"--table {table}: name a subscriber, too, as --why APPLICATION")
     if why is not None:
+        if table is not None:
+            with catalog_at(statestores, **where) as catalog:
+                _check_known(catalog, table)
         return _show_why(addresses, why, printed, table=table)
     if topic is not None:
         return _show_topic(_number(topic), printed, statestores=statestores, **where)
@@ -252,7 +257,7 @@ def _readers_in(visit: Operator, number: int) -> tuple[Record, list[TopicReader]
     """Return the topic ``number`` as a hub has it, and its readers with how far each is behind."""
     topic = next((one for one in visit.hub("topics").records() if one["topic"] == number), None)
     if topic is None:
-        raise NoSuchObject(f"topic {number}")
+        raise NoSuchObject(f"topic {number}: topicast topics --all lists them")
     drivers, readers = announced_at(visit), readers_of(visit)
     late = [one["registration"] for one in readers if one["lag_versions"]][:ASKED_MAX]
     answers = visit.readers("topics", late) if late else {}
@@ -318,6 +323,15 @@ def _show_why(
     return code
 
 
+def _check_known(catalog: Subscriber, table: str) -> None:
+    """Raise NoSuchObject if there is no such table: each name would be of some topic."""
+    db, name = parse_table_name(table)
+    known = catalog.tables(db)
+    if name not in known:
+        near = [table_name(db, one) for one in get_close_matches(name, known)]
+        raise NoSuchObject(table_name(db, name), lambda: near)
+
+
 def _of_table(
     table: str, records: Sequence[Record], about: Record, *, called: str, num_topics: int
 ) -> tuple[Record, str]:
@@ -346,7 +360,8 @@ def meant(readers: list[Record], named: str) -> Record:
         one for one in readers if named == "" or one["registration"].startswith(named)
     ]
     if not found:
-        raise NoSuchObject(f"subscriber {named}" if named else "a subscriber at this statestored")
+        who = f"subscriber {named}" if named else "a subscriber at this statestored"
+        raise NoSuchObject(f"{who}: topicast subscribers lists them")
     found = [one for one in found if one["state"] != "LOST"] or found[:1]  # it may have moved
     if len(found) > 1:
         some = [f"{one['name']} ({short(one['registration'])})" for one in found[:NAMED_MAX]]

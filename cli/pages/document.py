@@ -65,7 +65,13 @@ summary { cursor: pointer; margin: 1.5rem 0 .3rem; color: var(--link) }
 td.number { width: 14rem; overflow-wrap: anywhere } .meaning { color: var(--faint) }
 footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
 .time { min-width: 5.5rem }
-@media (max-width: 40rem) { .brief th { width: 6rem } .facts tr { display: flex; flex-wrap: wrap;
+@media (max-width: 40rem) { .many tr:first-child { display: none }
+.many tr { display: block; padding: .35rem 0; border-bottom: 1px solid var(--line) }
+.many td { display: none; border: 0; padding: 0 .8rem 0 0; white-space: normal;
+max-width: 100%; overflow-wrap: anywhere } .many td[data-head] { display: inline-block }
+.many td:first-child, .many td.prose[data-head] { display: inline }
+.many td::before { content: attr(data-head); color: var(--faint) }
+.brief th { width: 6rem } .facts tr { display: flex; flex-wrap: wrap;
 justify-content: space-between; border-bottom: 1px solid var(--line) }
 .facts th, .facts td, .facts td.number { width: auto; border: 0; padding-right: 0 }
 .facts td.meaning { width: 100%; padding-top: 0 } }"""

@@ -19,6 +19,7 @@ ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
 NUMBERS_AS_THEY_ARE: Final = ("topic", "pid", "port", "version", "floor", "hub", "epoch", "start")
 BYTES: Final = "_bytes"
 TIME: Final = "time"  # a column of times: a date is not cut at its hyphens
+COLUMNS_MAX: Final = 3  # that fit a phone; of more, a row is a paragraph there
 PROSE_SPACES: Final = 4  # in a text that is not a name: on a phone it must not be a word a line
 FACTS: Final = ("name", "value")  # the columns of a grid that is about one thing
 Query = Mapping[str, str]
@@ -71,7 +72,10 @@ class Grid:
             for name, kind in zip(self.columns, kinds, strict=True)
         )
         body = "".join(f"<tr>{self._cells(row, kinds)}</tr>" for row in rows)
-        parts.append(f'<div class="wide"><table class="grid"><tr>{head}</tr>{body}</table></div>')
+        many = " many" if len(self.columns) > COLUMNS_MAX else ""
+        parts.append(
+            f'<div class="wide"><table class="grid{many}"><tr>{head}</tr>{body}</table></div>'
+        )
         pages = {}
         if first:
             pages["previous"] = _address(path, query, {"from": str(max(first - ROWS_MAX, 0))})
@@ -105,11 +109,20 @@ class Grid:
         return ' class="prose"' if is_prose else ""
 
     def _cells(self, row: Sequence[Cell], kinds: Sequence[str]) -> str:
+        """Return the cells of a row; if there are many, each says what it is, for a phone."""
         by_column = dict(zip(self.columns, row, strict=True))
+        is_many = len(self.columns) > COLUMNS_MAX
         return "".join(
-            f"<td{kind}>{self._cell(name, by_column)}</td>"
+            f"<td{kind}{self._head(name, by_column) if is_many else ''}>"
+            f"{self._cell(name, by_column)}</td>"
             for name, kind in zip(self.columns, kinds, strict=True)
         )
+
+    def _head(self, name: str, row: Mapping[str, Cell]) -> str:
+        """Return the head of a cell that has something to show, and is not the first of its row."""
+        if name == self.columns[0] or row[name] in (None, ""):
+            return ""
+        return f' data-head="{escape(in_words(name))} "'
 
     def _cell(self, name: str, row: Mapping[str, Cell]) -> str:
         column = str(row["name"]) if self.columns == FACTS and name == "value" else name

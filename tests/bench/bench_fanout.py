@@ -265,7 +265,8 @@ def through_hub(deltas: list[Sent]) -> Found:
     with tempfile.TemporaryDirectory() as folder, statestored(Path(folder)) as hub:
         writer = Writer(hub)
         status = json.loads(hub.page("/?json"))
-        while status["problem"] or status["topics_behind"]:  # what comes now would be one stub
+        # What came before it serves would be one stub.
+        while status["verdict"] != "serving" or status["topics_behind"]:
             writer.turn(0.05)
             status = json.loads(hub.page("/?json"))
         address = status["data_address"]

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from topicast.cli.exit_codes import NOT_REACHABLE
 from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast as topicast_command
 from topicast.cli.operator import Operator, catalog_at
+from topicast.cli.overview import NOT_REACHED
 from topicast.cli.reaching import problem
 from topicast.tests.cli.processes import Running, catalogd, statestored, topicast
 from topicast.tests.keys import user_keys
@@ -269,8 +271,8 @@ def test_catalogd_that_is_stopped_is_said_to_be(
         topicast_command.main([*words, where], standalone_mode=False)
         return capsys.readouterr().out
 
-    def shows(words: str) -> None:
-        assert words in said("status")
+    def shows(words: str, *command: str) -> None:
+        assert words in said(*(command or ("status",)))
 
     def says_so_twice() -> None:
         shows(STOPPED)
@@ -282,6 +284,8 @@ def test_catalogd_that_is_stopped_is_said_to_be(
     try:
         in_time(lambda: seconds(lambda: shows(STOPPED)), limit_s=SAID_S)
         in_time(lambda: seconds(says_so_twice), limit_s=2 * SAID_S)
+        top = partial(shows, f": {NOT_REACHED}\n", "top", "--once")
+        in_time(lambda: seconds(top), limit_s=SAID_S)
     finally:
         both.catalogd.process.send_signal(signal.SIGCONT)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.topics import MEMBERS, in_use, late_first, meant, topic_lines
 from topicast.cli.levels import SUMS, alike
 from topicast.cli.lists import listed
@@ -14,6 +15,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import document, shown, topicast
 from topicast.tests.cli.snapshots import assert_snapshot
+from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
@@ -163,13 +165,29 @@ def test_one_topic_is_shown_as_it_is_and_one_that_is_none_is_refused(reported: s
         assert (done.returncode, text in done.stderr) == (code, True)
 
 
-def test_why_of_a_table_is_one_sentence(reported: str) -> None:
-    number = table_topic("shop", "orders", 16)
-    text = shown(reported, "topics", "--why=spark-7", "--table=Shop.orders")
-    assert text.startswith(f"shop.orders is in topic {number}; spark-7 follows it at level ")
+@pytest.fixture(scope="module")
+def why_table(
+    hive: EmbeddedMetastore, reported: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The hub's address, behind which there is a table ``why.orders``."""
+    with database(hive.uri, tmp_path_factory.mktemp("why"), {"why.orders": 0}):
+        assert document(reported, "sync", "--timeout_s=60")["synced"]
+        yield reported
+
+
+def test_why_of_a_table_is_one_sentence(reported: str, why_table: str) -> None:
+    number = table_topic("why", "orders", 16)
+    text = shown(why_table, "topics", "--why=spark-7", "--table=Why.orders")
+    assert text.startswith(f"why.orders is in topic {number}; spark-7 follows it at level ")
     assert text.count("\n") == 1
     done = topicast("topics", "--table=shop.orders", f"--statestores={reported}")
     assert (done.returncode, "name a subscriber, too" in done.stderr) == (2, True)
+
+
+def test_why_of_a_table_that_is_not_there_says_so(why_table: str) -> None:
+    done = topicast("topics", "--why=spark-7", "--table=why.oders", f"--statestores={why_table}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: no such object: why.oders (near it: why.orders)\n"
 
 
 def test_why_shows_the_level_of_each_topic_and_the_reason(reported: str) -> None:
@@ -217,7 +235,9 @@ def test_why_of_nobody_or_of_several_says_so(reported: str) -> None:
     where = f"--statestores={reported}"
     done = topicast("topics", "--why=spark-8", where)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: no such object: subscriber spark-8\n"
+    assert done.stderr == (
+        "error: no such object: subscriber spark-8: topicast subscribers lists them\n"
+    )
     with Subscriber(reported, name="spark-9", timeout_s=30):
         done = topicast("topics", "--why", where)
     assert (done.returncode, done.stdout) == (2, "")

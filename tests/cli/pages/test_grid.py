@@ -81,3 +81,13 @@ def test_search_that_has_found_nothing_so_far_goes_on() -> None:
 )
 def test_cells_are_shown_as_people_read_them(column: str, value: Cell, text: str) -> None:
     assert shown(column, value) == text
+
+
+def test_cells_of_many_columns_say_what_they_are_and_empty_ones_do_not() -> None:
+    """A phone shows such a row as a paragraph; the first cell is its name."""
+    columns = ("application", "state", "stale_s", "reason")
+    found = Grid(about="", columns=columns, rows=[("etl", "live", 1.5, "")])
+    html = found.html("/drivers", {})
+    assert '<td>etl</td><td data-head="state ">live</td>' in html
+    assert '<td class="right" data-head="stale ">1.5 s</td><td>–</td>' in html
+    assert "data-head" not in grid([("a", 1)]).html("/things", {})
