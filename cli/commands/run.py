@@ -94,8 +94,9 @@ def _run(command: tuple[str, ...], environ: dict[str, str]) -> int:
     except OSError as exc:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND
-    ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C itself
+    ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C and Ctrl-\ itself
         signal.SIGINT: signal.SIG_IGN,
+        signal.SIGQUIT: signal.SIG_IGN,
         signal.SIGTERM: lambda *_: child.terminate(),
     }
     with handled(ours):

@@ -13,6 +13,7 @@ import pytest
 from topicast.cli.commands.run import STATESTORES
 from topicast.cli.commands.run import run as run_command
 from topicast.cli.flags import STATESTORES_DEFAULT
+from topicast.cli.signals import handled
 from topicast.tests.cli.processes import command, completed, topicast
 from topicast.tests.waiting import until
 
@@ -170,3 +171,20 @@ def test_signal_that_ends_us_ends_the_command(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGTERM)
     _, printed = process.communicate(timeout=60)
     assert (process.returncode, b"no Spark session" in printed) == (128 + signal.SIGTERM, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_keys_of_a_terminal_are_the_commands_own(number: signal.Signals, tmp_path: Path) -> None:
+    """Given one that handles them, as a JVM does Ctrl-\\, after which it goes on."""
+    there = tmp_path / "there"
+    code = f"signal.signal({int(number)}, lambda *_: exit(7)); pathlib.Path({str(there)!r}).touch()"
+    code = f"import pathlib, signal; {code}; signal.pause()"
+    with handled({number: signal.SIG_DFL}):  # which what runs in the background ignores
+        process = subprocess.Popen(
+            command("main", "run", "--", sys.executable, "-c", code),
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    until(there.exists, timeout_s=30, what="the command")
+    os.killpg(process.pid, number)
+    assert process.wait(60) == 7

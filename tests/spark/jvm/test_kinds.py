@@ -40,10 +40,9 @@ OLD: Final = [["1", "a"]]
 TWO: Final = [["1", "a"], ["2", "a"]]
 THRIFT: Final = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
-NAMED: Final = "--name 'Thrift JDBC/ODBC Server'"
-DAEMONS: Final = {  # Spark's scripts, and the names of their applications
-    "start-thriftserver.sh": "Thrift JDBC/ODBC Server",
-    "start-connect-server.sh": "Spark Connect server",
+DAEMONS: Final = {  # Spark's scripts, the names of their applications, and what they run
+    "start-thriftserver.sh": ("Thrift JDBC/ODBC Server", THRIFT),
+    "start-connect-server.sh": ("Spark Connect server", SERVER),
 }
 STARTS: Final = 4  # of a spark-shell: its class loader is the compiler's, which is for one thread
 COUNTED: Final = re.compile(r"^ *\d+: +(\d+) +\d+ +(\S+)", re.MULTILINE)  # objects of a class
@@ -235,11 +234,12 @@ def test_connect_server_is_fresh(scene: Scene, tmp_path: Path) -> None:
             client.end()
 
 
-@pytest.mark.parametrize(("name", "application"), list(DAEMONS.items()))
+@pytest.mark.parametrize("name", list(DAEMONS))
 def test_server_that_goes_on_as_a_daemon_is_attached(
-    scene: Scene, name: str, application: str, tmp_path: Path
+    scene: Scene, name: str, tmp_path: Path
 ) -> None:
-    """Given Spark's own scripts; PySpark has none for the Thrift server, so it is written here."""
+    """Given Spark's own scripts; those that this PySpark has not are written here."""
+    application, server = DAEMONS[name]
     if name == "start-connect-server.sh" and SPARK < (4, 0):
         pytest.skip("PySpark 3.5 has no jar of Spark Connect's server")
     (tmp_path / "scratch").mkdir()
@@ -250,7 +250,7 @@ def test_server_that_goes_on_as_a_daemon_is_attached(
     if not script.exists():
         script = tmp_path / name
         exec_ = "exec $SPARK_HOME/sbin/spark-daemon.sh submit"
-        script.write_text(f'#!/bin/bash\n{exec_} {THRIFT} 1 {NAMED} "$@"')
+        script.write_text(f"#!/bin/bash\n{exec_} {server} 1 --name '{application}' \"$@\"")
         script.chmod(0o755)
     own = {
         "SPARK_HOME": str(BIN.parent),
