@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedList;
 import java.util.Locale;
@@ -669,46 +670,51 @@ public final class TopicastSessions extends AbstractFunction1
             lane = new Lane();
             lanes.put(laneOf(all), lane);
         }
-        if (lane.running < laneMax) {
-            lane.running++;
-            start(all);
-        } else {
-            lane.waiting.add(all);
-        }
+        if (lane.running.size() < laneMax) start(lane, all);
+        else lane.waiting.add(all);
     }
 
     private static Object laneOf(Object[] all) {
         return all[2].equals("*") ? all[0] : all[2];
     }
 
-    private void start(final Object[] all) {
-        pool.execute(new Runnable() {
-            public void run() {
-                try {
-                    ((Callable) all[3]).call();
-                } catch (Throwable failed) {
-                    if (!isStopped((WeakReference) all[4])) {  // else its caches have ended, too
-                        String why = String.valueOf(failed).split(String.valueOf((char) 10))[0];
-                        failures.add(all[1] + " " + all[2] + " " + why);
+    // Without memory it may not start, or start all the same: then it has ended already.
+    private void start(Lane lane, final Object[] all) {
+        lane.running.add(all);
+        try {
+            pool.execute(new Runnable() {
+                public void run() {
+                    try {
+                        ((Callable) all[3]).call();
+                    } catch (Throwable failed) {
+                        fail(all, failed);
+                    } finally {
+                        ended(all);
                     }
-                } finally {
-                    ended(all);
                 }
+            });
+        } catch (OutOfMemoryError none) {
+            try {
+                fail(all, none);
+            } finally {
+                ended(all);
             }
-        });
+        }
+    }
+
+    private void fail(Object[] all, Throwable failed) {
+        if (isStopped((WeakReference) all[4])) return;  // its caches have ended, too
+        String why = String.valueOf(failed).split(String.valueOf((char) 10))[0];
+        failures.add(all[1] + " " + all[2] + " " + why);
     }
 
     private void ended(Object[] all) {
         synchronized (busy) {
-            Object[] both = (Object[]) busy.remove(all[0]);
             Lane lane = (Lane) lanes.get(laneOf(all));
-            lane.running--;
-            if (!lane.waiting.isEmpty()) {
-                lane.running++;
-                start((Object[]) lane.waiting.removeFirst());
-            } else if (lane.running == 0) {
-                lanes.remove(laneOf(all));
-            }
+            if (lane == null || !lane.running.remove(all)) return;
+            Object[] both = (Object[]) busy.remove(all[0]);
+            if (!lane.waiting.isEmpty()) start(lane, (Object[]) lane.waiting.removeFirst());
+            else if (lane.running.isEmpty()) lanes.remove(laneOf(all));
             Object[] next = (Object[]) both[1];
             if (next != null) {
                 busy.put(next[0], new Object[] {next, null});
@@ -719,7 +725,7 @@ public final class TopicastSessions extends AbstractFunction1
     }
 
     private static final class Lane {
-        int running;
+        final Set running = new HashSet();
         final LinkedList waiting = new LinkedList();
     }
 
