@@ -28,14 +28,16 @@ from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Inspected, Message
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
-from .ingest.actions import SKIPPED, dirty_objects, is_known
+from .ingest.actions import SKIPPED, dirty_objects, is_known, named_objects
 from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
+from .ingest.event_processor import EventProcessor
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.load_progress import LoadProgress
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
 from .ingest.poller import (
-    REFUSED,
+    FOLLOWED_LATER,
+    PAUSED,
     Batch,
     EventWindow,
     Gap,
@@ -182,6 +184,8 @@ class Counts:
     """What happened since the start; requests are counted by the dispatcher."""
 
     events: int = 0
+    events_failed: int = 0  # at which our own code failed: what they name is read again
+    events_elsewhere: int = 0  # of another catalog, or a database that is left out
     events_not_understood: int = 0  # of a type that is not known, or that cannot be decoded
     events_skipped: int = 0  # of a type that tells of nothing that is held
     event_gaps: int = 0
@@ -269,6 +273,9 @@ class Catalog:
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
+        self.event_processor = EventProcessor(
+            self.poller, self.namespace, unpublished=self._is_unpublished
+        )
         self.event_history = EventHistory()
         self._load_progress = LoadProgress()
         held = Held(
@@ -286,6 +293,7 @@ class Catalog:
             loader=self.loader,
             poller=self.poller,
             backfill=self.backfill,
+            event_processor=self.event_processor,
             replies=replies,
             core=self,
         )
@@ -327,6 +335,7 @@ class Catalog:
         self._noted: list[Noted] = []  # to be logged
         self._release = ""  # of the metastore, as it says
         self._not_understood: dict[str, float] = {}  # types of events, and when the last came
+        self._failed_types: set[str] = set()  # of events at which our own code failed
         self._unreadable: dict[TableId, str] = {}  # why tables cannot be answered, as last logged
         self._now, self._now_us = 0.0, 0  # of the last flush
 
@@ -360,7 +369,7 @@ class Catalog:
             case Polled():
                 self._on_polled(fact, now, now_us)
             case Identified():
-                self._on_identified(fact, now)
+                self._on_identified(fact, now, now_us)
             case PollFailed():
                 self.counts.polls_failed += 1
                 passed = self.poller.on_failed(fact, now)
@@ -418,6 +427,7 @@ class Catalog:
         if self.lifecycle is Lifecycle.ABANDONED:
             return (*noted, *self._last_effects())
         self.poller.check_late(now)
+        self.event_processor.observe(now=now, at_us=now_us)
         if self.names_known:
             if self.reconciliation.suspects:
                 self._judge(now)
@@ -558,6 +568,7 @@ class Catalog:
         self.dispatcher.check()
         self.loader.check()
         self.event_history.check()
+        self.event_processor.check()
         if self.poller.window is not None:
             self.poller.window.check()
 
@@ -614,6 +625,7 @@ class Catalog:
                 now=self._now,
                 now_us=self._now_us,
             ),
+            processor=self.event_processor.facts,
             pull_times=self.dispatcher.pull_times,
         )
 
@@ -633,7 +645,9 @@ class Catalog:
         every: list[Dirty] = []
         for event in batch.events:
             self.counts.events += 1
-            dirty = tuple(one for one in dirty_objects(event) if self.follows(one.db))
+            found = self._objects_of(event, now)
+            dirty = tuple(one for one in found if self.follows(one.db))
+            self.counts.events_elsewhere += bool(event.catalog or (found and not dirty))
             every += dirty
             self._note_type(event, dirty, now)
             self.loader.mark_dirty(dirty, seq=batch.seq)
@@ -648,6 +662,20 @@ class Catalog:
         if batch.whole:
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
+
+    def _objects_of(self, event: RawEvent, now: float) -> tuple[Dirty, ...]:
+        """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
+        try:
+            return dirty_objects(event)
+        except Exception as error:  # noqa: BLE001 - a defect of ours harms one object, not the stream
+            self.counts.events_failed += 1
+            if event.type not in self._failed_types and len(self._failed_types) < TYPES_MAX:
+                self._failed_types.add(event.type)
+                what = f"event {event.id} ({event.type} of {event.db}.{event.table})"
+                text = f"{what}: {type(error).__name__}: {error}: what it names is read again whole"
+                self._noted.append(Noted(text=f"a defect of Topicast at {text}", trouble=True))
+            self._read_names_again(now)  # it may be a rename
+            return named_objects(event)
 
     def _note_type(self, event: RawEvent, dirty: tuple[Dirty, ...], now: float) -> None:
         """Count an event that is skipped, or not understood; say once which type that is."""
@@ -667,7 +695,12 @@ class Catalog:
             self._noted.append(Noted(text=text, trouble=True))
         if event.type in self._not_understood or len(self._not_understood) < TYPES_MAX:
             self._not_understood[event.type] = now
-        if not known and not dirty and self._names_at is None:
+        if not known and not dirty:
+            self._read_names_again(now)
+
+    def _read_names_again(self, now: float) -> None:
+        """Read the names, for an event that may have made one that it does not tell."""
+        if self._names_at is None:
             self._names_at = max(now, self._names_again_at)
             self._names_again_at = self._names_at + NAMES_AGAIN_S
 
@@ -716,7 +749,7 @@ class Catalog:
             self._become(Lifecycle.RELISTING)
         self._resync(self.namespace.databases(), self._known_tables())
 
-    def _on_identified(self, fact: Identified, now: float) -> None:
+    def _on_identified(self, fact: Identified, now: float, now_us: int) -> None:
         if fact.release != self._release:
             self._release = fact.release
             if untried(fact.release):
@@ -728,11 +761,28 @@ class Catalog:
         self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
         if not finding.same:
             self._become(Lifecycle.ABANDONED)
+            self.event_processor.observe(stopped=str(finding), now=now, at_us=now_us)
             return
         self.loader.read_again()  # a copy that was put back may be older than what was read
         if finding.by_tables or self.lifecycle is Lifecycle.RELISTING:
             # Polls may show no gap, as ids of another log can go on from ours. Names that are
             # being read may be of the connection before.
+            self._read_again(self.poller.next_seq(), now)
+        self._move(now)
+
+    def _move(self, now: float) -> None:
+        """Go on at the event that an operator ordered; what is left out is read again."""
+        moved = self.poller.move(now)
+        if moved is None:
+            return
+        at, gap = moved
+        window = self.poller.window
+        assert window is not None
+        text = f"events are followed from {window.last_id} on, as an operator ordered"
+        self._noted.append(Noted(text=text, trouble=False))
+        if gap is not None:
+            self._on_gap(gap, self.poller.next_seq(), now)
+        elif at < 0:
             self._read_again(self.poller.next_seq(), now)
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
@@ -756,11 +806,13 @@ class Catalog:
     def _note_blindness(self, now: float, now_us: int) -> None:
         """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
         blind, noted = self.blind, self.namespace.metastore_problem()
-        if not noted or noted.startswith(REFUSED):  # what changed meanwhile becomes events
+        if noted.startswith(PAUSED) and not blind and not self.poller.caught_up:
+            return
+        if not noted or noted.startswith(FOLLOWED_LATER):
             self.namespace.set_metastore_problem(blind, at_us=now_us)
         elif blind:
             self._seen_seq = None
-            if not blind.startswith(REFUSED):
+            if not blind.startswith(FOLLOWED_LATER):
                 self.namespace.set_metastore_problem(blind, at_us=now_us)
         elif self._seen_seq is None:
             self._seen_seq = self._gap_seq = self.poller.next_seq()
@@ -773,7 +825,8 @@ class Catalog:
     @property
     def _reconciles(self) -> bool:
         """Whether what is held can be compared: nothing is being read again as a whole."""
-        return self.lifecycle is Lifecycle.SERVING and not self.loader.resyncing
+        serving = self.lifecycle is Lifecycle.SERVING and self.poller.reads
+        return serving and not self.loader.resyncing
 
     def _read_differing(self, found: Sequence[Difference], now: float) -> None:
         """Read again what is not as it is held; an event of it may follow."""
@@ -844,13 +897,14 @@ class Catalog:
         effects: list[Effect] = []
         has_base = self.poller.window is not None or not self.poller.enabled
         may_read = has_base and not self._reading_names
+        may_read &= self.poller.reads or not self.names_known
         if self._names_at is not None and now >= self._names_at and may_read:
             self._names_at, self._reading_names = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
         compared = self.reconciliation.begin(now) if self._reconciles else None
         effects += [] if compared is None else [compared]
-        if self.names_known:
+        if self.names_known and self.poller.reads:
             found = self.loader.reads(now=now)
             self.event_history.read_began(found, now=now)
             self.counts.reads += len(found)
@@ -909,6 +963,10 @@ class Catalog:
         if self.lifecycle is not Lifecycle.SERVING:
             return 0
         return min(self.loader.oldest_unpublished(), self.aliases.oldest)
+
+    def _is_unpublished(self) -> bool:
+        """Return whether something that events have changed is to be read or published."""
+        return self.loader.oldest_unpublished() != NEVER
 
     def _loads_in_background(self, table: TableId) -> bool:
         return self.settings.load_in_background and not self.backfill.mode.withholds(table)

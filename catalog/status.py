@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -17,8 +17,10 @@ from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages import Cell, Inspected, Rows
+from .event_status import event_facts
 from .ingest.event_history import EventFacts
-from .ingest.poller import EVENTS_OFF, UNPROVEN
+from .ingest.event_processor import ProcessorFacts
+from .ingest.poller import EVENTS_OFF, PAUSED, UNPROVEN
 from .publish.publisher import HubFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
@@ -26,7 +28,7 @@ HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a
 APART: Final = frozenset(
     (
         *("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics"),
-        *("events", "pull_times"),
+        *("events", "processor", "pull_times"),
     )
 )
 """The fields of a Status that are not facts of one value."""
@@ -89,7 +91,8 @@ class Status:
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
     ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
     some of them, with the reason.
-    ``events``: what became of the last batches of events. ``pull_times``: from the arrival of pulls
+    ``events``: what became of the last batches of events; ``processor``: whether they are followed.
+    ``pull_times``: from the arrival of pulls
     until their last part was sent, in seconds.
     """
 
@@ -125,6 +128,7 @@ class Status:
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
     events: EventFacts
+    processor: ProcessorFacts
     pull_times: HistogramFacts
 
 
@@ -190,6 +194,13 @@ def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
             code="events_off",
             what=EVENTS_OFF,
             mend="remove the flag where changes are to be seen by themselves",
+        )
+    elif found.blind.startswith(PAUSED):
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="events_paused",
+            what=found.blind,
+            mend="what was held before is served meanwhile",
         )
     elif found.blind:
         yield Reason(
@@ -263,6 +274,19 @@ def facts(status: Status) -> dict[str, Cell]:
     return about | {name: getattr(status, name) for name in names} | status.counts
 
 
+def events(status: Status) -> dict[str, Cell]:
+    """Return how the metastore's events are followed, by the name of each fact."""
+    again = f"{status.metastore.missing}: everything is read again"
+    why = status.metastore.polls or (again if status.metastore.missing else "")
+    return event_facts(
+        replace(status.processor, because=status.processor.because or why),
+        status.events,
+        counts=status.counts,
+        lag=(status.lag_events, status.lag_s),
+        ids=(status.newest_event, status.watermark),
+    )
+
+
 def table(status: Status, what: str) -> Inspected:
     """Return the table ``what``, for a request whose id the caller sets.
 
@@ -282,6 +306,12 @@ def table(status: Status, what: str) -> Inspected:
         case "topics":
             columns = tuple(f.name for f in fields(TopicStatus))
             rows = tuple(map(attrgetter(*columns), status.topics))
+        case "events":
+            columns, rows = ("name", "value"), tuple(events(status).items())
+        case "event costs":
+            columns = ("table", "reads", "seconds")
+            rows = tuple((table_name(*t), reads, s) for t, reads, s in status.events.costs)
         case _:
-            raise UsageError(f"no table {what!r}: status, verdict, hubs, topics")
+            known = "status, verdict, hubs, topics, events, event costs"
+            raise UsageError(f"no table {what!r}: {known}")
     return Inspected(request=0, columns=columns, rows=rows)

@@ -142,6 +142,11 @@ def span(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def in_ms(milliseconds: float) -> str:
+    """Return a short time in words: ``34 ms``, ``1.2 s``."""
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else span(milliseconds / 1000)
+
+
 def short(identity: str) -> str:
     """Return the beginning of an id, which is accepted wherever the id is."""
     return identity[:ID_CHARS_MIN]

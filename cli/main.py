@@ -56,7 +56,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "commands.changes:history",
             "What has become of a table, when, and by whom.",
         ),
-        "events": ("commands.changes:events", "What has changed anywhere, when, and by whom."),
+        "events": (
+            "commands.events:events",
+            "What has changed anywhere; pause the metastore's events.",
+        ),
         "watch": ("commands.show:watch", "Changes as they arrive."),
     },
     "Order": {

@@ -89,7 +89,7 @@ ONE_WAY = {
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "reconcile", "history"),
         "serve",
-        *("status", "core", "config", "catalogd", "assembly"),
+        *("event_status", "status", "core", "config", "catalogd", "assembly"),
     ),
     "subscriber": (
         *("config", "arguments", "protocol", "store", "fetch", "replication"),

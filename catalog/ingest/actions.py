@@ -65,9 +65,9 @@ def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
         return ()
     act = _ACTIONS.get(raw.type)
     try:
-        return _degraded(raw) if act is None else act(decode(raw))
+        return named_objects(raw) if act is None else act(decode(raw))
     except (WireError, UsageError):
-        return _degraded(raw)
+        return named_objects(raw)
 
 
 def is_known(kind: str) -> bool:
@@ -75,7 +75,7 @@ def is_known(kind: str) -> bool:
     return kind in _ACTIONS or kind in SKIPPED
 
 
-def _degraded(raw: RawEvent) -> tuple[Dirty, ...]:
+def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:
     """Return the objects that an event may have changed that cannot be decoded."""
     if not _named(raw.db):
         return ()

@@ -17,7 +17,7 @@ confirm no read, as an event of an id below may be missing.
 Invariants: every pair known has an id above ``settled``, and no event is new twice;
 ``published`` is the state of the window that a store may keep: every event known to it has been
 published or needs nothing; after a crash the later ones are read again. With an interval of 0
-there are no polls.
+there are no polls; while an operator has paused them none begins, and the window stays.
 """
 
 from collections import deque
@@ -59,6 +59,8 @@ LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of mes
 
 Gap = tuple[int, int]
 """The first and the last id of events that are missing."""
+StartAt = int
+"""The id of an event behind which to go on; -1: the newest one, and everything is read again."""
 EVENTS_OFF: Final = (
     "events are off (--hms_event_polling_interval_s=0): a change of the metastore is seen once it "
     "is compared (--reconcile_calls_per_s), or at once after topicast refresh"
@@ -77,6 +79,9 @@ UNPROVEN: Final = (
     "connected: until one comes, what is held is compared with it, and a sync compares all names"
 )
 REFUSED: Final = "the metastore refuses to tell its events: "
+PAUSED: Final = "events are paused by "
+FOLLOWED_LATER: Final = (REFUSED, PAUSED)
+"""How a text of ``Poller.blind`` begins where what changes meanwhile becomes events."""
 
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
@@ -218,6 +223,15 @@ class EventWindow:
         """Return ``state``, an earlier one, with the events that were read after it."""
         known = set(state.known)
         return replace(state, ahead=tuple(one for one in self._newest if one not in known))
+
+    def moved(self, to: int, *, overlap: int, now: float) -> "EventWindow":
+        """Return a window that goes on behind the id ``to``, and reads ``overlap`` ids again.
+
+        What was seen still tells one metastore from another.
+        """
+        settled = max(0, to - overlap)
+        state = WindowState(last_id=to, settled=settled, uuid=self.uuid, ahead=self.newest)
+        return EventWindow(state, now=now)
 
     def is_quiet(self, current_id: int) -> bool:
         """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
@@ -433,6 +447,10 @@ class Poller:
         self._events_on: int | None = None  # the last connection that brought a newer one
         self._refused_since: float | None = None  # the first of the refusals without an answer
         self._refusal = ""  # the last of them, once they have lasted
+        self.paused = ""  # by whom polls are, as a sentence; empty: they are not
+        self.drains = False  # in a pause: what was read before is still to be published
+        self._resumed_at = 0.0  # when they went on
+        self._start_at: StartAt | None = None  # where to go on, once the metastore is identified
 
     @property
     def enabled(self) -> bool:
@@ -440,11 +458,26 @@ class Poller:
         return self._interval_s > 0
 
     @property
+    def follows(self) -> bool:
+        """Whether events are polled now."""
+        return self.enabled and not self.paused
+
+    @property
     def blind(self) -> str:
         """Why no change of the metastore will ever arrive; empty when changes arrive."""
         if not self.enabled:
             return EVENTS_OFF
-        return self._refusal if self._recorded else NO_LISTENER
+        return (self.paused or self._refusal) if self._recorded else NO_LISTENER
+
+    @property
+    def reads(self) -> bool:
+        """Whether the metastore may be read: in a pause no poll tells what changes meanwhile."""
+        return not self.paused or self.drains
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything is published that has happened until polls went on."""
+        return self._current_at >= self._resumed_at
 
     @property
     def unproven(self) -> bool:
@@ -476,14 +509,14 @@ class Poller:
     @property
     def deadline(self) -> float | None:
         """When the next poll is due; None while one runs."""
-        if self._polling is not None or not self.enabled:
+        if self._polling is not None or not self._polls:
             return None
         return max(self._due_at, self._whole_at) if self.reading else self._due_at
 
     def silent_s(self, now: float) -> float | None:
         """Return for how long no poll was answered; None without polls."""
         since = self._checked_at if self._answered_at is None else self._answered_at
-        return None if since is None or not self.enabled else round(max(now - since, 0.0), 3)
+        return None if since is None or not self.follows else round(max(now - since, 0.0), 3)
 
     def problem(self, now: float) -> str:
         """Return why polls bring nothing; the empty text when they do."""
@@ -513,6 +546,18 @@ class Poller:
         """Return whether a poll is due."""
         due_at = self.deadline
         return due_at is not None and now >= due_at
+
+    def pause(self, why: str) -> None:
+        """Begin no poll until ``start``, but while it ``drains``. ``why``: a text."""
+        self.paused = why
+
+    def start(self, at: StartAt | None, *, now: float) -> None:
+        """Poll again, from where polls have ended, or ``at`` if that is given."""
+        self.paused, self.drains, self.error, self._answered_at = "", False, "", now
+        self._due_at = self._whole_at = self._resumed_at = now
+        if at is not None:
+            self._start_at = at
+            self._check.connection = None  # the newest id is read with what identifies it
 
     def begin(self, poll: int, now: float) -> Poll | Identify:
         """Order poll number ``poll``, or the check that comes before it."""
@@ -664,6 +709,7 @@ class Poller:
         if window is None:
             window = self.window = EventWindow.starting_at(fact.current_id, now=now)
             self._check.connection, window.uuid = fact.connection, fact.uuid
+            self._start_at = None
             self.published = window.state
             self.newest = window.last_id
             return None
@@ -677,6 +723,21 @@ class Poller:
             window.uuid = fact.uuid or window.uuid
         return finding
 
+    def move(self, now: float) -> tuple[StartAt, Gap | None] | None:
+        """Go to where an operator ordered, after a check that found the same metastore.
+
+        Returns what was ordered and the ids that are left out; None if nothing was ordered.
+        """
+        at, self._start_at, window = self._start_at, None, self.window
+        if at is None or window is None:
+            return None
+        to = self._connected_at_id if at < 0 else min(at, self._connected_at_id)
+        gap = (window.last_id + 1, to) if to > window.last_id else None
+        self._search, self._tries = None, 0
+        self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=now)
+        self._note_state(self.window.state)
+        return at, gap
+
     def next_seq(self) -> int:
         """Return a new arrival number, for changes of which there are no events."""
         self.seq += 1
@@ -688,6 +749,11 @@ class Poller:
             self.published = self._states.popleft()[1]
         if self.polled[1] < oldest_unpublished:
             self._current_at = self.polled_at
+
+    @property
+    def _polls(self) -> bool:
+        """Whether polls may begin: a new window begins where events are, even in a pause."""
+        return self.enabled and (self.reads or self.window is None)
 
     def _on_answer(self, now: float) -> None:
         """Note that the metastore has answered; not yet all, while it is searched."""

@@ -32,6 +32,7 @@ from ...topics.objects.names import (
     name_of_database,
     names_group,
     names_key,
+    pause_key,
     problem_key,
     rules_key,
     table_key,
@@ -50,12 +51,14 @@ from ...topics.objects.values import (
     decode_block,
     decode_database_value,
     decode_names,
+    decode_pause,
     decode_problem,
     decode_table_value,
     document_bytes,
     edit_names,
     edit_partitions,
     encode_database_value,
+    encode_pause,
     encode_problem,
     encode_table_value,
 )
@@ -205,6 +208,16 @@ class Namespace:
         if problem != self.metastore_problem():
             value = encode_problem(problem) if problem else None
             self._put(problem_key(), value, source=SOURCE_LOAD, at_us=at_us)
+
+    def pause(self) -> tuple[str, int]:
+        """Return who has paused the metastore's events, and when; empty: nobody has."""
+        entry = self._topic.get(pause_key())
+        return ("", 0) if entry is None or entry.value is None else decode_pause(entry.value)
+
+    def set_pause(self, who: str, since_us: int, *, at_us: int) -> None:
+        """Keep over restarts who has paused events, and when; an empty ``who``: nobody has."""
+        value = encode_pause(who, since_us) if who else None
+        self._put(pause_key(), value, source=SOURCE_ORDERS, at_us=at_us)
 
     def raise_version(self, db: str, *, source: int, at_us: int) -> None:
         """Notify every reader that names in ``db``, if it exists, are about to differ."""

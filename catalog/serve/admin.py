@@ -1,6 +1,6 @@
 """The orders of operators: carried out at once, or as jobs that take several turns.
 
-    mode, drivers          ──▶ answered at once
+    mode, drivers, events  ──▶ answered at once
     invalidate, refresh    ──▶ job: names listed ──▶ some tables a turn ──▶ answered when done
 
 A job on a database, or on everything, lists the names in the metastore first, unless only data has
@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from ...topics.backports import StrEnum
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
 from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Order, OrderKind
 from ...topics.wire.refusal import Refusal
+from ..ingest.event_processor import EventProcessor
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
@@ -30,6 +32,9 @@ from .pending import PendingRequests
 from .replies import Replies
 
 DATA: Final = "data"  # behind the object that is refreshed
+EVENTS_TAKES: Final = (
+    "events takes pause, start and perhaps an id, or skip and an id: topicast events --help"
+)
 
 JOBS_MAX: Final = 100
 REFRESHED_PER_STEP_MAX: Final = 8  # tables: as many as are read together with their partitions
@@ -40,6 +45,14 @@ Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
 """By database: its Thrift struct, and the (name, type) of its tables."""
 
 
+class EventVerb(StrEnum):
+    """What is ordered of events."""
+
+    PAUSE = "pause"
+    START = "start"
+    SKIP = "skip"
+
+
 class Core(Protocol):
     """catalogd's core, as orders change it."""
 
@@ -48,6 +61,9 @@ class Core(Protocol):
 
     def follows(self, db: str) -> bool:
         """Return whether ``db`` is not left out by the operator."""
+
+    def skip_event(self, id_: int, *, now: float, now_us: int) -> None:
+        """Pass every event up to ``id_`` that was not read; raise UsageError if that cannot be."""
 
     def load_in_background(self, table: TableId) -> None:
         """Load ``table`` if the mode has its content published."""
@@ -96,6 +112,7 @@ class AdminOrders:
         loader: Loader,
         poller: Poller,
         backfill: Backfill,
+        event_processor: EventProcessor,
         replies: Replies,
         core: Core,
     ) -> None:
@@ -105,6 +122,7 @@ class AdminOrders:
         self._replies = replies
         self._poller = poller
         self._backfill = backfill
+        self._event_processor = event_processor
         self._core = core
         self._open: dict[int, Job] = {}  # by number
         self._callers: PendingRequests[int, None] = PendingRequests(requests_max=JOBS_MAX)
@@ -131,6 +149,8 @@ class AdminOrders:
                     given = self._mode(peer, order)
                 case OrderKind.DRIVERS:
                     given = self._drivers(peer, order, at_us=at_us)
+                case OrderKind.EVENTS:
+                    given = self._events(peer, order, key=key, now=now, at_us=at_us)
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
                     given = self._begin(peer, order, kind, now=now)
         except NoSuchObject as error:
@@ -184,7 +204,8 @@ class AdminOrders:
                 if self._advance(job, at_us=at_us):
                     self._done(job)
             elif now >= job.progress_at + STALLED_S_MAX:
-                why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
+                reason = self._poller.paused or self._poller.error or "it is slow"
+                why = f"the metastore does not answer: {reason}"
                 self._end(job, (Refusal.SOURCE, why))
 
     def given(self) -> tuple[OrderRow, ...]:
@@ -233,9 +254,40 @@ class AdminOrders:
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
         return given
 
+    def _events(self, peer: bytes, order: Order, *, key: str, now: float, at_us: int) -> str | None:
+        """Answer with the state of events, after a pause or a start; return what has changed."""
+        verb, *more = order.arguments or ("",)
+        match verb, more:
+            case EventVerb.PAUSE, []:
+                changed = self._event_processor.pause(
+                    f"{key} ({order.sender})", now=now, at_us=at_us
+                )
+            case EventVerb.START, []:
+                changed = self._event_processor.start(None, now=now, at_us=at_us)
+            case EventVerb.SKIP, [at]:
+                self._core.skip_event(_event_id(at), now=now, now_us=at_us)
+                changed = True
+            case EventVerb.START, [at]:
+                changed = self._event_processor.start(_event_id(at), now=now, at_us=at_us)
+            case _:
+                raise UsageError(EVENTS_TAKES)
+        found = self._event_processor.facts
+        facts: dict[str, str | int] = {
+            "state": found.state.value,
+            "because": found.because,
+            "since_us": found.since_us,
+        }
+        self._answer(peer, order.request, facts)
+        return " ".join(order.arguments) if changed else None
+
     def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> str | None:
         """Open a job for an order; return its object, or None if there are too many jobs."""
         db, table, partition = self._object(order)
+        data = len(order.arguments) > 1
+        if self._poller.paused and not data:
+            why = f"{order.order} reads from the metastore, and {self._poller.paused}"
+            self._replies.refuse(peer, order.request, Refusal.NO_EVENTS, why=why)
+            return None
         if len(self._open) >= JOBS_MAX:
             why = f"{JOBS_MAX} orders are being carried out: try again"
             self._replies.refuse(peer, order.request, Refusal.BUSY, why=why)
@@ -247,7 +299,7 @@ class AdminOrders:
             db=db,
             table=table,
             partition=partition,
-            data=len(order.arguments) > 1,
+            data=data,
             progress_at=now,
         )
         self._open[job.number] = job
@@ -406,6 +458,13 @@ def _kind_of(order: Order) -> OrderKind:
         return OrderKind(order.order)
     except ValueError:
         raise UsageError(f"no order {order.order!r}: {', '.join(OrderKind)}") from None
+
+
+def _event_id(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no id of an event: a number, or -1: the newest") from None
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -231,16 +231,23 @@ class PullServer:
         """Refuse a pull that is known to be in vain now, and say why; False if it is not."""
         table = (pull.db, pull.table)
         unfit, unread = self._tables.unfit_why.get(table, ""), self._loader.error(table)
+        away = self._away()
         if unfit:
             why = f"{table_name(*table)} cannot be held: {unfit}"
             self._refuse(peer, pull, Refusal.UNREADABLE, why=why)
         elif unread:
             self._refuse(peer, pull, Refusal.UNREADABLE, why=_unreadable(table, unread))
-        elif self._poller.error:
+        elif away:
             self._loader.load(table, urgent=True)  # the next pull finds it, if it can be read
-            why = f"the metastore does not answer: {self._poller.error}"
-            self._refuse(peer, pull, Refusal.SOURCE, why=why)
-        return bool(unfit or unread or self._poller.error)
+            self._refuse(peer, pull, Refusal.SOURCE, why=away)
+        return bool(unfit or unread or away)
+
+    def _away(self) -> str:
+        """Return why nothing can be loaded now; empty if it can."""
+        if self._poller.error:
+            return f"the metastore does not answer: {self._poller.error}"
+        paused = self._poller.paused
+        return f"what is not held is not read now: {paused}" if paused else ""
 
     def _progress(self, table: TableId) -> str:
         known = self._loader.progress(table)

@@ -27,7 +27,7 @@ from struct import Struct
 from typing import Any, Final
 
 from ...topics.errors import StoreError, StoreFull
-from ...topics.objects.names import rules_key
+from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
@@ -136,7 +136,7 @@ TOMBSTONES_STEP: Final = 500  # of one topic that are deleted at once: 1 ms
 UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_TOMBSTONE = "INSERT OR REPLACE INTO tombstones VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
-DELETE_ALL_BUT = "DELETE FROM entries WHERE NOT (topic = ? AND key = ?)"
+DELETE_ALL_BUT = "DELETE FROM entries WHERE NOT (topic = ? AND key IN (?, ?))"
 DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
 DELETE_TOMBSTONES = "DELETE FROM tombstones WHERE topic = ? AND version <= ?"
 SET_VERSION = """INSERT INTO topics VALUES (?, ?, 0)
@@ -494,14 +494,14 @@ class Store:
     def begin_anew(self, now_us: int, *, at_least: int) -> int:
         """Discard what is held of the metastore, and begin a new epoch as ``mint_epoch`` does.
 
-        Versions go on, so that no incarnation comes twice. The operators' rules and mode, the
-        writes of drivers and the list of changes stay; former entries do not. Every topic is
-        below its floor for those who hold something of it. Cost: one commit, O(entries).
+        Versions go on, so that no incarnation comes twice. The operators' rules, pause and mode,
+        the writes of drivers and the list of changes stay; former entries do not. Every topic
+        is below its floor for those who hold something of it. Cost: one commit, O(entries).
         """
         record = self._first_record(now_us, at_least)
         floors = {topic: version for topic, version in self._versions.items() if version}
         with explained(self.path), transaction(self._db):
-            self._db.execute(DELETE_ALL_BUT, (NAMESPACE, rules_key()))
+            self._db.execute(DELETE_ALL_BUT, (NAMESPACE, rules_key(), pause_key()))
             self._db.execute("DELETE FROM tombstones")
             self._db.executemany(RAISE_FLOOR, floors.items())
             history.begin_here(self._db)

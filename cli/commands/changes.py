@@ -58,7 +58,7 @@ def history(
     _print(records, Output(output), changes.HISTORY)
 
 
-@command()
+@command("list")
 @SINCE
 @click.option(
     "--by", metavar="NAME", help="Only those of an application, a driver's id, user, key or origin."

@@ -21,6 +21,7 @@ SEE: Final = {
     "metastore_events": "events",
     "events_off": "flags",
     "events_missing": "events",
+    "events_paused": "events",
     "events_unproven": "events",
     "events_not_understood": "logs",
     "store_full": "memory",

@@ -11,33 +11,31 @@ from concurrent.futures import Future
 from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
-from statistics import fmean, median
 from typing import Final
 from urllib.parse import urlencode
 
+from ...catalog.event_status import SLOTS_A_MINUTE
 from ...catalog.history.change_log import Recent
 from ...catalog.history.table_history import Newest
-from ...catalog.ingest.event_history import SLOT_S, EventBatch, EventFacts
+from ...catalog.ingest.event_history import EventFacts
 from ...catalog.publish.hub_questions import Known
 from ...catalog.status import Status
+from ...catalog.status import events as status_events
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import UsageError
 from ...topics.histogram import HistogramFacts
 from ...topics.objects.names import parse_table_name, table_name
-from ...topics.wire.messages import Cell
-from .. import changes
-from ..lists import Record, amount, span
+from .. import changes, event_words
+from ..lists import Record, in_ms
 from ..operator import facts_of
-from ..overview import lag, place
+from ..overview import place
 from .figure import Bars
-from .grid import Grid, Query, in_ms
+from .grid import Grid, Query
 from .metrics import Histograms
 from .page import NEEDS_SECRET, Page, Part, Peers
 
 BATCHES_SHOWN: Final = 100
 MINUTES: Final = 60  # of the graphs
-SLOTS_A_MINUTE: Final = int(60 / SLOT_S)
-RATES_MIN: Final = (1, 5, 15)  # as the load averages of a machine
 LINES_MAX: Final = 1_000  # of the log, on a page: the newest
 SINCE: Final = ("10m", "1h", "1d")  # that a page leads to
 TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of one, and no pattern
@@ -98,7 +96,7 @@ def events(status: Status, *, is_guarded: bool) -> dict[str, Part]:
         "": Grid(
             about="How far the metastore's events have been followed.",
             columns=("name", "value"),
-            rows=tuple(_summary(status).items()),
+            rows=tuple(event_words.told(status_events(status)).items()),
         ),
         "The last hour": Bars(
             about=f"Events published in each minute, {max(count for count, _ in minutes)} at most.",
@@ -118,67 +116,6 @@ def events(status: Status, *, is_guarded: bool) -> dict[str, Part]:
         "Costliest tables": _costs(found, is_guarded=is_guarded),
         "Batches": _batches(found),
     }
-
-
-def _summary(status: Status) -> dict[str, Cell]:
-    found = status.events
-    took = sorted(one.took_s for one in found.batches)
-    waited = sorted(one.waited_s for one in found.batches if one.waited_s is not None)
-    return {
-        "state": _state(status),
-        "lag": lag(status.lag_events, status.lag_s),
-        "newest event": status.newest_event,
-        "published up to": status.watermark,
-        "since the metastore answered_s": status.metastore_silent_s,
-        "current batch": _progress(found.running),
-        "rate": ", ".join(f"{rate(found, of):.2f}/s in {of} min" for of in RATES_MIN),
-        "time of a batch": _spread(took),
-        "delay of a batch": _spread(waited),
-    }
-
-
-def _state(status: Status) -> str:
-    if status.lag_events is None:
-        return "events are off"
-    if status.metastore.polls:
-        return "the metastore does not answer"
-    if status.metastore.missing:
-        return f"{status.metastore.missing}: everything is read again"
-    if status.metastore.blind:
-        return "no event arrives"
-    return "behind" if status.lag_events else "up to date"
-
-
-def _progress(running: Sequence[EventBatch]) -> str:
-    """Return how far the oldest batch is that is not published, and how many wait behind it."""
-    if not running:
-        return ""
-    first, others = running[0], len(running) - 1
-    behind = f"; {amount(others, 'batch waits', 'batches wait')} behind it" if others else ""
-    return (
-        f"{amount(first.events, 'event', 'events')} up to {first.last_id}, "
-        f"{first.tables - first.left} of {amount(first.tables, 'table', 'tables')} published, "
-        f"for {span(first.took_s)}{behind}"
-    )
-
-
-def rate(found: EventFacts, minutes: int) -> float:
-    """Return the events published a second in the last ``minutes``, or since the start."""
-    first = found.slot - minutes * SLOTS_A_MINUTE
-    count = sum(one.events for one in found.slots if one.number > first)
-    return count / max(min(minutes * 60.0, found.up_s), SLOT_S)
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Return least, mean, median and 99th percentile of ascending ``values``."""
-    if not values:
-        return ""
-    late = values[min(int(len(values) * 0.99), len(values) - 1)]
-    return (
-        f"min {in_ms(1000 * values[0])}, mean {in_ms(1000 * fmean(values))}, "
-        f"median {in_ms(1000 * median(values))}, p99 {in_ms(1000 * late)} "
-        f"(of {amount(len(values), 'batch', 'batches')})"
-    )
 
 
 def _minutes(found: EventFacts) -> list[tuple[int, float]]:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from ...topics.sizes import size
 from ...topics.wire.messages import Cell
-from ..lists import span
+from ..lists import in_ms, span
 from .document import link
 
 ROWS_MAX: Final = 200  # of a page: 1,000 drivers are five
@@ -151,11 +151,6 @@ def shown(column: str, value: Cell) -> str:
     if isinstance(value, float) or column in NUMBERS_AS_THEY_ARE:
         return str(value)
     return f"{value:,}"
-
-
-def in_ms(milliseconds: float) -> str:
-    """Return a short time in words: ``34 ms``, ``1.2 s``."""
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else span(milliseconds / 1000)
 
 
 def _links(addresses: Mapping[str, str]) -> str:

@@ -150,6 +150,14 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 COUNTER,
                 "Events of an unknown type, or not decodable: what they name was read again",
             ),
+            "events_elsewhere": (
+                COUNTER,
+                "Events of other catalogs, or of databases that are left out",
+            ),
+            "events_failed": (
+                COUNTER,
+                "Events at which Topicast's own code failed: what they name was read again",
+            ),
             "event_gaps": (
                 COUNTER,
                 "Times that events were missing: everything was compared again",

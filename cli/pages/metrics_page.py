@@ -8,8 +8,8 @@ from html import escape
 from typing import Final
 
 from ...topics.histogram import HistogramFacts
+from ..lists import in_ms
 from .document import link
-from .grid import in_ms
 from .metrics import COUNTER, HISTOGRAMS, REFUSED, SECTIONS, Fact, Facts, Histograms
 
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands

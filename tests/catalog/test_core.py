@@ -1,14 +1,18 @@
 """The core of catalogd: events become reads, reads become transactions, each once and in order."""
 
+from unittest.mock import patch
+
 import pytest
 
+from topicast.catalog import core as catalog_core
 from topicast.catalog.core import Commit, Lifecycle, Noted, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
+from topicast.catalog.ingest.actions import dirty_objects
 from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
 from topicast.catalog.publish.modes import parse_mode
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
@@ -701,3 +705,23 @@ def test_new_epoch_is_above_every_epoch_that_was_seen_and_begins_once(core: Alon
     assert core.counts["epochs minted"] == 1
     assert core.catalog.position == (EPOCH_0 + 10, start)
     assert {topic.epoch for topic in core.topics.values()} == {EPOCH_0 + 10}
+
+
+def test_event_at_which_our_own_code_fails_is_counted_named_once_and_read_again() -> None:
+    def fails(event: RawEvent) -> tuple[Dirty, ...]:
+        if event.table == "u":
+            raise KeyError("a defect")
+        return dirty_objects(event)
+
+    core = loaded()
+    with patch.object(catalog_core, "dirty_objects", fails):
+        table = core.create("d", "u", "ds")
+        core.create("d", "v")
+        core.add(table, "1")
+        core.add(table, "2")
+        core.wait(2)
+    assert (core.tables(), core.partitions("d", "u")) == (["t", "u", "v"], ["ds=1", "ds=2"])
+    assert core.catalog.counts.events_failed == 3
+    notes = [one.text for one in core.effects if isinstance(one, Noted) and "defect" in one.text]
+    assert len(notes) == 2, "one for each type"
+    assert "CREATE_TABLE of d.u" in notes[0]

@@ -20,7 +20,7 @@ from prometheus_client import generate_latest
 
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.ingest.event_history import EventBatch
-from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER
+from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, PAUSED
 from topicast.catalog.publish.publisher import HubFacts
 from topicast.catalog.status import MetastoreFacts, Status
 from topicast.catalog.status import facts as facts_of_catalogd
@@ -377,6 +377,7 @@ FULL: Final = StoreFull(
 )
 TIMES: Final = (0.02, 0.03, 11.5)
 UNANSWERED: Final = f"no metastore reached: {METASTORE} (Connection refused)"
+PAUSE: Final = f"{PAUSED}ops (ann@c) since 2026-11-27 02:10:00 UTC: topicast events start ends it"
 HANGS: Final = verdict_of_loop(Verdict(), silent_s=14.0)
 UNNAMED: Final = hub(num_topics=0, publisher="", unannounced="catalogd@c", drivers=())
 YEAR_S: Final = 365 * 86_400.0
@@ -417,6 +418,7 @@ CASES: Final = (
     ),
     Case(("metastore_events",), lambda: [*status(None, metastore(blind=NO_LISTENER))]),
     Case(("events_off",), lambda: [*status(None, metastore(blind=EVENTS_OFF))]),
+    Case(("events_paused",), lambda: [*status(None, metastore(blind=PAUSE))]),
     Case(("events_unproven",), lambda: [*status(None, metastore(unproven=True))]),
     Case(
         ("TopicastEventGap", "events_missing"),

@@ -165,7 +165,9 @@ AT_THE_STACK: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "--timeout_s=5"),
     "drivers-rules": ("drivers", "--rules"),
     "drivers-off-all": ("drivers", "dry-run", "--app=of-no-driver"),
-    "events": ("events",),
+    "events-list": ("events",),
+    "events-status": ("events", "status"),
+    "events-start": ("events", "start"),
     "history-table": ("history", "schemas.days"),
     "invalidate-name": ("invalidate", "schemas.days"),
     "mode": ("mode",),
@@ -184,7 +186,15 @@ AT_THE_STACK: dict[str, tuple[str, ...]] = {
     "topics-why": ("topics", "--why=reader-of-schemas"),
     "topics-why-table": ("topics", "--why=reader-of-schemas", "--table=schemas.days"),
 }
-IN_OTHER_TESTS = ("config", "drivers", "jar", "status-watch", "watch")
+IN_OTHER_TESTS = (
+    "config",
+    "drivers",
+    "events-pause",
+    "events-skip",
+    "jar",
+    "status-watch",
+    "watch",
+)
 EMPTY = frozenset(("drivers-rules",))  # lists that may be so, at this stack
 
 

@@ -6,7 +6,7 @@ from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import LeaseRow, SweepRow, Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import MODE_STATE_DEFAULT, ModeState
-from topicast.topics.objects.names import TableId, rules_key
+from topicast.topics.objects.names import TableId, pause_key, rules_key
 from topicast.topics.topic import Entry, Topic, topic_ids
 
 NUM_TOPICS = 2
@@ -70,7 +70,8 @@ class SimStore:
         """Hold nothing of the metastore any more, in a new epoch; versions go on."""
         self.place = None
         for number, entries in self.entries.items():
-            self.entries[number] = tuple(one for one in entries if one.key == rules_key())
+            kept = (one for one in entries if one.key in (rules_key(), pause_key()))
+            self.entries[number] = tuple(kept)
         self.floors = dict(self.versions)
         self.mint(now_us, at_least)
 

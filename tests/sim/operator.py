@@ -17,7 +17,10 @@ WRONG = (
     ("invalidate", "a.t/ds"),
     ("forget", "a.t"),
     ("drivers", "none"),
+    ("events", "stop"),
+    ("events", "start", "-2"),
 )
+EVENTS = (("pause",), ("pause",), ("start",), ("start", "-1"), ())
 RULES = (("off",), ("off", "x"), ("dry-run", "x"), ("on",))
 
 
@@ -53,7 +56,10 @@ class Operator:
 
     def _draw(self) -> tuple[str, ...]:
         rng = self._world.rng
-        order = rng.choice(("invalidate", "refresh", "refresh", "mode", "drivers"))
+        order = rng.choice(("invalidate", "refresh", "refresh", "mode", "drivers", "events"))
+        if order == "events":
+            at = rng.randrange(self._world.metastore.last_id + 2)
+            return order, *(rng.choice(EVENTS) or ("start", str(at)))
         if order == "drivers":
             return order, *rng.choice(RULES)
         if order == "mode":

@@ -6,9 +6,13 @@ import sys
 import time
 from collections import Counter
 from multiprocessing import get_context
+from unittest.mock import patch
 
 import pytest
 
+from topicast.catalog import core
+from topicast.catalog.ingest.actions import dirty_objects
+from topicast.catalog.metastore.port import Dirty, RawEvent
 from topicast.tests.sim.run import Run
 
 IN_SUITE = 100  # seeds; make sim, which make nightly runs, has 10,000
@@ -34,7 +38,10 @@ AMBUSHES = (
     *("catalogd dies in a join", "catalogd dies in a pull"),
     *("mode turns in a join", "mode turns in a pull"),
 )
-ORDERS = ("mode obeyed", "drivers obeyed", "invalidate obeyed", "refresh obeyed", "orders refused")
+ORDERS = (
+    *("mode obeyed", "events obeyed", "drivers obeyed", "invalidate obeyed", "refresh obeyed"),
+    "orders refused",
+)
 SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names", "parts")
 WRITES = (
     *("kill_driver", "writes reported", "writes acknowledged", "writes to nothing"),
@@ -109,3 +116,18 @@ def test_one_seed_is_one_trace_under_any_hash_seed() -> None:
     ]
     assert traces[0] == traces[1]
     assert len(traces[0]) > 30
+
+
+def test_events_at_which_our_own_code_fails_harm_only_what_they_name() -> None:
+    failed = []
+
+    def fails_at_some(event: RawEvent) -> tuple[Dirty, ...]:
+        if event.id % 3 == 0:
+            failed.append(event.type)
+            raise RuntimeError("a defect")
+        return dirty_objects(event)
+
+    with patch.object(core, "dirty_objects", fails_at_some):
+        for seed in range(5):
+            Run(seed).go()
+    assert {"CREATE_TABLE", "ALTER_TABLE", "ADD_PARTITION"} <= {*failed}

@@ -12,7 +12,9 @@ from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.sim.world import World
 from topicast.topics.topic import FULL
+from topicast.topics.wire.messages import Order
 
+START = Order(request=0, sender="ann", order="events", arguments=("start",))
 PAUSE_S = 0.15, 0.8  # between two faults, at least and at most
 
 
@@ -90,6 +92,7 @@ class Trouble:
             reader.slow = 0.0
         world.catalogd.revive()
         world.catalogd.turn_mode(MODE_DEFAULT)
+        world.catalogd.order(START)
         if world.rng.random() < 0.5:
             self._kill_driver()  # for good
         for hub in world.hubs:

@@ -31,6 +31,7 @@ _NAMES: Final = b"n"
 _RULES: Final = b"c"
 _DRIVERS: Final = "drivers"
 _METASTORE: Final = "metastore"
+_EVENTS: Final = "events"
 
 # Hive 2.3, FileUtils.charToEscape; "}" is not in it.
 _ESCAPED: Final = str.maketrans(
@@ -73,7 +74,7 @@ class NamesKey:
 
 @dataclass(frozen=True, slots=True)
 class SharedFactKey:
-    """The key of a fact for all subscribers: rules for ``drivers``, or the metastore's problem."""
+    """The key of a fact for all: rules for ``drivers``, the metastore's problem, or a pause."""
 
     of: str
 
@@ -126,6 +127,11 @@ def rules_key(of: str = _DRIVERS) -> bytes:
 def problem_key() -> bytes:
     """Return the key, a group of its own, of why changes of the metastore do not arrive."""
     return rules_key(_METASTORE)
+
+
+def pause_key() -> bytes:
+    """Return the key, a group of its own, of who has paused the metastore's events."""
+    return rules_key(_EVENTS)
 
 
 def group_of(key: bytes) -> bytes:

@@ -106,6 +106,24 @@ def document_bytes(value: bytes) -> int:
         return 0
 
 
+def encode_pause(who: str, since_us: int) -> bytes:
+    """Return the value that says who has paused the metastore's events, and when."""
+    return pack([who, since_us])
+
+
+def decode_pause(value: bytes) -> tuple[str, int]:
+    """Read what ``encode_pause`` wrote.
+
+    Raises:
+        WireError: ``value`` holds something else.
+    """
+    match unpack(value):
+        case [str(who), int(since_us)]:
+            return who, since_us
+        case _:
+            raise WireError("value is not that of a pause")
+
+
 def encode_problem(problem: str) -> bytes:
     """Return the value that says why changes of the metastore do not arrive."""
     return pack([problem[:PROBLEM_CHARS_MAX]])

@@ -132,6 +132,7 @@ class OrderKind(StrEnum):
     """What an operator orders catalogd to do."""
 
     DRIVERS = "drivers"
+    EVENTS = "events"
     MODE = "mode"
     INVALIDATE = "invalidate"
     REFRESH = "refresh"

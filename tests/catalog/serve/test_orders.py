@@ -175,7 +175,7 @@ def test_rules_are_no_database(core: Alone) -> None:
         ("drivers cannot be 'maybe': off, dry-run, on", ("drivers", "maybe")),
         ("1 to 200 characters", ("drivers", "off", "")),
         ("a state and a pattern", ("drivers", "off", "a", "b")),
-        ("no order 'explode': drivers, mode, invalidate, refresh", ("explode",)),
+        ("no order 'explode': drivers, events, mode, invalidate, refresh", ("explode",)),
         ("one object, or none", ("refresh", "d.t", "d.u")),
         ("one object, or none", ("refresh", "d.t", "data", "data")),
         ("name a database, a table or a partition", ("refresh", "", "data")),

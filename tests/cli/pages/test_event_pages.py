@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from topicast.catalog.event_status import rate
 from topicast.catalog.ingest.event_history import EventBatch, EventFacts, Slot, TableCost
 from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import Status
 from topicast.catalog.storage.store import Store
-from topicast.cli.pages.event_pages import Ask, event_pages, events, rate
+from topicast.cli.pages.event_pages import Ask, event_pages, events
 from topicast.cli.pages.figure import Bars
 from topicast.cli.pages.grid import Grid
 from topicast.cli.pages.page import Page
@@ -73,15 +74,19 @@ def summary(of: Status) -> dict[str, Any]:
 
 def test_summary_says_whether_catalogd_keeps_up_and_how_far_it_is() -> None:
     well = summary(status(facts(), lag_events=0, lag_s=0.21, watermark=9, newest_event=9))
-    assert (well["state"], well["lag"]) == ("up to date", "0 events, 0.2 s")
+    assert (well["state"], well["lag"]) == ("ACTIVE, up to date", "0 events, 0.2 s")
     assert (well["current batch"], well["time of a batch"]) == ("", "")
     running = [batch(7, took_s=65.0, left=1), batch(8, left=2)]
     late = summary(status(facts(running=running), lag_events=6, lag_s=65.0))
-    assert late["state"] == "behind"
+    assert late["state"] == "ACTIVE, behind"
     assert late["current batch"] == (
         "3 events up to 7, 1 of 2 tables published, for 65 s; 1 batch waits behind it"
     )
-    assert summary(status(facts(), lag_events=None, lag_s=None))["state"] == "events are off"
+    core = loaded(polling_interval_s=0.0)
+    assert summary(core.catalog.status())["state"].startswith("DISABLED: events are off")
+    core = loaded()
+    core.order("events", "pause")
+    assert "PAUSED since" in summary(core.catalog.status())["state"]
 
 
 def test_times_of_batches_have_their_least_mean_median_and_percentile() -> None:

@@ -1,0 +1,147 @@
+"""EventProcessor: whether events are followed, since when, why, and what operators ordered of it.
+
+    ACTIVE ──pause──▶ PAUSED ──start──▶ ACTIVE ◀──answers── ERROR ◀──no answer, a refusal── ACTIVE
+    DISABLED: they are never polled.    STOPPED: another metastore answers, and another core follows
+
+What is missing is read again by itself, so no state waits for an operator to invalidate everything.
+A pause is an entry of the namespace: it outlasts a restart of catalogd, and the epoch. Nothing is
+read of the metastore in it: no poll could tell that what was read is of one moment.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from ...topics.errors import UsageError
+from ..model.tables import Namespace
+from .poller import PAUSED, Poller, StartAt
+
+DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left
+ERROR_S: Final = 10.0  # without an answer; by then it is not a hiccup
+ID_MAX: Final = (1 << 63) - 1
+NAME_CHARS_MAX: Final = 200  # of who has paused: a text for every reader
+
+
+class EventState(Enum):
+    """What becomes of the metastore's events."""
+
+    DISABLED = "DISABLED"  # they are not polled, by a setting
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"  # by an operator
+    ERROR = "ERROR"  # the metastore does not tell them; polls go on
+    STOPPED = "STOPPED"  # the metastore is another one
+
+
+NEXT: Final[Mapping[EventState, tuple[EventState, ...]]] = {
+    EventState.DISABLED: (EventState.STOPPED,),
+    EventState.ACTIVE: (EventState.PAUSED, EventState.ERROR, EventState.STOPPED),
+    EventState.PAUSED: (EventState.ACTIVE, EventState.STOPPED),
+    EventState.ERROR: (EventState.ACTIVE, EventState.PAUSED, EventState.STOPPED),
+    EventState.STOPPED: (),
+}
+"""What may follow each state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorFacts:
+    """The state at one moment, ``because`` of what, and since when; 0: since the start."""
+
+    state: EventState
+    because: str
+    since_us: int
+
+
+class EventProcessor:
+    """The state, and the orders that change it."""
+
+    def __init__(
+        self, poller: Poller, namespace: Namespace, *, unpublished: Callable[[], bool]
+    ) -> None:
+        """Go on as the namespace says: paused, if it was.
+
+        ``unpublished``: whether something that was read is not published.
+        """
+        self._poller = poller
+        self._unpublished = unpublished
+        self._ends_at = 0.0  # in a pause: until then what was read is published
+        self._namespace = namespace
+        self._state = EventState.ACTIVE if poller.enabled else EventState.DISABLED
+        self._because = "" if poller.enabled else poller.blind
+        self._since_us = 0
+        self._pause_again()
+
+    @property
+    def facts(self) -> ProcessorFacts:
+        """The state now."""
+        return ProcessorFacts(state=self._state, because=self._because, since_us=self._since_us)
+
+    def pause(self, who: str, *, now: float, at_us: int) -> bool:
+        """Poll for no more events from now on; return False if that is so already.
+
+        Polls go on for a while where what was read before waits for one to be published.
+
+        Raises:
+            UsageError: events are never polled.
+        """
+        self._demand_polls()
+        if self._state is EventState.PAUSED:
+            return False
+        self._namespace.set_pause(who[:NAME_CHARS_MAX], at_us, at_us=at_us)
+        self._pause_again()
+        self._ends_at = now + DRAIN_S_MAX
+        return True
+
+    def start(self, at: StartAt | None, *, now: float, at_us: int) -> bool:
+        """Poll again, from ``at`` if it is given; return False if nothing differs.
+
+        Raises:
+            UsageError: events are never polled, or ``at`` is no place in their log.
+        """
+        self._demand_polls()
+        if at is not None and not -1 <= at <= ID_MAX:
+            raise UsageError(f"events start at {at}: an id of 0 or more, or -1: the newest")
+        was_paused = self._state is EventState.PAUSED
+        if was_paused:
+            self._namespace.set_pause("", 0, at_us=at_us)
+            self._become(EventState.ACTIVE, "", at_us)
+        if was_paused or at is not None:
+            self._poller.start(at, now=now)
+        return was_paused or at is not None
+
+    def observe(self, *, stopped: str = "", now: float, at_us: int) -> None:
+        """Note what has become of polls; ``stopped``: why they have ended for good."""
+        self._poller.drains = now < self._ends_at and self._unpublished()
+        if stopped:
+            self._become(EventState.STOPPED, stopped, at_us)
+        if self._state not in (EventState.ACTIVE, EventState.ERROR):
+            return
+        silent_s = self._poller.silent_s(now) or 0.0
+        silence = self._poller.problem(now) if silent_s >= ERROR_S else ""
+        problem = self._poller.blind or silence
+        if bool(problem) is (self._state is EventState.ACTIVE):
+            self._become(EventState.ERROR if problem else EventState.ACTIVE, problem, at_us)
+        self._because = problem
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert (self._state is EventState.PAUSED) <= bool(self._poller.paused)
+        assert (self._state is EventState.DISABLED) <= (not self._poller.enabled)
+
+    def _demand_polls(self) -> None:
+        if not self._poller.enabled:
+            raise UsageError(f"{self._poller.blind}; remove the flag, and restart catalogd")
+
+    def _pause_again(self) -> None:
+        who, since_us = self._namespace.pause()
+        if who and self._poller.enabled:
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(since_us // 1_000_000))
+            self._become(EventState.PAUSED, f"by {who}", since_us)
+            self._poller.pause(f"{PAUSED}{who} since {since} UTC: topicast events start ends it")
+
+    def _become(self, state: EventState, because: str, at_us: int) -> None:
+        assert state in (self._state, *NEXT[self._state]), f"{self._state} to {state}"
+        if state is not self._state:
+            self._since_us = at_us
+        self._state, self._because = state, because

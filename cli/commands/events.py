@@ -1,0 +1,134 @@
+"""The commands about the metastore's events: what they have changed, and how they are followed."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict
+
+import click
+
+from ...topics.settings import parse_addresses
+from ..event_words import state_of, told
+from ..flags import ORDER_OPTIONS, command, prints, settings
+from ..operator import Operator, facts_of, note_policy, ordered
+from ..output import Output
+from ..schemas import Fields
+from .changes import events as list_
+
+LIST: Final = "list"
+COSTS: Final = "costliest tables"
+
+
+class ByDefault(click.Group):
+    """A group of which one command, LIST, need not be named: its options may follow the group."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put LIST before arguments that begin with none of the commands."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = [LIST, *args]
+        return super().parse_args(ctx, args)
+
+
+class EventsState(TypedDict):
+    """Whether events are followed, because of what, and since when, in microseconds since 1970.
+
+    ``since_us``: 0: since catalogd's start.
+    """
+
+    state: str
+    because: str
+    since_us: int
+
+
+class TableCost(TypedDict):
+    """What reads of a table from the metastore took since catalogd's start."""
+
+    table: str
+    reads: int
+    seconds: float
+
+
+def _status_document() -> Fields:
+    from ...catalog.event_status import types_of_facts
+
+    return Fields(types_of_facts()).or_null().but(costliest_tables=list[TableCost])
+
+
+@click.group("events", cls=ByDefault, context_settings=settings())
+def events() -> None:
+    """Show what events of the metastore have changed; pause them, go on, or skip one.
+
+    Without a command it is 'list', whose options may follow at once: topicast events --since 10m.
+    """
+
+
+@command("status")
+@ORDER_OPTIONS
+@prints(lambda: {"": _status_document()})
+def status(*, statestores: str, timeout_s: float, output: str) -> None:
+    """Show whether catalogd follows events, how far it is, how fast, and what takes long.
+
+    DISABLED: --hms_event_polling_interval_s is 0. PAUSED: by an operator. ERROR: the metastore has
+    not told events for 10 s. STOPPED: another metastore answers. What is missing is read again by
+    itself in every state, so none waits for an invalidation.
+    """
+    addresses = parse_addresses(statestores, setting="statestores")
+    with Operator(addresses, timeout_s=timeout_s) as visit:
+        facts = facts_of(visit.catalog("events"))
+        costs = visit.catalog("event costs").records()
+    note_policy("what tells of other databases is left out")
+    named = ", ".join(f"{one['table']} {one['seconds']:.1f} s" for one in costs if one["table"])
+    Output(output).facts(
+        {**facts, "costliest_tables": costs}, (told(facts) | {COSTS: named}).items()
+    )
+
+
+@command("pause")
+@ORDER_OPTIONS
+@prints(lambda: {"": EventsState})
+def pause(output: str, **where: Any) -> None:
+    """Follow no events until 'start', also over a restart of catalogd.
+
+    What was read before is published. Readers are told that changes do not arrive, and by whom
+    events are paused; syncs fail with that reason. 'refresh' reads single objects meanwhile.
+    """
+    _order(output, "pause", **where)
+
+
+@command("start", context_settings={"ignore_unknown_options": True})
+@click.argument("event", metavar="[ID|-1]", type=click.IntRange(min=-1), required=False)
+@ORDER_OPTIONS
+@prints(lambda: {"": EventsState})
+def start(event: int | None, output: str, **where: Any) -> None:
+    """Follow events again: from where they were paused, behind event ID, or from the newest (-1).
+
+    Events that are read once more change nothing. If ID is above what was read, or with -1, the
+    events between are left out, and everything is read again from the metastore.
+    """
+    _order(output, "start", *([] if event is None else [str(event)]), **where)
+
+
+@command("skip")
+@click.argument("event", metavar="ID", type=click.IntRange(min=1))
+@ORDER_OPTIONS
+@prints(lambda: {"": EventsState})
+def skip(event: int, output: str, **where: Any) -> None:
+    """Pass the events that were not read up to ID, and read again what they may concern.
+
+    One that the metastore cannot send is passed by itself, after it has failed for some time.
+    """
+    _order(output, "skip", str(event), **where)
+
+
+def _order(output: str, *words: str, **where: Any) -> None:
+    facts = facts_of(ordered("events", words, **where))
+    Output(output).sentence(facts, text=done_in_words(facts, words))
+
+
+def done_in_words(facts: Mapping[str, Any], words: tuple[str, ...]) -> str:
+    """Return what an order has done, as a sentence."""
+    verb, *at = words
+    of = f" {' '.join(at)}" if at else ""
+    return f"events {verb}{of}: the state is {state_of(facts)}"
+
+
+for _one in (list_, status, pause, start, skip):
+    events.add_command(_one)

@@ -1,0 +1,78 @@
+"""EventWords: the facts of catalogd's events, in words: for the command and for the page."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..catalog.event_status import RATES_MIN
+from ..catalog.ingest.event_processor import EventState
+from ..topics.wire.messages import Cell
+from . import changes
+from .lists import amount, in_ms, span
+from .overview import lag
+
+SKIPPED: Final = {
+    "skipped_needless": "need nothing",
+    "skipped_elsewhere": "of catalogs or databases that are left out",
+    "skipped_passed": "passed",
+}
+
+
+def told(facts: Mapping[str, Any]) -> dict[str, Cell]:
+    """Return what ``event_facts`` has, in words, by name."""
+    return {
+        "state": _state(facts),
+        "lag": lag(facts["lag_events"], facts["lag_s"]),
+        "newest event": facts["newest_event"],
+        "published up to": facts["published_event"],
+        "current batch": _progress(facts),
+        "received": facts["received"],
+        "skipped": _counted(facts, SKIPPED),
+        "failed": _counted(
+            facts, {"failed": "by a defect here", "not_understood": "not understood"}
+        ),
+        "gaps": facts["gaps"],
+        "rate": ", ".join(f"{facts[f'rate_{of}_min']:.2f}/s in {of} min" for of in RATES_MIN),
+        "time of a batch": _spread(facts, "batch"),
+        "delay of a batch": _spread(facts, "delay"),
+    }
+
+
+def state_of(facts: Mapping[str, Any]) -> str:
+    """Return the state, since when and why, as a sentence."""
+    since_us = facts["since_us"]
+    since = f" since {changes.utc(since_us)}" if since_us else ""
+    because = f": {facts['because']}" if facts["because"] else ""
+    return f"{facts['state']}{since}{because}"
+
+
+def _state(facts: Mapping[str, Any]) -> str:
+    found = state_of(facts)
+    if facts["state"] != EventState.ACTIVE.value:
+        return found
+    return f"{found}, {'behind' if facts['lag_events'] else 'up to date'}"
+
+
+def _counted(facts: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    found = [f"{facts[name]} {text}" for name, text in words.items() if facts[name]]
+    return ", ".join(found) or "0"
+
+
+def _progress(facts: Mapping[str, Any]) -> str:
+    """Return how far the oldest batch is that is not published, and how many wait behind it."""
+    if facts["oldest_s"] is None:
+        return ""
+    others, tables = facts["batches_waiting"], facts["oldest_tables"]
+    behind = f"; {amount(others, 'batch waits', 'batches wait')} behind it" if others else ""
+    return (
+        f"{amount(facts['oldest_events'], 'event', 'events')} up to {facts['oldest_up_to']}, "
+        f"{tables - facts['oldest_left']} of {amount(tables, 'table', 'tables')} published, "
+        f"for {span(facts['oldest_s'])}{behind}"
+    )
+
+
+def _spread(facts: Mapping[str, Any], of: str) -> str:
+    if facts[f"{of}_min_s"] is None:
+        return ""
+    names = ("min", "mean", "median", "p99")
+    found = ", ".join(f"{name} {in_ms(1000 * facts[f'{of}_{name}_s'])}" for name in names)
+    return f"{found} (of {amount(facts['batches'], 'batch', 'batches')})"

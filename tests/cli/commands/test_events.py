@@ -1,0 +1,90 @@
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.exit_codes import FAILED
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.documents import assert_of_schema
+from topicast.tests.cli.processes import document, topicast
+from topicast.tests.integration.tables import connect
+from topicast.tests.waiting import until
+
+SECONDS = "--timeout_s=60"
+
+
+@pytest.fixture
+def started(served: Served) -> Iterator[Served]:
+    """Daemons that follow events afterwards, whatever the test does."""
+    yield served
+    topicast("events", "start", f"--statestores={served.statestores}", SECONDS)
+
+
+def facts(served: Served) -> dict[str, Any]:
+    return dict(document(served.statestores, "events", "status", SECONDS))
+
+
+def test_events_are_paused_and_go_on_over_a_real_metastore(
+    started: Served, hive: EmbeddedMetastore
+) -> None:
+    where = f"--statestores={started.statestores}"
+    assert facts(started)["state"] == "ACTIVE"
+    paused = document(started.statestores, "events", "pause", SECONDS)
+    assert_of_schema("events-pause", paused)
+    assert (paused["state"], "@" in paused["because"]) == ("PAUSED", True)
+    with connect(hive.uri) as client:
+        client.create_database(Database("paused", "", f"{hive.warehouse}/paused", {}))
+    sync = topicast("sync", where, SECONDS)
+    assert sync.returncode == FAILED
+    assert "events are paused by" in sync.stderr
+    assert "topicast events start" in sync.stderr
+
+    until(lambda: "events_paused" in started.catalogd.page("/metrics"), timeout_s=20, what="reason")
+    assert started.catalogd.page("/healthz").startswith("degraded: events are paused by")
+    text = topicast("events", "status", where, SECONDS).stdout
+    assert "PAUSED since" in text
+    lines = topicast("events", "start", where, SECONDS).stdout
+    assert lines.startswith("events start: the state is ACTIVE")
+    topicast("sync", where, SECONDS)
+    listed = document(started.statestores, "events", "--object=paused", "--since=1h", SECONDS)
+    assert ("paused", "created") in {(one["object"], one["kind"]) for one in listed}
+    named = document(
+        started.statestores, "events", "list", "--object=paused", "--since=1h", SECONDS
+    )
+    assert named == listed, "the list is the command that need not be named"
+    orders = document(started.statestores, "events", "--since=1h", SECONDS)
+    assert {"events"} <= {one["kind"] for one in orders}
+
+
+def test_status_has_its_schema_and_its_page_the_same_numbers(started: Served) -> None:
+    found = facts(started)
+    assert_of_schema("events-status", found)
+    rows = json.loads(started.catalogd.page("/events?json"))["events"]
+    page = {one["name"]: one["value"] for one in rows}
+    assert page["received"] >= found["received"] > 0
+    assert page["state"].startswith("ACTIVE")
+    text = topicast("events", "status", f"--statestores={started.statestores}", SECONDS).stdout
+    assert "in 1 min" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("start", "-2"), "-2"),
+        (("start", "soon"), "soon"),
+        (("skip",), "ID"),
+        (("skip", "99999999"), "there is no event"),
+        (("stop",), "stop"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_reason(
+    started: Served, words: tuple[str, ...], said: str
+) -> None:
+    ended = topicast("events", *words, f"--statestores={started.statestores}", SECONDS)
+    assert ended.returncode != 0
+    assert said in ended.stderr
+    assert facts(started)["state"] == "ACTIVE"
