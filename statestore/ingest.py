@@ -25,6 +25,7 @@ from ..topics.follower import (
     File,
     Follower,
     PeerAt,
+    Placed,
     Reset,
     StreamLost,
     Tick,
@@ -357,6 +358,8 @@ class Ingest:
                 return self._caught_up(slot, chunk, from_version)
             case Want() | Abandoned():
                 pass  # requested at the end of the turn; cancelled if anything still comes
+            case Placed():
+                raise AssertionError(step)  # a publisher gives no position without its content
             case _:
                 assert_never(step)
         return ()

@@ -74,7 +74,16 @@ class Want:
     wanted: Wanted
 
 
-Effect = Apply | Reset | File | CaughtUp | Want
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The position is ``version`` of ``epoch``; what changed up to it is not known."""
+
+    topic: int
+    epoch: int
+    version: int
+
+
+Effect = Apply | Reset | File | CaughtUp | Want | Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,15 @@ class Tick:
     """Time has passed."""
 
 
-Fact = Delta | Chunk | Refused | PeerAt | StreamLost | Tick
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of a follower without a position: the peer has one, and deltas behind it are sure to come."""
+
+    epoch: int
+    version: int
+
+
+Fact = Delta | Chunk | Refused | PeerAt | Place | StreamLost | Tick
 
 
 class Follower:
@@ -133,6 +150,8 @@ class Follower:
                 return self._on_chunk(fact, now)
             case PeerAt():
                 return self._on_peer_at(fact, now)
+            case Place():
+                return self._on_place(fact, now)
             case Refused():
                 return self._on_refused(fact, now)
             case StreamLost():
@@ -245,12 +264,27 @@ class Follower:
         before = self.version
         self.version = max(self.version, chunk.to_version)
         self._progressed = self._progressed or self.version > before
-        self.state, self.stream, self._token, self._cut, self._end_min = LIVE, 0, None, 0, 0
+        queue = self._become_live()
         effects: list[Effect] = [CaughtUp(chunk, before)]
-        queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         for delta in queue:
-            if delta.epoch != chunk.epoch or chunk.start in (0, delta.start):  # 0: a placement
+            if delta.epoch != chunk.epoch or delta.start == chunk.start:
                 effects += self._on_delta(delta, now)  # a store that was restored has no others
+        return tuple(effects)
+
+    def _become_live(self) -> deque[Delta]:
+        """End a catch-up; return the deltas that came meanwhile."""
+        self.state, self.stream, self._token, self._cut, self._end_min = LIVE, 0, None, 0, 0
+        queue, self._queue, self._queue_bytes = self._queue, deque(), 0
+        return queue
+
+    def _on_place(self, fact: Place, now: float) -> tuple[Effect, ...]:
+        assert self.state is BEHIND
+        assert not self.epoch
+        self.epoch, self.version = fact.epoch, fact.version
+        self._progressed, self._silence_s = True, SILENCE_S
+        effects: list[Effect] = [Placed(self.topic, fact.epoch, fact.version)]
+        for delta in self._become_live():
+            effects += self._on_delta(delta, now)
         return tuple(effects)
 
     def _on_peer_at(self, fact: PeerAt, now: float) -> tuple[Effect, ...]:

@@ -25,6 +25,7 @@ from .follower import (
     File,
     Follower,
     PeerAt,
+    Placed,
     Reset,
     StreamLost,
     Tick,
@@ -48,7 +49,7 @@ class Abandoned:
     stream: int
 
 
-Step = Apply | Reset | File | CaughtUp | Want | Abandoned
+Step = Apply | Reset | File | CaughtUp | Want | Placed | Abandoned
 
 
 @dataclass(slots=True)

@@ -32,6 +32,8 @@ from ...topics.follower import (
     File,
     Follower,
     PeerAt,
+    Place,
+    Placed,
     Reset,
     StreamLost,
     Tick,
@@ -51,7 +53,6 @@ from ..store.view import ReadFloor, TopicView, full_topic_view
 from .hub_session import HubSession
 
 CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
-POSITION_STREAM: Final = -1  # the stream of a catch-up that no hub sends
 
 
 @dataclass(slots=True, eq=False)
@@ -361,11 +362,8 @@ class TopicReplicas:
         """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
         account = (topic, MINIMAL)
         follower = self._set.get(account)
-        if follower is None or follower.state is LIVE or follower.epoch:
-            return
-        chunk = _position_chunk(topic, *at)
-        follower.opened(chunk.stream, now=self._turn.now)
-        self._feed(account, chunk)
+        if follower is not None and follower.state is not LIVE and not follower.epoch:
+            self._feed(account, Place(*at))
 
     # Facts
 
@@ -382,9 +380,7 @@ class TopicReplicas:
         else:
             self._apply_delta(delta, held, live=True)
             held = self.view.topics.get(topic, held)
-        if held.opening is not None:
-            held.reached = (delta.epoch, delta.to_version)
-        else:
+        if not held.advance((delta.epoch, delta.to_version)):
             self.update_access(topic)
 
     def on_chunk(self, chunk: Chunk) -> None:
@@ -499,7 +495,7 @@ class TopicReplicas:
             if pushed is None or not pushed.stubs or not self._topics[topic].is_live:
                 return
         if not held.epoch:
-            held.epoch = epoch  # it came before its follower's position
+            held.begin(epoch)  # it came before its follower's position
         if held.epoch == epoch and content.as_of >= held.invalidated_to:
             self.resident_set.keep(topic, group, content)
             self.update_access(topic)
@@ -604,6 +600,16 @@ class TopicReplicas:
             self._read_floor.mark_seen(topic)
         elif isinstance(step, Apply):
             self._apply_stubs(step.delta, held, live=live)
+        elif isinstance(step, Placed):
+            self._on_placed(step, live=live)
+
+    def _on_placed(self, step: Placed, *, live: bool) -> None:
+        """Begin at a position: what was pulled before it may be stale."""
+        topic, version = step.topic, step.version
+        self._invalidate_all(topic, step.epoch, version)
+        if live and self._read_floor.was_seen(topic):
+            self._changes += self.change_feed.gap(topic, version, self.view)
+        self._read_floor.mark_seen(topic)
 
     def _apply_stubs(self, message: Delta | Chunk, held: TopicView, *, live: bool) -> None:
         """Apply the stubs of a delta or chunk at minimal to what was pulled."""
@@ -627,7 +633,7 @@ class TopicReplicas:
         match step:
             case Reset(topic=topic, epoch=epoch):
                 self._reset(topic, held, live=live)
-                held.epoch = epoch
+                held.begin(epoch)
             case File(chunk=chunk):
                 swaps = self._put(chunk.topic, held, chunk.entries)
                 if live:
@@ -781,26 +787,3 @@ class TopicReplicas:
 def _staged(replica: TopicReplica) -> TopicView:
     assert replica.staged is not None
     return replica.staged
-
-
-def _position_chunk(topic: int, epoch: int, version: int) -> Chunk:
-    """Return the invalidate-all marker that a hub sends to a reader that holds nothing."""
-    return Chunk(
-        topic=topic,
-        level=MINIMAL,
-        epoch=epoch,
-        start=0,
-        from_version=0,
-        to_version=version,
-        floor=0,
-        sent_us=0,
-        stream=POSITION_STREAM,
-        sequence=0,
-        resume_version=0,
-        resume_key=b"",
-        entries=(),
-        first=True,
-        last=True,
-        snapshot=True,
-        invalidate_all=True,
-    )

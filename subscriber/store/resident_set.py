@@ -247,14 +247,13 @@ class ResidentSet:
         if held.pulled is not None:
             for group in list(held.pulled.groups):
                 self.evict(account[0], group)
-            held.pulled.epoch = 0
+            held.pulled.begin(0)
         guess = account in self._guesses
         room = self.budget.held(account) if guess else self.budget.committed(account)
         self.budget.reserve(account, room)
         self._guesses.discard(account)
         self.budget.hold(account, -self.budget.held(account))
-        held.groups = {}
-        held.held_bytes = 0
+        held.empty()
         if account[0] == NAMESPACE:
             for unpinned in self.policy.on_names_discarded():
                 self.repin(*unpinned)
@@ -361,9 +360,7 @@ class ResidentSet:
         for group, content in list(held.groups.items()):
             if held.epoch != epoch or content.as_of < version:
                 self.evict(topic, group)
-        if held.epoch != epoch:
-            held.invalidated_to = 0
-        held.epoch, held.invalidated_to = epoch, max(held.invalidated_to, version)
+        held.invalidate(epoch, version)
 
     def check(self) -> None:
         """Assert every invariant."""

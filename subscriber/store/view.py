@@ -79,6 +79,26 @@ class TopicView:
     pulled_floor: tuple[int, int] | None = None  # while it is closed: pulls answer from here on
     pulled: "TopicView | None" = None  # of a full topic: tables of which only stubs are sent
 
+    def begin(self, epoch: int) -> None:
+        """Let all versions in ``groups`` be of ``epoch`` from now on."""
+        self.epoch = epoch
+
+    def empty(self) -> None:
+        """Hold nothing any more; readers that look at the old groups keep them."""
+        self.groups, self.held_bytes = {}, 0
+
+    def advance(self, reached: Position) -> bool:
+        """Note what is held now, and return True; False if the topic is not open."""
+        if self.opening is None:
+            return False
+        self.reached = reached
+        return True
+
+    def invalidate(self, epoch: int, version: int) -> None:
+        """Note that pulled content of another epoch, or before ``version``, was evicted."""
+        before = self.invalidated_to if self.epoch == epoch else 0
+        self.epoch, self.invalidated_to = epoch, max(before, version)
+
     def content(self, group: bytes) -> TableSnapshot | None:
         """Return what is held of a table, pushed or pulled."""
         content = self.groups.get(group)
@@ -136,14 +156,6 @@ class View:
         held.pulled_floor = None
         if held.opening is None:
             held.opening = object()
-
-    def advance(self, topic: int, reached: tuple[int, int]) -> bool:
-        """Set how far ``topic`` has ``reached``, and return True; False if it is not open."""
-        held = self.topics.get(topic)
-        if held is None or held.opening is None:
-            return False
-        held.reached = reached
-        return True
 
     def close(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
         """Let memory answer for ``topic`` only with tables pulled at or above ``floor``.

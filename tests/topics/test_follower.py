@@ -22,6 +22,8 @@ from topicast.topics.follower import (
     File,
     Follower,
     PeerAt,
+    Place,
+    Placed,
     Reset,
     StreamLost,
     Tick,
@@ -44,6 +46,19 @@ def test_follower_begins_by_requesting_what_its_position_lacks(position: dict[st
     assert (follower.state, follower.deadline) == (BEHIND, 0.0)
     like = {"epoch": 0, "version": 0} | position
     assert requested(follower.handle(Tick(), now=0)) == Wanted(topic=7, level=FULL, **like)
+
+
+def test_follower_that_is_placed_goes_on_with_the_deltas_that_came_before() -> None:
+    """P-CATCH-18: whatever start they are of, those behind the position are applied."""
+    follower = Follower(7, MINIMAL)
+    early = delta(9, 10, level=MINIMAL)
+    late = (delta(10, 11, level=MINIMAL), replace(delta(11, 12, level=MINIMAL), start=2))
+    for one in (early, *late):
+        assert follower.handle(one, now=0) == ()
+    assert follower.handle(Place(5, 10), now=1) == (Placed(7, 5, 10), *map(Apply, late))
+    assert (follower.state, follower.epoch, follower.version) == (LIVE, 5, 12)
+    assert follower.deadline is None
+    follower.check()
 
 
 def test_delta_that_follows_is_applied_without_what_was_applied_before() -> None:
@@ -149,16 +164,6 @@ def test_doubled_chunk_and_chunk_of_a_stream_given_up_are_nothing() -> None:
     assert follower.handle(one, now=10) == ()
     for other in (follower, behind(), live()):
         assert other.handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
-
-
-def test_deltas_of_any_start_go_on_from_what_placement_has_put_there() -> None:
-    """P-CATCH-18: what no catalogd has sent fits those of all its starts."""
-    follower = behind()
-    waiting = (delta(10, 11), replace(delta(11, 12), start=2))
-    for one in waiting:
-        follower.handle(one, now=10)
-    end = replace(chunk(2, 10, 10), start=0)
-    assert follower.handle(end, now=10) == (CaughtUp(end, 10), *map(Apply, waiting))
 
 
 def test_rest_after_a_missing_chunk_is_requested_from_the_last_that_came() -> None:

@@ -15,6 +15,8 @@ from topicast.topics.follower import (
     CaughtUp,
     Fact,
     PeerAt,
+    Place,
+    Placed,
     Reset,
     StreamLost,
     Tick,
@@ -130,6 +132,19 @@ def test_nothing_is_requested_before_its_deltas_are_sure_to_come(fact: Fact) -> 
     reader.topics_fenced.add(1)
     assert [type(step) for step in feed(one, 1, fact, now=10.0)] == [Want]
     assert one.wanted == ((1, FULL),)
+
+
+def test_position_that_comes_in_a_catch_up_abandons_its_stream() -> None:
+    """P-SUB-3: nothing of it is expected any more, so what still comes is cancelled."""
+    one = replicas()
+    one.follow(1, MINIMAL)
+    assert [type(step) for step in one.feed((1, MINIMAL), Tick(), now=0.0)] == [Want]
+    assert one.request(one.wanted, now=0.0) is not None
+    steps = list(one.feed((1, MINIMAL), Place(5, 10), now=0.1))
+    assert steps == [Placed(1, 5, 10), Abandoned(1)]
+    one.check()
+    assert (one.behind_count, one.served_by(1), one.deadline) == (0, (), None)
+    assert not one.received(1, (1, MINIMAL), now=0.2)
 
 
 def test_what_is_due_first_is_nothing_any_more_once_it_is_not_fenced() -> None:
