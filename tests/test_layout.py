@@ -13,6 +13,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_nightly.py",
     "tests/test_docs.py",
     "tests/test_walks.py",
+    "tests/test_map.py",
     "tests/bench",
     "tests/cluster",
     "tests/dbt",
