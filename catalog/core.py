@@ -48,6 +48,7 @@ from .ingest.poller import (
 )
 from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
+from .ingest.transactions import Transactions
 from .metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -276,6 +277,7 @@ class Catalog:
         self.event_processor = EventProcessor(
             self.poller, self.namespace, unpublished=self._is_unpublished
         )
+        self._transactions = Transactions()
         self.event_history = EventHistory()
         self._load_progress = LoadProgress()
         held = Held(
@@ -567,6 +569,7 @@ class Catalog:
         self._leases.check()
         self.dispatcher.check()
         self.loader.check()
+        self._transactions.check()
         self.event_history.check()
         self.event_processor.check()
         if self.poller.window is not None:
@@ -666,7 +669,7 @@ class Catalog:
     def _objects_of(self, event: RawEvent, now: float) -> tuple[Dirty, ...]:
         """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
         try:
-            return dirty_objects(event)
+            return dirty_objects(event) + self._transactions.dirty_objects(event)
         except Exception as error:  # noqa: BLE001 - a defect of ours harms one object, not the stream
             self.counts.events_failed += 1
             if event.type not in self._failed_types and len(self._failed_types) < TYPES_MAX:

@@ -8,12 +8,15 @@ inside, objects as ``{"field id": {"type": value}}``.
 | event | dirty |
 |---|---|
 | CREATE, DROP, ALTER DATABASE | the database |
-| CREATE, DROP TABLE, RELOAD | the table as a whole; DROP ends its incarnation |
+| CREATE, DROP TABLE | the table as a whole; DROP ends its incarnation |
+| RELOAD | data of the partitions named, or the table as a whole |
 | ALTER TABLE | its object; as a whole if name, columns, storage or partition keys changed |
 | ADD, DROP, ALTER PARTITION(S) | the partitions named; after a rename, old and new |
 | INSERT | data of the table or of the partition |
 | writes and compactions of ACID tables | data of the table |
+| transactions | what they have written once they are committed: see ingest/transactions.py |
 | column statistics | the object whose parameters name them |
+| DROP INDEX | the table of the index, which is gone |
 
 An altered table or partition counts as written, unless the event proves that it was described:
 for a write without statistics Hive sends the same object again, or one with another time.
@@ -48,7 +51,7 @@ _TABLE_TEMPORARY, _TABLE_OWNER_TYPE = "14", "18"  # the first is not kept: only 
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
-MESSAGE_BYTES_MAX: Final = 1 << 30  # as much as one reply of the metastore may have
+MESSAGE_BYTES_MAX: Final = 256 << 20  # one ADD_PARTITION of 100,000 partitions has 230 MB
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
 GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")
 
@@ -61,7 +64,7 @@ _TIMES: Final = frozenset({"transient_lastDdlTime", "last_modified_time", "last_
 
 def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
     """Return the objects that an event makes dirty, whether or not it can be decoded."""
-    if raw.catalog or raw.type in SKIPPED:
+    if raw.catalog or raw.type in SKIPPED or raw.type in TRANSACTIONS:
         return ()
     act = _ACTIONS.get(raw.type)
     try:
@@ -72,7 +75,7 @@ def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
 
 def is_known(kind: str) -> bool:
     """Return whether events of type ``kind`` are acted on, or known to need nothing."""
-    return kind in _ACTIONS or kind in SKIPPED
+    return kind in _ACTIONS or kind in SKIPPED or kind in TRANSACTIONS
 
 
 def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:
@@ -181,6 +184,27 @@ def _insert(event: Event) -> tuple[Dirty, ...]:
     return _partitions(event, name, data=True)
 
 
+def _reload(event: Event) -> tuple[Dirty, ...]:
+    """Hive 4: what another cache, such as Impala's, was told to read again."""
+    one, several = event.body.get("ptnObjJson"), event.body.get("partitionListJson")
+    texts = several or ([] if one is None else [one])
+    if not texts:
+        return _table(event, whole=True, data=True)
+    if not isinstance(texts, list):
+        raise WireError("partitions are not a list")
+    keys, read = _partition_keys(event), [_parsed(text, "a partition") for text in texts]
+    names = [partition_name(keys, _strings(one, _VALUES)) for one in read]
+    return _partitions(event, *names, data=True)
+
+
+def _drop_index(event: Event) -> tuple[Dirty, ...]:
+    """Hive 2.3: the table of an index leaves no event of its own when it goes."""
+    table = event.body.get("indexTableName")
+    if not isinstance(table, str) or not table:
+        raise WireError("the table of an index is missing")
+    return (DirtyTable(db=_db(event), table=table.lower(), whole=True, dropped=True),)
+
+
 _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "CREATE_DATABASE": _database,
     "DROP_DATABASE": _database,
@@ -188,19 +212,21 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "CREATE_TABLE": partial(_table, whole=True),
     "DROP_TABLE": partial(_table, whole=True, dropped=True),
     "ALTER_TABLE": _alter_table,
-    "RELOAD": partial(_table, whole=True, data=True),
+    "RELOAD": _reload,
     "ADD_PARTITION": partial(_listed_partitions, data=False),
     # Their files go, too: a reader that has listed them would look for them once they are back.
     "DROP_PARTITION": partial(_listed_partitions, data=True),
     "ALTER_PARTITION": _alter_partition,
     "ALTER_PARTITIONS": _alter_partitions,
     "INSERT": _insert,
+    "DROP_INDEX": _drop_index,
     "ACID_WRITE_EVENT": partial(_table, data=True),
     "BATCH_ACID_WRITE_EVENT": partial(_table, data=True),
     "COMMIT_COMPACTION_EVENT": partial(_table, data=True),
     "UPDATE_TBL_COL_STAT_EVENT": _table,
     "DELETE_TBL_COL_STAT_EVENT": _table,
     "UPDATE_PART_COL_STAT_EVENT": _partition_statistics,
+    "UPDATE_PART_COL_STAT_EVENT_BATCH": partial(_table, whole=True),  # logged as single events
     "DELETE_PART_COL_STAT_EVENT": _partition_statistics,
 }
 
@@ -208,7 +234,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
 SKIPPED: Final = frozenset(
     {
         *("CREATE_FUNCTION", "DROP_FUNCTION"),
-        *("OPEN_TXN", "COMMIT_TXN", "ABORT_TXN", "ALLOC_WRITE_ID_EVENT"),
+        *("OPEN_TXN", "CREATE_INDEX", "ALTER_INDEX"),
         *("ADD_PRIMARYKEY", "ADD_FOREIGNKEY", "ADD_UNIQUECONSTRAINT", "ADD_NOTNULLCONSTRAINT"),
         *("ADD_DEFAULTCONSTRAINT", "ADD_CHECKCONSTRAINT", "DROP_CONSTRAINT"),
         *("CREATE_CATALOG", "ALTER_CATALOG", "DROP_CATALOG"),
@@ -218,6 +244,9 @@ SKIPPED: Final = frozenset(
         "CONFIG_CHANGE_EVENT",
     }
 )
+
+# What they tell of is known only together: see ingest/transactions.py.
+TRANSACTIONS: Final = frozenset({"ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "ABORT_TXN"})
 
 
 def _db(event: Event) -> str:
@@ -256,7 +285,10 @@ def _name_of_values(keys: tuple[str, ...], values: object) -> str:
 
 def _object(event: Event, field: str) -> Mapping[str, object]:
     """Read a Thrift object, which is JSON in a string of the message."""
-    text = event.body.get(field)
+    return _parsed(event.body.get(field), field)
+
+
+def _parsed(text: object, field: str) -> Mapping[str, object]:
     if not isinstance(text, str):
         raise WireError(f"{field} is missing")
     try:
@@ -352,6 +384,8 @@ def decode(raw: RawEvent) -> Event:
 
 def _text(raw: RawEvent) -> str | bytes:
     if raw.message_format in JSON_FORMATS:
+        if len(raw.message) > MESSAGE_BYTES_MAX:
+            raise WireError(f"event {raw.id} ({raw.type}): message is too large")
         return raw.message
     if raw.message_format not in GZIP_FORMATS:
         raise WireError(f"event {raw.id} ({raw.type}): format {raw.message_format!r} is unknown")

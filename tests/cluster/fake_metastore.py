@@ -230,6 +230,14 @@ class FakeMetastore:
         with self._lock:
             self._log(kind, db, name)
 
+    def log_transaction(self, db: str, name: str, number: int) -> None:
+        """Log a transaction that writes a table, as Hive 3.1 does."""
+        with self._lock:
+            self._log("OPEN_TXN", "null", " ", txnIds=None, fromTxnId=number, toTxnId=number)
+            held = {"dbName": db, "tableName": name, "txnIdList": [number], "writeIdList": [1]}
+            self._log("ALLOC_WRITE_ID_EVENT", db, " ", **held)
+            self._log("COMMIT_TXN", "null", " ", txnid=number)
+
     # -- the port
 
     def uuid(self) -> str:

