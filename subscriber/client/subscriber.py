@@ -46,7 +46,7 @@ from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
 from ..fetch.fetcher import PartitionRequest, Result
 from ..protocol.effects import EngineRestarted, Operation
-from ..protocol.status import Shortage, Stats, TopicInfo, Unfollowed
+from ..protocol.status import Freshness, Shortage, Stats, TopicInfo, Unfollowed
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
 from .contents import Contents
@@ -789,6 +789,19 @@ class Subscriber:
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""
         return self._reader.facts(self._core.stats)
+
+    def freshness(self) -> Freshness:
+        """Return how old what is held may be; it does not wait, so that it can be read often.
+
+        Cost: 0.1 µs for each topic.
+        """
+        self._reader.running()
+        view = self._core.view
+        return Freshness(
+            current_at=view.current_at,
+            unfollowed=view.unfollowed().topics,
+            metastore_problem=view.metastore_problem(),
+        )
 
     @property
     def driver(self) -> Driver:

@@ -126,6 +126,7 @@ class Core:
         )
         self.restarts = 0  # of this core
         self.recovering = False  # it restarted and has not been ready since; any thread reads it
+        self.current_at = -inf  # seconds: as of then all that is followed was known to be current
         self._settings = settings
         self._new_id, self._new_budget, self._new_planner = new_id, new_budget, new_planner
         self._next_id = count(1).__next__  # of requests: no late answer meets another one's id
@@ -153,6 +154,7 @@ class Core:
         """
         self.restarts += 1
         self.recovering = True
+        self.current_at = self.view.current_at = -inf
         self._by_hand = {**self._by_hand, **self.placement.levels_by_hand()}
         self.view.clear()
         self.turn.discard()
@@ -471,6 +473,7 @@ class Core:
     def _on_heartbeat(self, heartbeat: Heartbeat) -> None:
         self.subscriptions.on_heartbeat(heartbeat)
         now = self.turn.now
+        self.current_at = now - max(self._replicas.age_s(), self._silent_s())
         alive_at = self.subscriptions.catalog_alive_at
         limit_s = self._settings.max_staleness_s
         if alive_at is not None and limit_s is not None:
@@ -536,11 +539,15 @@ class Core:
             for topic in topic_ids(self.view.num_topics)
         )
 
+    def _silent_s(self) -> float:
+        """Return the seconds since the last heartbeat from catalogd; infinite: there was none."""
+        alive_at = self.subscriptions.catalog_alive_at
+        return inf if alive_at is None else max(self.turn.now - alive_at, 0.0)
+
     def _stats(self) -> Stats:
         subscriptions, resident_set = self.subscriptions, self._replicas.resident_set
         budget, fetcher = self._replicas.budget, self.catalog.fetcher
         pins, outbox = self._priorities.pins, self.outbox
-        alive_at = subscriptions.catalog_alive_at
         return Stats(
             budget_bytes=budget.total_bytes,
             held_bytes=budget.held_bytes,
@@ -561,7 +568,7 @@ class Core:
             writes_unknown_table=outbox.unknown,
             writes_discarded=outbox.discarded,
             writes_delay_reason=outbox.delay,
-            staleness_s=inf if alive_at is None else max(self.turn.now - alive_at, 0.0),
+            staleness_s=self._silent_s(),
             metastore_problem=self.view.metastore_problem(),
             connection_problem=self._connection_problem,
             hub=subscriptions.hub_address,

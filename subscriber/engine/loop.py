@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 from ...topics.backports import assert_never
 from ...topics.errors import ConfigError, LinkError, NotReady, UsageError, WireError
 from ...topics.keys.credential import Credential, PublicKeys
-from ...topics.link import Inbox, Link
+from ...topics.link import Handshake, Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.objects.rules import Rule
@@ -114,6 +114,7 @@ class EngineLoop:
         # One a turn: a delta waits for one, not for all; bounded by the credit that was granted
         self._large: deque[tuple[Connection, bytes]] = deque()
         self._taken: deque[Fact] = deque()  # from the inbox, left for the next turn
+        self._handshakes: dict[str, Handshake] = {}  # of all connections, at the last look
         self._watches = Watches()
         self._rules: tuple[Rule, ...] = core.view.rules()  # of operators, at the last look
         self._handling: Fact | None = None  # the command that is being started
@@ -196,6 +197,7 @@ class EngineLoop:
         for begin in range(0, len(facts), TOGETHER):
             some = facts[begin : begin + TOGETHER]
             self.perform(self.core.handle_all(some, now=self._clock()))
+        self.core.view.current_at = self.core.current_at  # watches have what had changed by then
         self._taken.extend(() if self._taken else self._inbox.take())
         now = began = self._clock()
         while self._taken and now < began + TURN_S:
@@ -234,7 +236,10 @@ class EngineLoop:
 
     def _look_at_connections(self, now: float) -> None:
         """Log and pass on when a server is not reached any more, or refuses our key."""
-        handshakes = {one: self._link.handshake(one) for one in self._connected}
+        handshakes, before = self._link.handshakes(), self._handshakes
+        if handshakes == before and self.reachability.is_well:
+            return  # as a rule: each wake of an idle subscriber passes here
+        self._handshakes = handshakes
         if not self.reachability.look(handshakes, now=now):
             return
         problem = self.reachability.problem

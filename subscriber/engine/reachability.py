@@ -49,7 +49,12 @@ class Reachability:
         if connection is Connection.SERVICE:
             self._unreached.pop(address, None)  # catalogd may be elsewhere by now
 
-    def look(self, handshakes: Mapping[Connection, Handshake], *, now: float) -> bool:
+    @property
+    def is_well(self) -> bool:
+        """Whether all is reached, so that another look at the same states finds nothing else."""
+        return not (self.problem or self._unreached)
+
+    def look(self, handshakes: Mapping[str, Handshake], *, now: float) -> bool:
         """Take the states of all open connections; return whether the problem has changed."""
         for connection, address in self._open.items():
             if handshakes[connection] in (Handshake.NONE, Handshake.UNREACHED):
@@ -69,7 +74,7 @@ class Reachability:
         before, self.problem = self.problem, found
         return found != before
 
-    def _key_problem(self, handshakes: Mapping[Connection, Handshake]) -> str:
+    def _key_problem(self, handshakes: Mapping[str, Handshake]) -> str:
         for connection in (Connection.CONTROL, Connection.SERVICE):
             refusals = self._refusals.setdefault(connection, {})
             state = handshakes.get(connection)

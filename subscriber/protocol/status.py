@@ -44,6 +44,21 @@ class Unfollowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How old what is held may be.
+
+    ``current_at``: the time, on the monotonic clock, as of which catalogd was heard, and every
+    followed topic known to be current; -infinite if one never was. Watches have been offered all
+    changes up to then. ``unfollowed``: the topics of tables of which changes do not arrive.
+    ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
+    """
+
+    current_at: float
+    unfollowed: frozenset[int]
+    metastore_problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
     """Why some topics are not followed, so that changes of their tables do not arrive.
 

@@ -278,6 +278,16 @@ class TopicReplicas:
         times = [one.current_at for one in self._topics.values() if one.current_at is not None]
         return max(now - min(times), 0.0) if times else 0.0
 
+    def age_s(self) -> float:
+        """Return the seconds since all topics were known to be current; infinite: one never was.
+
+        Unlike ``lag_s`` it looks at no topic while all agree with the heartbeats.
+        """
+        now = self._turn.now
+        if self._agreed is not None:
+            return max(now - self._agreed_at, 0.0)
+        return max((one.lag_s(now=now) for one in self), default=inf)
+
     def lag_s(self, topic: int) -> float:
         """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
         self._end_agreement()

@@ -141,6 +141,7 @@ class View:
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
         self.policy: Policy | None = None  # what our key may see; None: everything
         self.fresh_until = inf  # time after which memory is older than the application allows
+        self.current_at = -inf  # time as of which all was current, and its changes were offered
         self._heads_max = heads_max
         self._heads: deque[ref[TableSnapshot]] = deque()  # weak; in the order of decoding
         self._hits: dict[int, int] = {}  # by topic, of discarded views

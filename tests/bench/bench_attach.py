@@ -2,6 +2,9 @@
 
 attach    to a session that is in use, until the call returns; worst: of all
 live      until its state is live; beside both, a query that reads nothing
+start     processor time of the agent until nothing of its start is left to do
+idle      of a core, by the agent of a driver that does nothing
+memory    of that agent: resident, and without what it shares with others
 query     short queries of a driver that is attached, and of the same one that is not: they take
           turns, each after a rest, so that what an attach leaves to do is not in it; the ratio is
           the mean of those of neighbours, without the outer fourths; error: its standard error
@@ -10,14 +13,19 @@ Run: make bench ARGS=tests/bench/bench_attach.py
 """
 
 import tempfile
+import time
 from contextlib import ExitStack
+from os import getloadavg
 from pathlib import Path
 from statistics import fmean, stdev
+
+from psutil import Process
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.jvm.shells import agent_of
 
 ATTACHES = 20
 PAIRS = 20
@@ -26,6 +34,11 @@ REST_S = 1.0  # before it
 ATTACH_MS_MAX = 150.0
 LIVE_MS_MAX = 2500.0  # in which a process starts, which is the driver's agent
 RATIO_MAX = {"select": 1.01, "read": 1.0}
+START_S_MAX = 0.5  # of a processor
+SETTLED_S = 8.0  # after which nothing of a start is left to do
+IDLE_S = 60.0
+IDLE_PERCENT_MAX = 0.2
+RESIDENT_MB_MAX = 45.0
 PREPARE = """
 import time
 from topicast.subscriber.spark import attach
@@ -90,6 +103,28 @@ def bench_attach(driver: Application) -> None:
         say("attach", name, n=ATTACHES, p50_ms=p50, worst_ms=worst, **against, **reached)
 
 
+def bench_agent(driver: Application) -> None:
+    driver.do("on(); live(); handle.sync(60)")
+    agent = Process(agent_of(driver.pids[1]))
+    time.sleep(SETTLED_S)
+    begun_s = _used_s(agent)
+    say("attach", "start", cpu_s=begun_s, **target(begun_s, at_most=START_S_MAX))
+    time.sleep(IDLE_S)
+    percent = (_used_s(agent) - begun_s) / IDLE_S * 100
+    facts = {"percent_of_a_core": percent, "load": getloadavg()[0]}
+    say("attach", "idle", **facts, **target(percent, at_most=IDLE_PERCENT_MAX))
+    memory = agent.memory_full_info()
+    resident_mb, own_mb = memory.rss / 1e6, memory.pss / 1e6
+    facts = {"resident_mb": resident_mb, "proportional_mb": own_mb}
+    say("attach", "memory", **facts, **target(resident_mb, at_most=RESIDENT_MB_MAX))
+    driver.do("handle.detach()")
+
+
+def _used_s(process: Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
 def bench_query(driver: Application, work: str) -> None:
     pairs = []
     for number in range(PAIRS):
@@ -116,6 +151,7 @@ def main() -> None:
         driver.sql("INSERT INTO bench.t VALUES (1)")
         driver.do("for _ in range(100): read(); select()")
         bench_attach(driver)
+        bench_agent(driver)
         for work in ("select", "read"):
             bench_query(driver, work)
 

@@ -270,6 +270,10 @@ class Link:
         """Return how the last handshake of a connected socket ended, as far as ``poll`` saw."""
         return self._port(name).handshake
 
+    def handshakes(self) -> dict[str, Handshake]:
+        """Return the same of all sockets, by name; of bound ones it is NONE."""
+        return {name: port.handshake for name, port in self._ports.items()}
+
     def disconnect(self, name: str) -> None:
         """Close the socket ``name``, bound or connected; what it had queued is gone.
 

@@ -73,6 +73,12 @@ public final class TopicastPlanning {
         liveUntil = System.nanoTime() + ms * 1000000L;
     }
 
+    // The same, then the state and, behind an empty line, what was read: one call each second.
+    public String renew(long ms) {
+        live(ms);
+        return status() + TopicastNames.END + uses();
+    }
+
     // The databases whose changes are received, one a line. What is in others is not kept.
     public void follow(String names) {
         followed.databases(names);

@@ -22,16 +22,17 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ....topics.errors import LinkError, SourceError, StaleMetadata, TopicastError, UsageError
-from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ...protocol.effects import Change
 from ...store.change_feed import CATCH_UP, REPORTED
 from ..guard import Guard
 from .endpoint import Endpoint
-from .router import Router, names_of, router_change
+from .router import Router, Use, names_of, router_change
 
 LOOK_S: Final = 1.0  # between two looks at whether all is current, and at what was read
+IDLE_S: Final = 2.5  # likewise while all is current and nothing is read
+IDLE_SHARE: Final = 4  # of maxStaleness that may pass before an idle look
 REST_S: Final = 0.1  # that changes of tables which were not read lately may gather
 READ_MAX: Final = 10_000  # tables that were read lately: as many as the router counts
 READS_MAX: Final = 16  # of one table, reported at one look: the queue of all has 8192 places
@@ -149,7 +150,7 @@ class Planning:
             run.settle(number)
 
     def facts(self, *, now: bool) -> PlanningFacts:
-        """Return the state and the counters, as they are ``now`` or were up to a second ago.
+        """Return the state and the counters, as they are ``now`` or were up to 2.5 s ago.
 
         Cost: one call into the JVM if they are to be of now, else none.
         """
@@ -238,12 +239,13 @@ class _Run:
         self._lock = threading.Lock()  # the router begins, or ends
         self._draining = threading.Lock()  # changes were taken, and the router is told of them
         self._silent_until = time.monotonic()  # catalogd has not answered, and is not asked
+        self._idle_s = max(min(IDLE_S, settings.max_staleness_s / IDLE_SHARE), LOOK_S)
         self._router: Router | None = None  # None: it has not begun
         self._watch: Watch | None = None
         self._errors = 0  # of the router, at the last look
         self._synced = False
         self._read: dict[str, None] = {}  # tables that were read lately, the last one last
-        self._unfollowed: set[int] = set()  # topics, at the last look
+        self._unfollowed: frozenset[int] = frozenset()  # topics, at the last look
         self._followed: tuple[str, ...] = ()  # databases; empty: the router is to be told
         self._threads = [
             threading.Thread(target=self._run_changes, name="topicast-planning", daemon=True)
@@ -282,12 +284,15 @@ class _Run:
         """Return the router's counters and state."""
         router = self._router
         if router is not None:
-            self.found = found = router.status()
-            errors = int(found["errors"])
-            if errors > self._errors:
-                self._errors = errors
-                self._guard.failed("plan from memory", found["last_error"])
+            self._note(router.status())
         return self.found
+
+    def _note(self, found: Mapping[str, str]) -> None:
+        self.found = found
+        errors = int(found["errors"])
+        if errors > self._errors:
+            self._errors = errors
+            self._guard.failed("plan from memory", found["last_error"])
 
     def _run_changes(self) -> None:
         with self._guard("plan from memory", unless=self._stopping.is_set):
@@ -334,21 +339,24 @@ class _Run:
             left_s = look_at - time.monotonic()
             if left_s > 0:
                 watch.rest(left_s, unless=lambda _: True)
-                self._drain(router, watch)
-                watch.rest(REST_S, unless=self._is_urgent)
+                if self._drain(router, watch):
+                    watch.rest(REST_S, unless=self._is_urgent)
                 continue
-            look_at = time.monotonic() + LOOK_S
+            looked_at = time.monotonic()
             try:
                 current_at = self._current_at(router)
                 self._drain(router, watch)  # what had changed by then
-                self._renew(router, current_at)
+                left_s = self._lease_s(router, current_at)
             except TopicastError as error:
                 self.why = str(error)
-                router.live(0.0)
-            self._report(router)
+                left_s = 0.0
+            found, uses = router.renew(left_s)
+            is_idle = left_s > 0 and not uses
+            look_at = looked_at + (self._idle_s if is_idle else LOOK_S)
+            self._note(found)
+            self._report(uses)
             if self.endpoint is not None:
                 self.endpoint.look()
-            self.look()
 
     def _current_at(self, router: Router) -> float:
         """Return the time as of which every topic is current that is followed.
@@ -356,20 +364,17 @@ class _Run:
         Raises:
             TopicastError: it cannot be known.
         """
-        stats, topics = self.subscriber.stats(), self.subscriber.topics()
-        if stats.metastore_problem:
-            raise SourceError(stats.metastore_problem)
-        unfollowed = {topic.id for topic in topics if topic.level == LEVELS[NONE]}
-        if not unfollowed <= self._unfollowed:
+        found = self.subscriber.freshness()
+        if found.metastore_problem:
+            raise SourceError(found.metastore_problem)
+        if not found.unfollowed <= self._unfollowed:
             router.changed_all(late_s=LATE_S)
-        self._unfollowed = unfollowed
-        age_s = max(topic.lag_s for topic in topics if topic.id not in unfollowed)
-        age_s = max(age_s, stats.staleness_s)
-        self.why = f"topics have not been current for {age_s:.1f} s"
-        return time.monotonic() - age_s
+        self._unfollowed = found.unfollowed
+        self.why = f"topics have not been current for {time.monotonic() - found.current_at:.1f} s"
+        return found.current_at
 
-    def _renew(self, router: Router, current_at: float) -> None:
-        """Answer from memory for maxStaleness after ``current_at``; first of all sync."""
+    def _lease_s(self, router: Router, current_at: float) -> float:
+        """Return how long memory answers: maxStaleness after ``current_at``; first of all sync."""
         if not self._synced:
             self.subscriber.sync(SYNC_S)
             self._synced = True
@@ -377,32 +382,33 @@ class _Run:
         if not self._followed:
             self._followed = self.subscriber.databases()
             router.follow(self._followed)
-        router.live(max(current_at + self._settings.max_staleness_s - time.monotonic(), 0.0))
+        return max(current_at + self._settings.max_staleness_s - time.monotonic(), 0.0)
 
-    def _drain(self, router: Router, watch: Watch) -> None:
-        """Take what has changed, and have it dropped before this returns."""
+    def _drain(self, router: Router, watch: Watch) -> bool:
+        """Take what has changed, and have it dropped before this returns; False: nothing had."""
         with self._draining:
-            self._tell(router, watch)
+            return self._tell(router, watch)
 
-    def _tell(self, router: Router, watch: Watch) -> None:
+    def _tell(self, router: Router, watch: Watch) -> bool:
         try:
             changes = watch.all_within(0.0)
         except StaleMetadata:
             self._followed = ()
             router.changed_all(late_s=LATE_S)
-            return
+            return True
         if not changes:
-            return
+            return False
         if any(change.origin == CATCH_UP for change in changes):
             router.changed_all(late_s=LATE_S)
         if any("." not in change.object and names_of(change.kind) for change in changes):
             self._followed = self.subscriber.databases()
             router.follow(self._followed)
         router.changed(map(router_change, changes))
+        return True
 
-    def _report(self, router: Router) -> None:
+    def _report(self, uses: Iterable[Use]) -> None:
         """Let the planner count what Spark reads."""
-        for name, table, partitions in router.uses():
+        for name, table, partitions in uses:
             self._read.pop(name, None)
             self._read[name] = None
             times = max(min(table + partitions, READS_MAX), 1)

@@ -6,6 +6,7 @@ Nothing here calls the metastore, or makes a part of Spark that the application 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from ....topics.objects.changes import ChangeKind
@@ -25,6 +26,10 @@ _PARTS: Final = (  # of the router, each a class of that name
 )
 _LOGGING: Final = "org.apache.spark.internal.Logging"
 _METHOD: Final = re.compile(r"\.([\w$]+)\(")
+
+
+Use = tuple[str, int, int]
+"""A table that was read: its name, how often, and how often its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +177,11 @@ class Router:
         lines = (f"{is_so:d} {number}" for number, is_so in answers.items())
         self._java.confirmed("\n".join(lines))
 
-    def uses(self) -> list[tuple[str, int, int]]:
-        """Return which tables were read since the last call: times, and times of partitions."""
-        lines = (line.rsplit(" ", 2) for line in str(self._java.uses()).splitlines())
-        return [(name, int(table), int(partitions)) for name, table, partitions in lines]
+    def renew(self, for_s: float) -> tuple[Mapping[str, str], list[Use]]:
+        """As ``live``; return the state, and which tables were read since the last call."""
+        state, _, uses = str(self._java.renew(int(for_s * 1000))).partition("\n\n")
+        lines = (line.rsplit(" ", 2) for line in uses.splitlines())
+        return _pairs(state), [(name, int(table), int(parts)) for name, table, parts in lines]
 
     def bytes_of(self, result: Any) -> int:
         """Return how many bytes of the heap a result of Spark's catalog is taken for."""
@@ -183,8 +189,7 @@ class Router:
 
     def status(self) -> Mapping[str, str]:
         """Return the counters and the state, by name."""
-        pairs = (line.partition("=") for line in str(self._java.status()).splitlines())
-        return {name: value for name, _, value in pairs}
+        return _pairs(str(self._java.status()))
 
 
 def why_not(conf: Callable[[str], str | None]) -> str:
@@ -207,6 +212,12 @@ def router_source(jvm: Any) -> str:
     methods = str(text(loader.loadClass(CATALOG).getMethods()))
     catalog = catalog_source(methods, excluded=_METHOD.findall(logging))
     return java_unit(*(java_source(__package__, one) for one in (_NAME, *_PARTS)), catalog)
+
+
+@lru_cache(maxsize=1)  # while nothing is read, the next one is the same
+def _pairs(state: str) -> Mapping[str, str]:
+    pairs = (line.partition("=") for line in state.splitlines())
+    return {name: value for name, _, value in pairs}
 
 
 def _numbered(lines: object) -> list[tuple[int, str]]:

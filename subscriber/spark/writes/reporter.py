@@ -43,6 +43,7 @@ from .plans import Plans, Touched, refreshed, sink_of, sunk, written
 ACK_S: Final = 0.003  # that catalogd is waited for; of 5 ms that a write may cost
 FLUSH_S: Final = 2.0  # at the end, for what was written last
 TAKE_S: Final = 1.0  # that an execution is waited for, between two looks at the state
+IDLE_S: Final = 5.0  # likewise while no write is to be reported: what is executed ends the wait
 LOOK_S: Final = 10.0  # between two looks which metastore it is
 REPORTED: Final = "reported"
 NOT_REPORTED: Final = "not reported"
@@ -308,19 +309,18 @@ class Reporter:
                 log.warning("writes: %s", self.status())
             logged = state
             with self._guard("take what Spark's JVM executes", unless=self._is_stopped):
-                is_taken = self._take_all(now + TAKE_S)
+                is_taken = self._take_next(TAKE_S if self._outbox.pending else IDLE_S)
             if not is_taken:
                 self._stopping.wait(TAKE_S)
 
-    def _take_all(self, until: float) -> bool:
-        """Report what is executed until it is time to look around; False: no more will be."""
-        while not self._stopping.is_set() and (left_s := until - time.monotonic()) > 0:
-            execution = self._queue.take(left_s, handled=not self._outbox.pending)
-            if execution is None:
-                return True
-            if execution.what == ENDED:
-                return False
-            self.take(execution)
+    def _take_next(self, timeout_s: float) -> bool:
+        """Report what is executed next, if it comes in time; False: no more will come."""
+        execution = self._queue.take(timeout_s, handled=not self._outbox.pending)
+        if execution is None:
+            return True
+        if execution.what == ENDED:
+            return False
+        self.take(execution)
         return True
 
     def _is_stopped(self) -> bool:

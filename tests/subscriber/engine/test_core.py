@@ -59,6 +59,21 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
     assert view.fresh_until < shopping.cluster.now
 
 
+def test_all_is_current_as_of_the_last_heartbeat_that_every_topic_agrees_with() -> None:
+    shopping = Shopping()
+    core, cluster = shopping.reader.member, shopping.cluster
+    assert cluster.now - core.current_at <= 0.5
+    shopping.lose("hub-0", "reader-0", Delta)
+    shopping.shop.create("shop.missed")
+    shopping.pass_time(0.5)
+    since = core.current_at
+    shopping.lose("hub-0", "reader-0", Heartbeat)
+    shopping.pass_time(4)
+    assert core.current_at == since
+    core.restart()
+    assert core.current_at == core.view.current_at == -inf
+
+
 def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
     shopping.reader.handle(effects.Undecodable(Connection.DATA, WireError("no message")))
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)

@@ -57,7 +57,9 @@ def test_server_that_is_not_reached_for_a_while_is_named(
     problem = found.after(0.2)
     assert said in problem
     assert "port" in problem
+    assert not found.seen.is_well
     assert found.after(**{connection: DONE}) == ""
+    assert found.seen.is_well
 
 
 def test_restart_of_a_server_is_no_problem() -> None:
