@@ -152,7 +152,7 @@ def audit(
             stack.enter_context(_answered())
             report.moment = str(planner.moment())
             _compare(compared, wanted, report, repair=repair, on_progress=on_progress)
-    report.seconds = time.monotonic() - began
+    report.seconds = round(time.monotonic() - began, 3)
     return report
 
 

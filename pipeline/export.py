@@ -12,9 +12,9 @@ that readers must know of is another ``v``.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..topics.errors import ConfigError, HistoryGone, SourceError, UsageError
 from .datasource import moment
@@ -47,6 +47,14 @@ class ExportReport(Report):
     dry_run: bool = False
     rows: dict[str, int] = field(default_factory=dict)
     history_gone: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as what JSON can hold, with the time of the run as ISO 8601 has it, too.
+
+        ``exported_at`` is part of the names of folders, which must not have colons.
+        """
+        date, _, time = self.exported_at.partition("T")
+        return {**asdict(self), "at": f"{date}T{time.replace('-', ':')}"}
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def files(
             batch_max = WATCHED_BATCH_MAX if rate is None else max(1, int(rate * STEP_S))
             batch_max = min(batch_max, WATCHED_BATCH_MAX)
             watched.run(sweeper(lister=paced, batch_max=batch_max, on_progress=watched.show), paced)
-    report.seconds = time.monotonic() - began
+    report.seconds = round(time.monotonic() - began, 3)
     return report
 
 

@@ -5,13 +5,14 @@ from typing import Any
 import click
 
 from ...flags import Documents, command, prints
+from ...schemas import Iso, fields_of
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 
 def _documents() -> Documents:
     from ....pipeline.export import ExportReport
 
-    return {"PATH": ExportReport}
+    return {"PATH": fields_of(ExportReport).but(at=Iso)}
 
 
 @command()
