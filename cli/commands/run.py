@@ -13,12 +13,12 @@ from typing import Final
 
 import click
 
-from ...topics.errors import ConfigError, UsageError
+from ...topics.errors import ConfigError
 from ..exit_codes import NOT_FOUND
 from ..flags import STATESTORES_DEFAULT, Command, option, settings
 from ..launch.ahead import waiting_agent
 from ..launch.environment import AGENT, FOUND, STATESTORES, environment_of
-from ..launch.spark_commands import HOW_IN_A_CLUSTER, is_cluster, is_daemon
+from ..launch.spark_commands import is_daemon, refuse_cluster
 from ..signals import Handler, handled, wait_until_ended
 
 NO_SESSION: Final = (
@@ -45,8 +45,7 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     as well. Other settings are taken from spark.topicast.* and TOPICAST_*. The exit code is that of
     COMMAND.
     """
-    if is_cluster(command):
-        raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {HOW_IN_A_CLUSTER}")
+    refuse_cluster(command)
     named = {"statestores": statestores, "control": control}
     given = {key: value for key, value in named.items() if value is not None}
     named_hubs = statestores or os.environ.get(STATESTORES)

@@ -15,13 +15,7 @@ from typing import Any, Final
 from ...topics.errors import TopicastError, UsageError
 from ...topics.objects.drivers import LIVE, PLAIN, UNSUPPORTED
 from ..launch.environment import STATESTORES
-from ..launch.spark_commands import (
-    HOW_IN_A_CLUSTER,
-    SUBMIT,
-    application_at,
-    is_cluster,
-    is_of_the_jvm,
-)
+from ..launch.spark_commands import SUBMIT, application_at, is_of_the_jvm, refuse_cluster
 from .checks import Answer, ok, warning, wrong
 
 START_S: Final = 120.0  # Spark starts, and the probe waits for catalogd
@@ -180,8 +174,7 @@ class DriverChecks:
 
 def _with_probe(command: Sequence[str], probe: str) -> list[str]:
     """Return ``command`` with ``probe`` in the place of its application, without arguments."""
-    if is_cluster(command):
-        raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {HOW_IN_A_CLUSTER}")
+    refuse_cluster(command)
     if is_of_the_jvm(command):
         raise UsageError(
             "it is an application of the JVM: run it, and topicast drivers shows whether it is "

@@ -54,10 +54,9 @@ def hand_over(folder: str) -> None:
 
     It returns if no agent waits there any more.
     """
-    taken = Path(folder, TAKEN)
     facts = json.dumps({"driver": os.getppid(), "environ": dict(os.environ)})
     try:
-        Path(folder, SOCKET).rename(taken)
+        taken = Path(folder, SOCKET).rename(Path(folder, TAKEN))
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(str(taken))
             socket.send_fds(link, [b"\n"], [STDIN, STDERR])

@@ -35,8 +35,8 @@ def environment_of(
     except (ImportError, TopicastError) as error:
         return found, str(error)
     found |= {f"TOPICAST_{name.upper()}": value for name, value in given.items()}
-    found |= {ARGUMENTS: json.dumps(given), NOTES: notes}
-    found[AGENT] = environ.get(AGENT) or shlex.join(OWN)
+    agent = environ.get(AGENT) or shlex.join(OWN)
+    found |= {ARGUMENTS: json.dumps(given), NOTES: notes, AGENT: agent}
     # Sessions of PySpark 3.5 look into no service file; from 4.0 on this changes nothing.
     found[OPTIONS] = f"{environ.get(OPTIONS, '')} -Dspark.sql.extensions={NAME}".strip()
     found[CLASS_PATH] = os.pathsep.join(filter(None, (environ.get(CLASS_PATH), jar)))
