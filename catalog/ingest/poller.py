@@ -55,7 +55,7 @@ BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 
 CHECK_S: Final = 10.0  # between two looks whether the metastore records events: one call
 REFUSED_S: Final = 10.0  # of refusals only: by then it is not a hiccup of the metastore's database
 UNSENDABLE_TRIES_MAX: Final = 3  # polls for one new event; with those before, it failed for 15 s
-LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
+LATE_S: Final = 1.5  # an answer takes milliseconds, a second with 100 MB of messages
 
 Gap = tuple[int, int]
 """The first and the last id of events that are missing."""
