@@ -54,6 +54,7 @@ class CatalogdConfig(MetastoreFlags):
     load_catalog_in_background: bool = True
     num_metadata_loading_threads: int = READS_MAX_DEFAULT
     blacklisted_dbs: str = "sys,information_schema"
+    disable_hms_sync_by_default: bool = False
     change_history_mb: int = HISTORY_MB_DEFAULT
     change_history_hours: float = HISTORY_HOURS_DEFAULT
     keys_dir: str | None = None
@@ -130,5 +131,6 @@ class CatalogdConfig(MetastoreFlags):
             load_in_background=self.load_catalog_in_background,
             reads_max=self.num_metadata_loading_threads,
             blacklisted_dbs=tuple(db for db in blacklisted if db),
+            sync_off_by_default=self.disable_hms_sync_by_default,
             metastore=metastore,
         )

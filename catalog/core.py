@@ -48,6 +48,7 @@ from .ingest.poller import (
 )
 from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
+from .ingest.sync_rules import Follow, SyncRules
 from .ingest.transactions import Transactions
 from .metastore.port import (
     Dirty,
@@ -85,6 +86,7 @@ POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
 LISTING_RETRY_S: Final = 1.0
 NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
+CREATE_TABLE: Final = "CREATE_TABLE"
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 IDLE_S: Final = 1.0  # a turn at least so often
@@ -186,6 +188,7 @@ class Counts:
 
     events: int = 0
     events_failed: int = 0  # at which our own code failed: what they name is read again
+    events_sync_off: int = 0  # of tables that are not followed, as their parameters say
     events_elsewhere: int = 0  # of another catalog, or a database that is left out
     events_not_understood: int = 0  # of a type that is not known, or that cannot be decoded
     events_skipped: int = 0  # of a type that tells of nothing that is held
@@ -227,6 +230,7 @@ class Settings:
     blacklisted_dbs: tuple[str, ...] = ("sys", "information_schema")
     metastore: str = ""  # its addresses, for messages and for reports of drivers
     reconcile_calls_per_s: float = CALLS_PER_S_DEFAULT
+    sync_off_by_default: bool = False  # of tables, unless they or their database say otherwise
 
 
 class Catalog:
@@ -278,6 +282,12 @@ class Catalog:
             self.poller, self.namespace, unpublished=self._is_unpublished
         )
         self._transactions = Transactions()
+        self.sync_rules = SyncRules(
+            self.namespace,
+            self.tables,
+            pending=self.loader.pending,
+            off_by_default=settings.sync_off_by_default,
+        )
         self.event_history = EventHistory()
         self._load_progress = LoadProgress()
         held = Held(
@@ -286,6 +296,7 @@ class Catalog:
             follows=self.follows,
             every_table=self._known_tables,
             pending=self.loader.pending,
+            rules=self.sync_rules,
         )
         self.reconciliation = Reconciliation(held, calls_per_s=settings.reconcile_calls_per_s)
         replies = Replies()
@@ -318,7 +329,9 @@ class Catalog:
             sweeps=self._sweeps,
             core=self,
         )
-        self._materializer = Materializer(self.namespace, self.tables, self.loader)
+        self._materializer = Materializer(
+            self.namespace, self.tables, self.loader, rules=self.sync_rules
+        )
         self._starts = starts  # of the current epoch; the last is the running one
         self._error = ""  # of the last read or listing that failed; "" after a listing
         self._names_at = 0.0 if window is None else None  # when names are read; None: not needed
@@ -430,6 +443,8 @@ class Catalog:
             return (*noted, *self._last_effects())
         self.poller.check_late(now)
         self.event_processor.observe(now=now, at_us=now_us)
+        for db in self.sync_rules.take_on_again():
+            self._follow_again(db, now)
         if self.names_known:
             if self.reconciliation.suspects:
                 self._judge(now)
@@ -614,6 +629,7 @@ class Catalog:
             loading=status.first_of(self.loader.loading()),
             tables_unreadable=len(self._unreadable),
             unreadable=status.first_of(self._unreadable),
+            sync_off_by_default=self.settings.sync_off_by_default,
             waiting_requests=self.dispatcher.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
@@ -648,15 +664,7 @@ class Catalog:
         every: list[Dirty] = []
         for event in batch.events:
             self.counts.events += 1
-            found = self._objects_of(event, now)
-            dirty = tuple(one for one in found if self.follows(one.db))
-            self.counts.events_elsewhere += bool(event.catalog or (found and not dirty))
-            every += dirty
-            self._note_type(event, dirty, now)
-            self.loader.mark_dirty(dirty, seq=batch.seq)
-            self._raise_unheld(dirty, now_us)
-            if self.reconciliation.suspects:
-                self.reconciliation.on_event(dirty)
+            every += self._on_event(event, seq=batch.seq, now=now, now_us=now_us)
         self.event_history.begin(
             batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
         )
@@ -665,6 +673,38 @@ class Catalog:
         if batch.whole:
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
+
+    def _on_event(self, event: RawEvent, *, seq: int, now: float, now_us: int) -> tuple[Dirty, ...]:
+        """Have read again what ``event`` has changed, and return it; nothing if it is left out."""
+        found = self._objects_of(event, now)
+        dirty = tuple(one for one in found if self.follows(one.db))
+        self.counts.events_elsewhere += bool(event.catalog or (found and not dirty))
+        if self.reconciliation.suspects:
+            self.reconciliation.on_event(dirty)
+        follow, dirty = self.sync_rules.judge(event, dirty)
+        if follow is Follow.SKIP:
+            self.counts.events_sync_off += 1
+            return ()
+        self._note_type(event, dirty, now)
+        self.loader.mark_dirty(dirty, seq=seq)
+        self._raise_unheld(dirty, now_us)
+        if follow is Follow.RELOAD:
+            tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
+            if event.type == CREATE_TABLE:  # the end of the one before it was left out
+                ended = [DirtyTable(db=db, table=t, whole=True, dropped=True) for db, t in tables]
+                self.loader.mark_dirty(ended, seq=seq)
+            self.loader.resync(sorted(tables), seq=seq)
+        return dirty
+
+    def _follow_again(self, db: str, now: float) -> None:
+        """Read the tables of ``db``, which is followed again, and the names of new ones."""
+        seq = self.poller.next_seq()
+        tables = ((db, row.name) for row in self.namespace.tables(db))
+        self.loader.resync(sorted(t for t in tables if not self.sync_rules.is_off(t)), seq=seq)
+        self._names_at = now
+        if self.lifecycle is Lifecycle.SERVING:
+            self._gap_seq = seq
+            self._become(Lifecycle.RELISTING)
 
     def _objects_of(self, event: RawEvent, now: float) -> tuple[Dirty, ...]:
         """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""

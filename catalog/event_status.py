@@ -19,6 +19,7 @@ OLDEST: Final = (
 )
 SKIPPED: Final[Mapping[str, str]] = {
     "skipped_needless": "events_skipped",
+    "skipped_sync_off": "events_sync_off",
     "skipped_elsewhere": "events_elsewhere",
     "skipped_passed": "events_passed",
 }

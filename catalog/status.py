@@ -91,6 +91,7 @@ class Status:
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
     ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
     some of them, with the reason.
+    ``sync_off_by_default``: whether tables are followed only if they, or their database, say so.
     ``events``: what became of the last batches of events; ``processor``: whether they are followed.
     ``pull_times``: from the arrival of pulls
     until their last part was sent, in seconds.
@@ -122,6 +123,7 @@ class Status:
     loading: str
     tables_unreadable: int
     unreadable: str
+    sync_off_by_default: bool
     waiting_requests: int
     entries: int
     held_bytes: int

@@ -49,6 +49,8 @@ CATALOGD_FLAGS: Final = {
     "load_catalog_in_background": "Read every table after the start, not only on request.",
     "num_metadata_loading_threads": "Connections to the metastore.",
     "blacklisted_dbs": "Databases that are left out, separated by commas.",
+    "disable_hms_sync_by_default": "Do not follow tables, unless they, or their database, have "
+    "impala.disableHmsSync=false: what is held of them is as of the start, or the last refresh.",
     "change_history_mb": "Megabytes of former content that are kept for the change history.",
     "change_history_hours": "Hours for which they are kept.",
     "keys_dir": "Folder with catalogd.key and the list of clients; the default one is filled at "

@@ -12,6 +12,7 @@ from .overview import lag
 
 SKIPPED: Final = {
     "skipped_needless": "need nothing",
+    "skipped_sync_off": "of tables that are not followed",
     "skipped_elsewhere": "of catalogs or databases that are left out",
     "skipped_passed": "passed",
 }

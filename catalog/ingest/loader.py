@@ -14,7 +14,7 @@ Where events are not polled, nothing waits for a confirmation.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
 from types import MappingProxyType
@@ -38,6 +38,7 @@ from ..metastore.port import (
 )
 from ..model.tables import Namespace, Tables, created_at, read_struct
 from .chunked_load import ChunkedLoad, PublishPartitions
+from .sync_rules import SyncRules
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 READS_MAX_DEFAULT: Final = 16
@@ -735,9 +736,12 @@ class Loader:
 class Materializer:
     """Turns the loader's results into transactions; has no state of its own."""
 
-    def __init__(self, namespace: Namespace, tables: Tables, loader: Loader) -> None:
+    def __init__(
+        self, namespace: Namespace, tables: Tables, loader: Loader, *, rules: SyncRules
+    ) -> None:
         """``loader`` reads the partitions of tables that are too large for one read."""
         self._namespace = namespace
+        self._rules = rules
         self._tables = tables
         self._loader = loader
 
@@ -764,6 +768,9 @@ class Materializer:
         return withdrawn
 
     def _publish(self, result: PublishTables, now_us: int) -> None:
+        followed = {t: r for t, r in result.tables.items() if not self._withheld(t, r, result)}
+        result = replace(result, tables=followed)
+        off = self._rules.off_among(result.databases)
         types: dict[TableId, str | None] = {}
         for table, read in result.tables.items():
             if result.needs[table].obj:
@@ -777,12 +784,19 @@ class Materializer:
             source=SOURCE_EVENTS if events else SOURCE_LOAD,
             at_us=now_us,
         )
+        self._rules.note_written(off)
         for db, thrift in result.databases.items():
             if thrift is None:
                 for table in self._tables.of_database(db):
                     self._drop(table, SOURCE_EVENTS, now_us)
         for table, read in result.tables.items():
             self._table(table, read, result.needs[table], now_us=now_us)
+
+    def _withheld(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
+        """Return whether ``table`` is not followed, and was read for no event or order."""
+        need = result.needs[table]
+        only_missing = need.resync and not (need.data or need.dropped)
+        return only_missing and self._rules.withholds(table, read.thrift)
 
     def _ended(self, table: TableId, result: PublishTables) -> bool:
         """Return whether what was read of ``table`` is another incarnation than the one known."""

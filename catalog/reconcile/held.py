@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from ...topics.objects.names import TableId
 from ...topics.objects.thrift import same_struct
 from ...topics.objects.values import COMPLETE
+from ..ingest.sync_rules import SyncRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
 from ..model.tables import Namespace, Tables, read_struct
 
@@ -43,6 +44,7 @@ class Held:
         follows: Callable[[str], bool],
         every_table: Callable[[], Iterator[TableId]],
         pending: Callable[[TableId], bool],
+        rules: SyncRules,
     ) -> None:
         """Take the parts that hold it.
 
@@ -52,7 +54,9 @@ class Held:
             follows: Whether a database is not left out.
             every_table: The tables known, in the order of their names.
             pending: Whether an object is being read again already; it is not compared then.
+            rules: Which tables are not followed: only whether they are followed again is compared.
         """
+        self._rules = rules
         self._namespace = namespace
         self._tables = tables
         self._follows = follows
@@ -119,7 +123,11 @@ class Held:
             if self._follows(db):
                 held = {record.name for record in self._namespace.tables(db)}
                 found += [_alone(db, table) for table in sorted(held ^ {*names})]
-        return [one for one in found if not self._pending(one.name[:2])]
+        return [
+            one
+            for one in found
+            if not (self._pending(one.name[:2]) or self._rules.is_left(one.name[:2]))
+        ]
 
     def compare(self, read: ReadDone) -> Iterator[list[Difference]]:
         """Yield what differs, slice by slice; what is pending by then is left out."""
@@ -147,6 +155,8 @@ class Held:
         value = self._tables.value(table)
         if read.thrift is None or value is None or self._pending(table):
             return
+        if self._rules.stays_off(table, read.thrift):
+            return
         if not same_struct(read.thrift, value.thrift):
             yield Difference((*table, ""), content=True)
 
@@ -170,7 +180,9 @@ class Held:
         yield found if found and self._is_compared(table) else []
 
     def _is_compared(self, table: TableId) -> bool:
-        return self.has_partitions(table) and not self._pending(table)
+        return self.has_partitions(table) and not (
+            self._pending(table) or self._rules.is_off(table)
+        )
 
 
 def _alone(db: str, table: str = "", part: str = "") -> Difference:

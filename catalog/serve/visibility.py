@@ -25,7 +25,7 @@ _FACTS: Final = frozenset(
         *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),
         *("lag_events", "lag_s"),
         *("metastore", "metastore_silent_s", "topic", "version", "floor"),
-        *("verdict", "state", "code"),
+        *("verdict", "state", "code", "sync_off_by_default"),
     )
 )
 """The facts of catalogd that tell nothing of a database."""

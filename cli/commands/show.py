@@ -20,6 +20,7 @@ from ..lists import NOTHING, Column
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
 from ..schemas import Iso
+from ..sync_words import AS_OF, of_databases, off_by_default, why_not
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
@@ -81,8 +82,9 @@ class Watched(TypedDict):
 
 
 class DescribedDatabase(TypedDict):
-    """A database."""
+    """A database. ``followed``: whether its tables are, that do not say otherwise."""
 
+    followed: bool
     name: str
     description: str
     owner: str
@@ -92,8 +94,12 @@ class DescribedDatabase(TypedDict):
 
 
 class DescribedTable(TypedDict):
-    """A table; ``columns`` as Spark sees them, ``metastore_columns`` as Hive does."""
+    """A table; ``columns`` as Spark sees them, ``metastore_columns`` as Hive does.
 
+    ``followed``: whether its events are, or else what is held is as of its last read.
+    """
+
+    followed: bool
     db: str
     name: str
     type: str
@@ -147,9 +153,16 @@ def tables(
             if fnmatchcase(f"{db}.{name}", wanted) and _matches(match, f"{db}.{name}")
         ]
         shown = found[:limit]
+        off = off_by_default(where["statestores"], where["timeout_s"])
+        databases = [catalog.database(db) for db in dict.fromkeys(one["database"] for one in shown)]
+        unfollowed = [
+            one.name for one in databases if why_not(None, one.parameters, off_by_default=off)
+        ]
         if topics:
             shown = [one | {"topic": catalog.topic_of(_full(one))} for one in shown]
     note_policy("tables of other databases are left out")
+    if unfollowed:
+        note(of_databases(unfollowed))
     if len(shown) < len(found):
         note(f"{len(shown)} of {len(found)} tables are shown")
     columns = FILES_COLUMNS if files else (TABLE,)
@@ -192,7 +205,14 @@ def describe(name: str, output: str, **where: Any) -> None:
     printed = Output(output)
     with catalog_at(**where) as catalog:
         found = catalog.table(name) if "." in name else catalog.database(name)
-    printed.facts(_document(found), _properties(found))
+        database = catalog.database(found.db) if isinstance(found, Table) else found
+    why = why_not(
+        found.parameters if isinstance(found, Table) else None,
+        database.parameters,
+        off_by_default=off_by_default(where["statestores"], where["timeout_s"]),
+    )
+    followed = [("followed", f"no, {why}: {AS_OF}" if why else "yes")]
+    printed.facts(_document(found) | {"followed": not why}, [*followed, *_properties(found)])
     if isinstance(found, Table) and output != "json":
         held = [(one, False) for one in found.columns]
         held += [(one, True) for one in found.partition_columns]

@@ -150,6 +150,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 COUNTER,
                 "Events of an unknown type, or not decodable: what they name was read again",
             ),
+            "events_sync_off": (
+                COUNTER,
+                "Events of tables that are not followed (impala.disableHmsSync)",
+            ),
             "events_elsewhere": (
                 COUNTER,
                 "Events of other catalogs, or of databases that are left out",

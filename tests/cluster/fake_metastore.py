@@ -306,6 +306,11 @@ class FakeMetastore:
             self._databases[database.name] = copied(database)
             self._log("CREATE_DATABASE", database.name)
 
+    def alter_database(self, name: str, new: Database) -> None:
+        with self._lock:
+            self._databases[name] = copied(new)
+            self._log("ALTER_DATABASE", name)
+
     def drop_database(self, name: str, delete_data: bool, cascade: bool) -> None:
         with self._lock:
             for db, table in [key for key in self._tables if key[0] == name]:

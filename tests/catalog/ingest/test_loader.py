@@ -31,6 +31,7 @@ from topicast.catalog.ingest.loader import (
     Result,
     Withdraw,
 )
+from topicast.catalog.ingest.sync_rules import SyncRules
 from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -1007,7 +1008,10 @@ def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> No
     """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
     loader = Loader(loaded=holding.tables.loaded)
-    materializer = Materializer(holding.namespace, holding.tables, loader)
+    rules = SyncRules(
+        holding.namespace, holding.tables, pending=loader.pending, off_by_default=False
+    )
+    materializer = Materializer(holding.namespace, holding.tables, loader, rules=rules)
 
     def publish(read: TableRead, need: Need) -> None:
         result = PublishTables(databases={"d": b"d"}, tables={T: read}, needs={T: need})

@@ -3,13 +3,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import Database
+from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 
+from topicast.catalog.ingest.sync_rules import PARAMETER
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.exit_codes import FAILED
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import document, topicast
+from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 
@@ -91,3 +93,46 @@ def test_what_is_wrong_is_refused_with_its_reason(
     assert ended.returncode != 0
     assert said in ended.stderr
     assert facts(started)["state"] == "ACTIVE"
+
+
+def test_a_table_is_not_followed_and_is_again_over_a_real_metastore(
+    started: Served, hive: EmbeddedMetastore
+) -> None:
+    where = f"--statestores={started.statestores}"
+    folder = f"{hive.warehouse}/aside"
+
+    def columns() -> list[str]:
+        topicast("sync", where, SECONDS)
+        found = document(started.statestores, "describe", "aside.t", SECONDS)
+        assert found["followed"] is ("true" not in found["parameters"].get(PARAMETER, ""))
+        return [one["name"] for one in found["columns"]]
+
+    with connect(hive.uri) as client:
+        client.create_database(Database("aside", "", folder, {}))
+        table = make_table("aside", "t", location=f"{folder}/t")
+        client.create_table(table)
+        assert columns() == ["a", "b"]
+        off = client.get_table("aside", "t")
+        off.parameters[PARAMETER] = "true"
+        client.alter_table("aside", "t", off)
+        assert columns() == ["a", "b"]
+        off.sd.cols = [*off.sd.cols, FieldSchema("c", "int", "")]
+        client.alter_table("aside", "t", off)
+        assert columns() == ["a", "b"]
+        text = topicast("describe", "aside.t", where, SECONDS).stdout
+        assert "no, impala.disableHmsSync of the table is true" in text
+        assert facts(started)["skipped_sync_off"] >= 1
+        topicast("refresh", "aside.t", where, SECONDS)
+        assert columns() == ["a", "b", "c"]
+        off.sd.cols = off.sd.cols[:1]
+        client.alter_table("aside", "t", off)
+        assert columns() == ["a", "b", "c"], "once"
+        del off.parameters[PARAMETER]
+        client.alter_table("aside", "t", off)
+        assert columns() == ["a"], "it is followed again"
+        client.alter_database("aside", Database("aside", "", folder, {PARAMETER: "true"}))
+        topicast("refresh", "aside", where, SECONDS)
+        listed = topicast("tables", "aside", where, SECONDS)
+        assert "aside.t" in listed.stdout
+        assert "tables of aside are not followed" in listed.stderr
+        client.drop_database("aside", deleteData=False, cascade=True)
