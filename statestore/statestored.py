@@ -31,7 +31,6 @@ from .status import HubStatus, verdict
 
 REQUESTS: Final = "requests"  # the ROUTER
 DATA: Final = "data"  # the XPUB
-TURN_BYTES: Final = 512 << 10  # of chunks at a time: two large ones
 TAKE_S: Final = 0.0005  # of a turn, for what arrived
 TURN_S: Final = 0.0005  # of a turn, for chunks: a small delta waits that long, and one chunk more
 STATUS_S: Final = 0.5  # between two pictures
@@ -225,7 +224,7 @@ class Statestored:
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S
         while self._hub.sending and self._clock() < until:
-            self._perform(self._hub.turn(TURN_BYTES))
+            self._perform(self._hub.turn(1))  # a chunk: it takes up to a millisecond
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
