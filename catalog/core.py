@@ -352,6 +352,7 @@ class Catalog:
         self._not_understood: dict[str, float] = {}  # types of events, and when the last came
         self._failed_types: set[str] = set()  # of events at which our own code failed
         self._unreadable: dict[TableId, str] = {}  # why tables cannot be answered, as last logged
+        self._unreadable_partitions: dict[str, str] = {}  # likewise, by their names and the tables'
         self._now, self._now_us = 0.0, 0  # of the last flush
 
     @property
@@ -628,8 +629,10 @@ class Catalog:
             load_left_s=load.left_s,
             loading=status.first_of(self.loader.loading()),
             tables_unreadable=len(self._unreadable),
-            unreadable=status.first_of(self._unreadable),
             sync_off_by_default=self.settings.sync_off_by_default,
+            partitions_unreadable=len(self._unreadable_partitions),
+            unreadable=status.first_of(self._unreadable)
+            or next((f"{one}: {why}" for one, why in self._unreadable_partitions.items()), ""),
             waiting_requests=self.dispatcher.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
@@ -917,7 +920,11 @@ class Catalog:
     def _note_unreadable(self) -> None:
         """Note which tables cannot be answered since the last turn, and which can be again."""
         known, loading = self._unreadable.items(), self.loader.is_loading
-        unreadable = {table: why for table, why in known if loading(table)}  # it may fail again
+        bad = self.loader.bad_partitions()
+        self._note_partitions(bad)
+        unreadable = {  # it may fail again
+            table: why for table, why in known if loading(table) and table not in bad
+        }
         unreadable |= {**self.loader.errors, **self.tables.unfit_why}
         for table in sorted(unreadable.keys() - self._unreadable.keys()):
             text = f"{table_name(*table)} is withdrawn: {unreadable[table]}"
@@ -927,6 +934,26 @@ class Catalog:
                 text = f"{table_name(*table)} can be read again"
                 self._noted.append(Noted(text=text, trouble=False))
         self._unreadable = unreadable
+
+    def _note_partitions(self, bad: Mapping[TableId, Mapping[str, str]]) -> None:
+        """Note which partitions cannot be read since the last turn, and which can be again."""
+        known, self._unreadable_partitions = (
+            self._unreadable_partitions,
+            {
+                f"{table_name(*t)}/{one}": why
+                for t, found in bad.items()
+                for one, why in found.items()
+            },
+        )
+        for one, why in self._unreadable_partitions.items():
+            if one not in known:
+                text = f"{one} cannot be read, the rest of its table is served: {why}"
+                self._noted.append(Noted(text=text, trouble=True))
+        for one in known:
+            if one not in self._unreadable_partitions:
+                self._noted.append(
+                    Noted(text=f"{one} can be read again, or is gone", trouble=False)
+                )
 
     def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(results, now_us):

@@ -89,7 +89,8 @@ class Status:
     ``load_read``: tables that were read since some are to be loaded. ``load_left_s``: how long
     ``tables_to_load`` take at the pace of the last minute; None: not known.
     ``loading``: some of the large tables that are read a part at a time, and how far each is.
-    ``tables_unreadable``: that the metastore cannot read, or that do not fit; ``unreadable`` names
+    ``tables_unreadable``: that the metastore cannot read, or that do not fit;
+    ``partitions_unreadable``: of tables whose other partitions are served; ``unreadable`` names
     some of them, with the reason.
     ``sync_off_by_default``: whether tables are followed only if they, or their database, say so.
     ``events``: what became of the last batches of events; ``processor``: whether they are followed.
@@ -122,6 +123,7 @@ class Status:
     load_left_s: float | None
     loading: str
     tables_unreadable: int
+    partitions_unreadable: int
     unreadable: str
     sync_off_by_default: bool
     waiting_requests: int

@@ -12,8 +12,13 @@ dirty at the end is left to be read as of any other table.
 A selection that somebody waits for is read first, in every second chunk at most. It can be
 answered once every partition that it selects is settled at one time, at the latest with the table.
 
-Invariant: a partition is in ``rest``, in ``dirty``, being read, in ``chunks``, or is settled: it
-was written since it changed, and a poll that began after its read brought no change of it.
+If the metastore refuses a chunk, one of its partitions cannot be read: halves of it are read until
+that one is found, in log2(n) reads. It is ``bad``, and tried again after pauses that grow; the rest
+is read and followed. The table stays LOADING, so that selections of other partitions are answered
+and one that selects a bad partition never is.
+
+Invariant: a partition is in ``rest``, in ``dirty``, being read, in ``chunks``, in ``bad``, or is
+settled: it was written since it changed, and a poll that began after its read brought no change.
 A chunk is published in slices, so that no turn takes long, in the order in which it was read.
 """
 
@@ -22,6 +27,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Final
 
 from ...topics.objects.names import TableId
@@ -35,6 +41,10 @@ SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
 ROUNDS_MAX: Final = 4  # reads at the end; the second suffices where the same partitions change
 SELECTIONS_MAX: Final = 64  # of one table, that are read first; others wait for these
 SCANNED_MAX: Final = 1_000  # names that a filter is tried on in one turn: 2 ms
+
+BAD_MAX: Final = 32  # partitions of one table that cannot be read: with more all of it is withdrawn
+BAD_RETRY_S: Final = 1.0  # until a bad partition is read again; doubled up to
+BAD_RETRY_S_MAX: Final = 60.0
 
 _DIRTY: Final = 1 << 62  # the number of no chunk
 
@@ -56,6 +66,15 @@ class Chunk:
     names: tuple[str, ...]
     confirmed_by: int  # the poll; 0: none is needed
     slices: int  # not yet written
+
+
+@dataclass(slots=True)
+class BadPartition:
+    """A partition that the metastore cannot read."""
+
+    error: str
+    tries: int  # that were refused
+    retry_at: float
 
 
 @dataclass(slots=True)
@@ -96,15 +115,24 @@ class ChunkedLoad:
     selections: dict[Selector, Awaited] = field(default_factory=dict)  # in order of their requests
     first: bool = False  # the newest chunk was for a selection
     scanned: bool = False  # names were scanned in the newest call of ``settled``
+    bad: dict[str, BadPartition] = field(default_factory=dict)  # at most BAD_MAX
+    suspects: tuple[str, ...] = ()  # the metastore refused to read these together
+    probing: bool = False  # the chunk being read is of ``suspects``, or a bad partition
 
     def __post_init__(self) -> None:
         self.names = sorted(self.rest or ())
 
     @property
-    def wants_read(self) -> bool:
-        """Whether there is something to read now; what waits to be published is bounded."""
+    def is_stuck(self) -> bool:
+        """Whether nothing is left but partitions that cannot be read."""
+        return bool(self.bad) and self.rest == {} and not (self.reading or self.dirty)
+
+    def wants_read(self, now: float) -> bool:
+        """Return whether there is something to read now; what waits to be published is bounded."""
         if self.reading or len(self.slices) >= SLICES_MAX:
             return False
+        if self.suspects or now >= self.retry_at:
+            return True
         if self.first and self.chunks and self.awaited:
             return False  # the metastore answers the poll first that settles a selection
         if self.rest is None or self.rest:
@@ -112,6 +140,11 @@ class ChunkedLoad:
         if self.rounds and self.chunks:
             return False  # once a poll has confirmed the newest of these reads
         return bool(self.dirty) and not self.finished
+
+    @property
+    def retry_at(self) -> float:
+        """When the next bad partition is to be read again; infinite if there is none."""
+        return min((one.retry_at for one in self.bad.values()), default=inf)
 
     @property
     def read(self) -> int:
@@ -123,6 +156,9 @@ class ChunkedLoad:
         """How far the load is; at its end, why it goes on."""
         if self.rest is None:
             return "its partitions are being listed"
+        if self.is_stuck:
+            name, one = next(iter(self.bad.items()))
+            return f"{len(self.bad)} of its partitions cannot be read: {name}: {one.error}"
         if self.rest or not self.rounds:
             return f"{self.read} of {len(self.names)} partitions are read"
         again = f"{len(self.closing)} are read again, round {self.rounds} of {ROUNDS_MAX}"
@@ -136,7 +172,7 @@ class ChunkedLoad:
     @property
     def finished(self) -> bool:
         """Whether all is published, and settled unless the table is written without a pause."""
-        if self.rest is None or self.rest or self.reading or self.chunks:
+        if self.rest is None or self.rest or self.reading or self.chunks or self.bad:
             return False
         return self.rounds >= ROUNDS_MAX or self.dirty.keys() <= self.closing.keys()
 
@@ -153,11 +189,14 @@ class ChunkedLoad:
         """Whether somebody, or the end of the load, waits for a poll that has not begun."""
         if not self.chunks or self.chunks[-1].confirmed_by <= polls_begun:
             return False
-        return self.awaited or not (self.rest is None or self.rest or self.wants_read)
+        return self.awaited or not (self.rest is None or self.rest or self.wants_read(-inf))
 
     def mark_dirty(self, names: Iterable[str], *, seq: int) -> None:
         """Read the partitions ``names`` later, or again; ``seq``: of the event that says so."""
         changed = [name for name in names if self.rest is None or name not in self.rest]
+        for name in (one for one in changed if one in self.bad):
+            self.bad[name].retry_at = -inf  # perhaps it was mended
+        changed = [name for name in changed if name not in self.bad]
         for name in changed:
             self.dirty.setdefault(name, seq)
             self.unsettled[name] = _DIRTY
@@ -173,6 +212,8 @@ class ChunkedLoad:
         Cost: O(SCANNED_MAX); it is to be called again in each turn.
         """
         self.scanned = False
+        if self.bad and self.bad_of(selector, columns):
+            return False
         awaited = self.selections.get(selector)
         if awaited is None:
             if len(self.selections) >= SELECTIONS_MAX:
@@ -188,15 +229,29 @@ class ChunkedLoad:
             return False
         return self._is_settled(awaited)
 
-    def next(self, table: TableId) -> TableRequest:
+    def bad_of(self, selector: Selector | None, columns: Sequence[Column]) -> str:
+        """Return which partition that ``selector`` selects cannot be read, and why; else nothing.
+
+        ``selector`` None: every partition.
+
+        Raises:
+            UsageError: the selector is not valid for a table with these partition ``columns``.
+        """
+        matches = selector.matches(columns) if selector is not None and self.bad else None
+        found = (name for name in self.bad if matches is None or matches(name))
+        return next((f"{name}: {self.bad[name].error}" for name in found), "")
+
+    def next(self, table: TableId, now: float) -> TableRequest:
         """Return what to read now of ``table``."""
-        names: tuple[str, ...] = ()
-        if self.rest is not None:
+        names = self._next_probe(now)
+        self.probing = bool(names)
+        if self.rest is not None and not names:
             names = () if self.first else self._next_awaited()
             self.first = bool(names)
             names = names or tuple(islice(self.rest, PARTITIONS_PER_READ_MAX))
             if not self.rest:
                 few = len(self.closing) + len(self.dirty) <= PARTITIONS_PER_READ_MAX
+                few = few and not self.bad  # then there is no end to close in on
                 self.closing = (self.closing if few else {}) | dict.fromkeys(self.dirty)
                 names = tuple(self.closing)
                 self.rounds += 1
@@ -213,12 +268,37 @@ class ChunkedLoad:
                 self.rest.pop(name, None)
         self.new = left - len(self.rest or ())
         db, name = table
-        return TableRequest(db=db, table=name, obj=False, whole=self.rest is None, names=names)
+        whole, listed = self.rest is None, bool(self.refused)
+        return TableRequest(
+            db=db, table=name, obj=False, whole=whole, names=names, listed=whole and listed
+        )
+
+    def refuse(self, names: tuple[str, ...], error: str, *, now: float) -> None:
+        """Look for the partition among ``names``, which were being read, that cannot be read.
+
+        The rest of them is read again. Cost: O(names).
+        """
+        if self.closing and not self.probing:
+            self.closing, self.rounds = {}, self.rounds - 1
+        self.reading, self.new = False, 0
+        assert self.rest is not None
+        again = (name for name in names if name not in self.taken and name not in self.bad)
+        self.rest = dict.fromkeys(again) | self.rest
+        since = {name: seq for name, seq in self.dirty.items() if name not in self.taken}
+        self.dirty = self.taken | since
+        self.unsettled.update(dict.fromkeys(self.taken, _DIRTY))
+        self.taken = {}
+        self.suspects = names
+        if len(names) == 1:
+            self._spoil(error, now)
 
     def give_back(self, names: tuple[str, ...]) -> None:
         """Read the chunk of ``names`` once more: the metastore has not answered."""
         self.reading, self.new = False, 0
-        if self.closing:  # this round does not count: what it took is as unread as before
+        names = tuple(name for name in names if name not in self.bad)
+        if (
+            self.closing and not self.probing
+        ):  # this round does not count: what it took is as unread as before
             self.closing = {name: None for name in self.closing if name not in self.taken}
             self.rounds -= 1
         elif self.rest is not None:
@@ -237,6 +317,10 @@ class ChunkedLoad:
             self.names = sorted(read.names or ())
             self.rest = {} if read.whole else dict.fromkeys(read.names or ())
         requested = request.names or tuple(read.partitions)
+        for name in self.bad.keys() & set(requested):
+            del self.bad[name]
+        if self.probing and self.suspects:
+            self.suspects = tuple(name for name in self.suspects if name not in requested)
         for name in requested:
             self.unsettled.setdefault(name, self.issued)
         gone = tuple(name for name in requested if name not in read.partitions)
@@ -271,6 +355,9 @@ class ChunkedLoad:
         assert sum(chunk.slices for chunk in self.chunks) == len(self.slices)
         assert self.dirty.keys() <= self.unsettled.keys()
         assert self.reading or not self.new
+        assert len(self.bad) <= BAD_MAX
+        assert self.bad.keys() <= self.unsettled.keys()
+        assert not self.bad.keys() & (self.dirty.keys() | (self.rest or {}).keys())
         assert list(self.dirty.values()) == sorted(self.dirty.values())
         for chunk in self.chunks:
             assert all(self.unsettled.get(name, 0) >= chunk.number for name in chunk.names)
@@ -305,6 +392,26 @@ class ChunkedLoad:
             unread = filter(self._is_unread, awaited.unread)
             names.update(dict.fromkeys(islice(unread, share)))
         return tuple(names)
+
+    def _next_probe(self, now: float) -> tuple[str, ...]:
+        """Return half of the suspects, or else a bad partition that is due."""
+        self.suspects = tuple(filter(self._is_unread, self.suspects))
+        if self.suspects:
+            return self.suspects[: max(len(self.suspects) // 2, 1)]
+        due = (name for name, one in self.bad.items() if one.retry_at <= now)
+        return tuple(islice(due, 1))
+
+    def _spoil(self, error: str, now: float) -> None:
+        """Note that the only suspect cannot be read, and that nobody is to wait for it."""
+        ((name,), self.suspects) = self.suspects, ()
+        tries = self.bad[name].tries + 1 if name in self.bad else 1
+        pause_s = min(BAD_RETRY_S * 2 ** min(tries - 1, 16), BAD_RETRY_S_MAX)
+        self.bad[name] = BadPartition(error, tries, now + pause_s)
+        assert self.rest is not None
+        self.rest.pop(name, None)
+        self.dirty.pop(name, None)
+        self.unsettled[name] = _DIRTY
+        self.selections = {s: one for s, one in self.selections.items() if not one.matches(name)}
 
     def _is_settled(self, awaited: Awaited) -> bool:
         while awaited.missing and not self._is_unsettled(awaited.missing[-1]):

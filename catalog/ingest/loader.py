@@ -37,7 +37,7 @@ from ..metastore.port import (
     TableRequest,
 )
 from ..model.tables import Namespace, Tables, created_at, read_struct
-from .chunked_load import ChunkedLoad, PublishPartitions
+from .chunked_load import BAD_MAX, ChunkedLoad, PublishPartitions
 from .sync_rules import SyncRules
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
@@ -65,6 +65,7 @@ class Need:
     data: bool = False  # what its files hold changed
     load: bool = False  # a background load: no event and no request waits for it
     alone: bool = False  # not in one read with others: such a read failed
+    apart: bool = False  # its partitions after it, in chunks: one of them may be unreadable
     names: dict[str, None] = field(default_factory=dict)  # these partitions, an ordered set
     tries: int = 0  # reads that an event overtook
     refused: int = 0  # reads that failed
@@ -80,6 +81,7 @@ class Need:
         self.data |= other.data
         self.load &= other.load
         self.alone |= other.alone
+        self.apart |= other.apart
         self.names.update(other.names)
         self.tries = max(self.tries, other.tries)
         self.refused = max(self.refused, other.refused)
@@ -280,6 +282,7 @@ class Loader:
         self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
         self._backlog = Backlog()
         self._errors: dict[TableId, str] = {}  # of withdrawn tables, until they can be read
+        self._spoiled: set[TableId] = set()  # a partition could not be read at the last load
         self._next_read = 1
         self.polls_begun = 0  # the number of the newest poll
         self._away_until = 0.0  # no read before: the metastore is away
@@ -299,7 +302,7 @@ class Loader:
     @property
     def tables_left(self) -> int:
         """How many tables are still to be loaded in the background, or are being loaded."""
-        return len(self._backlog) + len(self._loads)
+        return len(self._backlog) + sum(not load.is_stuck for load in self._loads.values())
 
     @property
     def resyncing(self) -> bool:
@@ -330,6 +333,25 @@ class Loader:
     def error(self, table: TableId) -> str:
         """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""
         return self._errors.get(table, "")
+
+    def bad_partitions(self) -> dict[TableId, dict[str, str]]:
+        """Return the partitions that cannot be read, by table, each with why."""
+        return {
+            table: {name: one.error for name, one in load.bad.items()}
+            for table, load in self._loads.items()
+            if load.bad
+        }
+
+    def bad_of(self, table: TableId, selector: Selector | None, columns: Sequence[Column]) -> str:
+        """Return which partition that ``selector`` selects cannot be read, and why; else nothing.
+
+        ``selector`` None: every partition.
+
+        Raises:
+            UsageError: the selector is not valid for this table.
+        """
+        load = self._loads.get(table)
+        return "" if load is None else load.bad_of(selector, columns)
 
     def is_loading(self, table: TableId) -> bool:
         """Return whether ``table`` is LOADING."""
@@ -437,6 +459,7 @@ class Loader:
         self._loads.pop(table, None)
         self._backlog.discard(table)
         self._errors.pop(table, None)
+        self._spoiled.discard(table)
 
     def retain(self, wanted: Callable[[TableId], bool]) -> None:
         """Load in the background only tables that are ``wanted``; running loads go on."""
@@ -447,7 +470,7 @@ class Loader:
         self._ordered_at, self._moved = now, False
         if now < self._away_until:
             return ()
-        return (*self._event_reads(now), *self._chunk_reads(), *self._background_reads())
+        return (*self._event_reads(now), *self._chunk_reads(now), *self._background_reads())
 
     def next_slice(self, *, now: float) -> tuple[Result, ...]:
         """Return a slice of what was read of a large table, to be published in this turn.
@@ -494,9 +517,12 @@ class Loader:
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
                 self._events.remove(need)
-                need.load = need.obj = need.whole = True  # no request waits for it any longer
+                need.obj = need.whole = True
+                if need.apart:
+                    need.load = True  # no request waits for it any longer
+                    results += (self._withdraw((db, table), fact.error),)
+                need.apart = True  # perhaps one of its partitions is what cannot be read
                 self._events.add(need)
-                results += (self._withdraw((db, table), fact.error),)
         self._read_again(read, tuple(read.needs))
         return results
 
@@ -519,6 +545,8 @@ class Loader:
         if any(load.slices for load in self._loads.values()):
             return self._slice_at
         times = [self._retry_at] if self._retry_at < inf else []
+        loads = [load for load in self._loads.values() if load.bad and not load.reading]
+        times += [load.retry_at for load in loads]
         if self._dirty or self.tables_left:
             times.append(self._away_until)
         return min((time for time in times if time > self._ordered_at), default=None)
@@ -560,6 +588,7 @@ class Loader:
     def _need(self, table: TableId, need: Need) -> None:
         if self._backlog.needs_resync(table):
             need.merge(self._backlog.take_one(table))
+        need.apart |= need.whole and table in self._spoiled
         known = self._dirty.get(table)
         if known is None:
             self._dirty[table] = need
@@ -594,7 +623,8 @@ class Loader:
         ready = {
             t: need for t, need in self._dirty.items() if t not in busy and need.retry_at <= now
         }
-        together = {t: need for t, need in ready.items() if need.obj and not need.alone}
+        apart = {t for t, need in ready.items() if need.alone or need.apart}
+        together = {t: need for t, need in ready.items() if need.obj and t not in apart}
         if together and self._free() > 0:
             few = sum(need.whole for need in together.values()) <= WHOLE_PER_READ_MAX
             yield self._begin(together, few=few)
@@ -602,15 +632,15 @@ class Loader:
             if table in together or self._free() <= 0:
                 continue
             if need.obj or self._loaded(table):
-                yield self._begin({table: need}, few=True)
+                yield self._begin({table: need}, few=not need.apart)
             else:  # partitions of a table that is not held
                 self._events.remove(self._dirty.pop(table))
 
-    def _chunk_reads(self) -> Iterator[Read]:
+    def _chunk_reads(self, now: float) -> Iterator[Read]:
         for table, load in sorted(self._loads.items(), key=lambda one: not one[1].awaited):
-            if not load.wants_read or self._free() <= (0 if load.awaited else READS_KEPT):
+            if not load.wants_read(now) or self._free() <= (0 if load.awaited else READS_KEPT):
                 continue
-            effect = Read(read=self._next_read, requests=(load.next(table),))
+            effect = Read(read=self._next_read, requests=(load.next(table, now),))
             yield self._send(effect, {}, load)
 
     def _background_reads(self) -> Iterator[Read]:
@@ -618,9 +648,9 @@ class Loader:
             needs = self._backlog.take_whole(TABLES_PER_READ_MAX, self._partitioned)
             few = bool(needs)
             needs = needs or self._backlog.take(TABLES_PER_READ_MAX)
-            for table in list(filter(self.pending, needs)):
+            for table in [one for one in needs if self.pending(one) or one in self._spoiled]:
                 need = needs.pop(table)
-                if not need.load:
+                if not need.load or table in self._spoiled:
                     self._need(table, need)
             if needs:
                 yield self._begin(needs, few=few)
@@ -703,6 +733,7 @@ class Loader:
         ended = [(t, load) for t, load in ended if not self._is_needed(t)]
         for table, load in ended:
             del self._loads[table]
+            self._spoiled.discard(table)
             if load.seq is not None:
                 self._need(table, Need(load.seq, names=dict.fromkeys(load.dirty)))
         return tuple(CompleteLoad(table=table) for table, _ in ended)
@@ -722,6 +753,12 @@ class Loader:
         if away:
             load.give_back(read.effect.requests[0].names)
             return ()
+        if load.rest is not None and (len(load.bad) < BAD_MAX or load.probing):
+            load.refuse(read.effect.requests[0].names, fact.error, now=now)
+            if load.bad:
+                self._spoiled.add(table)
+            if len(load.bad) < BAD_MAX:
+                return ()
         del self._loads[table]
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
         need.back_off(now)

@@ -238,7 +238,7 @@ def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> Ta
             found = metastore.partitions(want.db, want.table, names) if names else {}
             return TableRead(thrift=struct, partitions=found)
         every = metastore.partition_names(want.db, want.table)
-        if len(every) > WHOLE_PARTITIONS_MAX:
+        if want.listed or len(every) > WHOLE_PARTITIONS_MAX:
             return TableRead(thrift=struct, names=every)
         found = metastore.partitions(want.db, want.table, every) if every else {}
         return TableRead(thrift=struct, names=every, partitions=found, whole=True)

@@ -103,7 +103,7 @@ class TableRequest:
     """The part of a read that concerns one table.
 
     ``obj``: the table's own struct. ``whole``: its partitions if they are few, else only their
-    names. ``names``: these partitions.
+    names. ``names``: these partitions. ``listed``: of ``whole`` only the names, however few.
     """
 
     db: str
@@ -111,6 +111,7 @@ class TableRequest:
     obj: bool
     whole: bool
     names: tuple[str, ...]
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

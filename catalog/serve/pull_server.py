@@ -190,7 +190,8 @@ class PullServer:
         itself, _ = held(self._namespace, self._tables, table)
         unfit = table in self._tables.unfit_why
         if itself or unfit:
-            for one in self._waits.take(table, lambda pull: bool(unfit) or self._is_held(pull)):
+            ends = lambda pull: unfit or self._is_held(pull) or bool(self._bad(pull))  # noqa: E731
+            for one in self._waits.take(table, ends):
                 if self._is_held(one.value) or not self._refuse_known(one.peer, one.value):
                     self._enqueue(one.peer, one.value)
 
@@ -231,16 +232,29 @@ class PullServer:
         """Refuse a pull that is known to be in vain now, and say why; False if it is not."""
         table = (pull.db, pull.table)
         unfit, unread = self._tables.unfit_why.get(table, ""), self._loader.error(table)
-        away = self._away()
+        away, bad = self._away(), self._bad(pull)
         if unfit:
             why = f"{table_name(*table)} cannot be held: {unfit}"
             self._refuse(peer, pull, Refusal.UNREADABLE, why=why)
-        elif unread:
-            self._refuse(peer, pull, Refusal.UNREADABLE, why=_unreadable(table, unread))
+        elif unread or bad:
+            self._refuse(peer, pull, Refusal.UNREADABLE, why=_unreadable(table, unread or bad))
         elif away:
             self._loader.load(table, urgent=True)  # the next pull finds it, if it can be read
             self._refuse(peer, pull, Refusal.SOURCE, why=away)
-        return bool(unfit or unread or away)
+        return bool(unfit or unread or bad or away)
+
+    def _bad(self, pull: Pull) -> str:
+        """Return which partition that ``pull`` selects cannot be read, and why; else nothing."""
+        table = (pull.db, pull.table)
+        if pull.selector == SELECT_TABLE:
+            return ""
+        if pull.selector == SELECT_BLOCKS:
+            return self._loader.bad_of(table, None, ())
+        try:
+            columns = self._tables.partition_columns(table)
+            return self._loader.bad_of(table, pull.selection, columns)
+        except UsageError:
+            return ""  # it is refused with the reason when it is to be answered
 
     def _away(self) -> str:
         """Return why nothing can be loaded now; empty if it can."""

@@ -188,6 +188,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 GAUGE,
                 "Tables that the metastore cannot read, or that are too large",
             ),
+            "partitions_unreadable": (
+                GAUGE,
+                "Partitions that the metastore cannot read, of tables whose others are served",
+            ),
             "tables_withdrawn": (
                 COUNTER,
                 "Times that a table could not be read: it is unloaded until it can be",

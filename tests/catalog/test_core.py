@@ -317,19 +317,77 @@ def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on(core: Alone
     assert noted == [("d.t is withdrawn: corrupt", True), ("d.t can be read again", False)]
 
 
-def test_table_with_a_partition_that_cannot_be_read_is_said_to_be_withdrawn_once(
+def test_partition_that_cannot_be_read_is_named_once_and_the_others_are_held(
     large: Alone,
 ) -> None:
     large.metastore.unreadable["ds=13"] = "no such serde"
     large.catalogd.resume()
     large.wait(100.0)
-    assert large.catalog.counts.tables_withdrawn > 2, "it is tried again and again"
-    assert large.catalog.status().unreadable == "d.t: no such serde"
+    assert large.catalog.counts.tables_withdrawn == 0
+    status = large.catalog.status()
+    assert (status.tables_unreadable, status.partitions_unreadable) == (0, 1)
+    assert status.unreadable == "d.t/ds=13: no such serde"
+    assert len(large.partitions()) == 24
+    assert "ds=13" not in large.partitions()
+    assert large.catalog.loader.tables_left == 0, "nothing is to be loaded but that one"
     large.metastore.unreadable.clear()
-    large.wait(60.0)
-    assert large.is_loaded()
+    large.wait(70.0)
+    assert held(large).partitions == COMPLETE
+    assert len(large.partitions()) == 25
     noted = [(one.text, one.trouble) for one in large.effects if isinstance(one, Noted)]
-    assert noted == [("d.t is withdrawn: no such serde", True), ("d.t can be read again", False)]
+    said = "d.t/ds=13 cannot be read, the rest of its table is served: no such serde"
+    assert noted == [(said, True), ("d.t/ds=13 can be read again, or is gone", False)]
+
+
+@pytest.mark.parametrize("bad", [(0,), (999,), (3, 4, 700), tuple(range(100, 131))])
+def test_partitions_that_cannot_be_read_are_found_in_few_reads(bad: tuple[int, ...]) -> None:
+    """Ten halvings of a chunk of 1,000 for each of them, while those before are tried again."""
+    core = Alone()
+    core.create_database("d")
+    core.add(core.create("d", "t", "ds"), *(f"{number:04d}" for number in range(2_500)))
+    core.metastore.unreadable |= {f"ds={number:04d}": "no such serde" for number in bad}
+    while core.catalog.status().partitions_unreadable < len(bad):
+        core.turn()
+        assert core.now < 1_200, "it ends"
+    reads = core.metastore.calls.count("partitions")
+    assert reads <= 14 * len(bad) + 5
+    core.turn(50)
+    assert len(core.partitions()) == 2_500 - len(bad)
+    assert core.catalog.counts.tables_withdrawn == 0
+    before = core.metastore.calls.count("partitions")
+    core.wait(600.0)
+    assert core.metastore.calls.count("partitions") - before <= 20 * len(bad), "once a minute each"
+
+
+def test_table_with_many_partitions_that_cannot_be_read_is_withdrawn_as_a_whole() -> None:
+    core = Alone()
+    core.create_database("d")
+    core.add(core.create("d", "t", "ds"), *map(str, range(40)))
+    core.metastore.unreadable |= {f"ds={number}": "no such serde" for number in range(40)}
+    core.wait(60.0)
+    assert core.catalog.counts.tables_withdrawn
+    status = core.catalog.status()
+    assert (status.tables_unreadable, status.partitions_unreadable) == (1, 0)
+    core.metastore.unreadable.clear()
+    core.wait(70.0)
+    assert len(core.partitions()) == 40
+
+
+def test_changed_partition_that_cannot_be_read_any_more_leaves_the_others_of_its_table(
+    core: Alone,
+) -> None:
+    """Given a table that is held, then what was known of the bad one is not answered any more."""
+    core.metastore.alter_partitions("d", "t", [core.metastore.get_partition("d", "t", ["1"])])
+    core.metastore.unreadable["ds=1"] = "no such serde"
+    core.wait(30.0)
+    assert core.partitions() == ["ds=2"]
+    assert held(core).partitions == LOADING
+    core.answer_to(Sync(request=9), Synced, turns=10)
+    core.metastore.unreadable.clear()
+    core.metastore.alter_partitions("d", "t", [core.metastore.get_partition("d", "t", ["1"])])
+    core.wait(5.0)
+    assert core.partitions() == ["ds=1", "ds=2"]
+    assert held(core).partitions == COMPLETE
 
 
 def test_failed_listing_is_tried_again() -> None:

@@ -360,7 +360,7 @@ def unreadable() -> Status:
     core.create_database("shop")
     core.metastore.unreadable["orders"] = "java.lang.NullPointerException"
     core.create("shop", "orders")
-    core.turn(20)
+    core.turn(40)
     return core.catalog.status()
 
 

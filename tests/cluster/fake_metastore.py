@@ -290,7 +290,7 @@ class FakeMetastore:
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         with self._reading("partitions"):
             held = self._of(db, table)
-            for name in names:
+            for name in held.keys() & set(names):
                 self._demand_readable(name)
             return {name: thrift_bytes(held[name]) for name in names if name in held}
 

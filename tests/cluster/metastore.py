@@ -105,6 +105,7 @@ class SimMetastore:
         self.counts: Counter[str] = Counter()
         self.away = False
         self.unsendable: set[int] = set()  # ids of events at which it fails
+        self.unreadable: set[tuple[TableId, str]] = set()  # partitions at which it fails
         self.connections = 1
         self.known_as = ""  # its UUID
         self.logs = True  # whether it records events
@@ -394,6 +395,8 @@ class SimMetastore:
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         self._begin_call()
         parts = self._demand(db, table).parts
+        if any(((db, table), name) in self.unreadable and name in parts for name in names):
+            raise SourceRefused("no such serde")
         return {n: partition_bytes(db, table, n, parts[n]) for n in names if n in parts}
 
     def close(self) -> None:

@@ -42,6 +42,7 @@ READERS = 2  # of a run
 LARGE_EVERY = 4  # runs: in one of them many values are too large for a frame
 UNSENDABLE_EVERY, UNSENDABLE_AT_S = 10, 0.5  # runs: in one of them an event cannot be sent
 PASSED_S = 30.0  # likewise; until such an event is passed, and everything is read again
+UNREADABLE_EVERY, UNREADABLE_AT_S = 10, 0.5  # runs: in one of them a partition cannot be read
 SAYS_EVERY = 3  # runs: in one of them a sync compares no names, which would mend what was missed
 THREADS = 2  # of an application: their reads overlap
 
@@ -94,6 +95,8 @@ class Run:
         world.at(0.4, self.trouble.begin)
         if self.seed % UNSENDABLE_EVERY == UNSENDABLE_EVERY - 1:
             world.at(UNSENDABLE_AT_S, self._spoil_event)
+        if self.seed % UNREADABLE_EVERY == UNREADABLE_EVERY // 2:
+            world.at(UNREADABLE_AT_S, self._spoil_partitions)
         world.at(0.6, Operator(world, self.counts).begin)
         for reader in [one for one in world.readers if one.policy is not None]:
             change = partial(change_now_and_then, world, reader, Random(self.seed))
@@ -119,6 +122,13 @@ class Run:
         """Let the metastore fail from now on at whatever is to send the newest event."""
         self.world.metastore.unsendable.add(self.world.metastore.last_id)
         self.counts["unsendable"] += 1
+
+    def _spoil_partitions(self) -> None:
+        """Let the metastore fail at the first partition of each table, until all is healed."""
+        held = self.world.metastore.held.items()
+        spoiled = {(table, min(one.parts)) for table, one in held if one.parts}
+        self.world.metastore.unreadable |= spoiled
+        self.counts["unreadable"] += bool(spoiled)
 
     def _race(self) -> None:
         if not self.done and self.world.rng.random() < 0.1:

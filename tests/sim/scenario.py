@@ -120,6 +120,14 @@ class Script:
         """Fail from now on at whatever is to send the newest event."""
         self.world.metastore.unsendable.add(self.world.metastore.last_id)
 
+    def spoil(self, _who: str, table: str, *parts: str) -> None:
+        """Be unable to read partitions from now on."""
+        self.world.metastore.unreadable |= {(_table(table), part) for part in parts}
+
+    def repair(self, _who: str) -> None:
+        """Be able to read everything again."""
+        self.world.metastore.unreadable.clear()
+
     def says(self, _who: str) -> None:
         """Let the metastore say whether it records events: a sync compares no names then."""
         self.world.metastore.says = True

@@ -28,6 +28,7 @@ KIND_AT_LEAST = max(3, SEEDS // 100)
 FAULTS = (
     *("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away"),
     *("replace_metastore", "put_metastore_back", "clean_log", "begun anew", "unsendable"),
+    "unreadable",
 )
 PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),

@@ -87,6 +87,7 @@ class Trouble:
         world.faults = False
         world.healed = world.now
         world.metastore.away = False
+        world.metastore.unreadable.clear()
         world.cut.clear()
         for reader in world.readers:
             reader.slow = 0.0

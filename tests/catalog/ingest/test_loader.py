@@ -435,7 +435,7 @@ def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
     first, second = world.reads()
     world.done(second)
     assert tables_of(world.poll()) == ["u"]
-    for _ in range(REFUSED_TRIES_MAX - 1):
+    for _ in range(REFUSED_TRIES_MAX):
         assert world.failed(first) == ()
         assert world.reads() == ()
         world.now += RETRY_S_MAX
@@ -444,14 +444,14 @@ def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
     assert world.failed(first) == (WITHDRAWN,)
     assert world.oldest == NEVER, "no request waits for it any longer"
     world.now += RETRY_S_MAX
-    assert wanted(world.read()) == [WHOLE_T]
+    assert wanted(world.read()) == [("t", True, False, ())], "its partitions afterwards"
 
 
 @pytest.fixture
 def withdrawn(of_t: World) -> World:
     """A loader whose table ``t`` was refused until it was withdrawn."""
     of_t.event(changed(T))
-    for _ in range(REFUSED_TRIES_MAX + 1):
+    for _ in range(REFUSED_TRIES_MAX + 2):
         results = of_t.failed(of_t.read())
         of_t.now += RETRY_S_MAX
     assert results == (WITHDRAWN,)
@@ -981,7 +981,7 @@ def test_load_does_not_end_with_a_change_that_the_metastore_did_not_answer_about
     assert world.poll() == (CompleteLoad(table=T),)
 
 
-def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly(
+def test_table_whose_partitions_cannot_be_listed_is_withdrawn_and_tried_ever_more_slowly(
     world: World,
 ) -> None:
     world.loader.load(T, urgent=True)
@@ -990,7 +990,7 @@ def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly
         world.done(world.read(), t=TableRead(thrift=b"t", names=("a",)))
         (result,) = world.poll()
         assert isinstance(result, PublishTables)
-        world.loader.begin_chunked_load(T, ("a",), refused=result.needs[T].refused)
+        world.loader.begin_chunked_load(T, None, refused=result.needs[T].refused)
         assert world.failed(world.read()) == (WITHDRAWN,)
         assert world.reads() == ()
         deadline = world.loader.deadline()

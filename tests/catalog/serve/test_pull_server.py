@@ -223,6 +223,34 @@ def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason(unread: Al
     unread.answer_to(pull(), Pulled)
 
 
+def test_pull_that_selects_a_partition_that_cannot_be_read_is_refused_and_others_are_answered(
+    unread: Alone,
+) -> None:
+    """P-PULL-16."""
+    unread.metastore.unreadable["ds=1"] = "corrupt"
+    unread.ask(pull())
+    unread.turn(60)
+    answer = refused(unread)
+    if answer.code == "LOADING":
+        answer = unread.answer_to(pull(), Refused)
+    assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
+    assert "d.t: the metastore cannot read it: ds=1: corrupt" in answer.message
+
+    def selected(name: str) -> Pull:
+        return replace(pull(selector=SELECT_NAMES), names=(name,))
+
+    assert unread.answer_to(selected("ds=1"), Refused).code == "UNREADABLE"
+    unread.answer_to(pull(selector=SELECT_TABLE), Pulled)
+    unread.answer_to(selected("ds=2"), Pulled, turns=6)
+    unread.add(unread.metastore.get_table("d", "t"), "3")
+    unread.turn(6)
+    unread.answer_to(selected("ds=3"), Pulled, turns=6)
+    unread.metastore.drop_partition("d", "t", ["1"], False)
+    unread.wait(10)
+    unread.answer_to(pull(), Pulled)
+    assert unread.partitions() == ["ds=2", "ds=3"]
+
+
 def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_is_back(
     unread: Alone,
 ) -> None:
