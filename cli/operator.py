@@ -31,7 +31,7 @@ from ..topics.keys.folder import OPERATOR as OPERATOR_KEY
 from ..topics.keys.folder import find_credential
 from ..topics.link import Handshake, Link
 from ..topics.settings import Address, parse_addresses
-from ..topics.verdict import Verdict, verdict_in
+from ..topics.verdict import Serving, Verdict, verdict_in
 from ..topics.wire import header
 from ..topics.wire.messages import (
     Heartbeat,
@@ -366,13 +366,16 @@ def facts_of(table: Inspected) -> dict[str, Any]:
 
 @contextmanager
 def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[Subscriber]:
-    """Open the catalog as a reader.
+    """Open the catalog as a reader; say at once why that may take until ``timeout_s``, if it may.
 
     Raises:
         LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
     """
-    with Operator(parse_addresses(statestores, setting="statestores")):
-        pass  # a hub answers, or the error says at once why none does
+    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+        found = verdict_by(visit.hub)
+        if found.state is Serving.NOT_SERVING:
+            why = "; ".join(one.text for one in found.reasons)
+            note(f"statestored {visit.address} is {found.state}: {why}; waits {timeout_s:g} s")
     subscriber = Subscriber(  # for one request: nothing is pinned, whatever the environment sets
         statestores,
         budget=budget,

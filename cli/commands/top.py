@@ -38,11 +38,13 @@ def top(*, once: bool, statestores: str, output: str) -> int:
     hubs, printed = parse_addresses(statestores, setting="statestores"), Output(output)
     note_policy("what counts other databases, too, is left out")
     log, before = Log(hubs), _look(hubs)
-    now = _second(before)
-    if once or not printed.is_terminal:
-        _show(activity(before, now, log.read(now)), now, printed, height=NO_LIMIT)
-        for problem in (text for one in now.stack.daemons for text in one.problems):
+    is_one = once or not printed.is_terminal
+    if is_one:  # before what takes another second
+        for problem in (text for one in before.stack.daemons for text in one.problems):
             complain(problem)
+    now = _second(before)
+    if is_one:
+        _show(activity(before, now, log.read(now)), now, printed, height=NO_LIMIT)
         return now.stack.exit_code
 
     def draw() -> None:

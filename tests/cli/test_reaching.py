@@ -260,6 +260,21 @@ def test_look_is_closed_again() -> None:
         pass
 
 
+def test_hub_that_does_not_serve_is_said_before_it_is_waited_for(
+    both: Both, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = both.hub.ready["address"]
+    user_keys("operator")
+    with (
+        pytest.raises(LinkError, match="has nothing from a catalogd"),
+        catalog_at(where, budget="1MB", timeout_s=0.5),
+    ):
+        pass
+    said = capsys.readouterr().err
+    assert said.startswith(f"note: statestored {where} is not serving: ")
+    assert said.endswith("waits 0.5 s\n")
+
+
 def test_catalogd_that_is_stopped_is_said_to_be(
     both: Both, capsys: pytest.CaptureFixture[str]
 ) -> None:
