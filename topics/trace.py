@@ -51,12 +51,15 @@ class Trace:
         """Add a delta of ``topic`` that came in: as ``note`` does, on the hot path."""
         self._steps.append((at, "in", "Delta", (topic,), version))
 
+    def steps(self, topic: int | None = None) -> tuple[Step, ...]:
+        """Return the steps, the oldest first: all, or those that may be about ``topic``."""
+        return tuple(one for one in self._steps if topic is None or topic in (one[3] or (topic,)))
+
     def story(self, topic: int | None = None) -> tuple[str, ...]:
-        """Return a line for each step, the oldest first; of those that may be about ``topic``."""
+        """Return a line for each of the ``steps``."""
         return tuple(
             f"{at:.3f} {way} {kind}{_of(topics, version)}"
-            for at, way, kind, topics, version in self._steps
-            if topic is None or not topics or topic in topics
+            for at, way, kind, topics, version in self.steps(topic)
         )
 
     def text(self) -> str:

@@ -1,6 +1,6 @@
 """The page of one driver or subscriber: what it has said of itself, and what it answers now.
 
-    page ──topics, tables──▶ hub ──▶ that reader ──▶ hub ──▶ levels, reasons, tables read last
+    page ──topics, tables, messages──▶ hub ──▶ that reader ──▶ hub ──▶ levels, reasons, what it read
 
 A reader that is stopped does not answer: the page says so after ANSWER_S.
 """
@@ -35,6 +35,7 @@ ABOUT_READER: Final = (
     "registration",
 )
 LEVEL: Final = ("level", "topics", "held_bytes", "full_bytes", "why", "numbers")
+MESSAGE: Final = ("ago_s", "way", "message", "topics", "version")
 TABLE: Final = ("table", "topic", "level", "held_bytes", "full_bytes", "why", "read_s")
 
 
@@ -68,8 +69,8 @@ async def reader_parts(
     about = {"": _about(driver, reader)}
     if reader is None or (driver is not None and driver.state == GONE):
         return about
-    topics, tables = await asyncio.gather(
-        *(_answer(ask, what, reader.registration) for what in ("topics", "tables"))
+    topics, tables, messages = await asyncio.gather(
+        *(_answer(ask, what, reader.registration) for what in ("topics", "tables", "messages"))
     )
     levels = {one["id"]: one for one in topics.records()} if isinstance(topics, Inspected) else {}
     return {
@@ -78,6 +79,7 @@ async def reader_parts(
             tables, levels, catalogd=status.catalogd_pages, is_guarded=is_guarded
         ),
         "Levels": _levels(topics, levels),
+        "Messages": _messages(messages),
     }
 
 
@@ -153,4 +155,15 @@ def _levels(topics: Inspected | str, levels: Mapping[int, Record]) -> Grid:
             for one in groups
         ],
         empty=topics if isinstance(topics, str) else "it follows none",
+    )
+
+
+def _messages(messages: Inspected | str) -> Grid:
+    found = messages.records() if isinstance(messages, Inspected) else []
+    return Grid(
+        about="The messages that came in and went out lately, the newest first, without what is in "
+        "them, and but for heartbeats. A message without topics is about all of them, or none.",
+        columns=MESSAGE,
+        rows=[tuple(one[name] for name in MESSAGE) for one in reversed(found)],
+        empty=messages if isinstance(messages, str) else "none came or went yet",
     )

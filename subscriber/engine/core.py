@@ -503,6 +503,7 @@ class Core:
             inspect,
             topics=self._topics(),
             tables=[(name_of(group), topic, max(now - at, 0.0)) for topic, group, at in read],
+            messages=[(max(now - one[0], 0.0), one) for one in self.turn.trace.steps()],
             stats=self._stats(),
             driver=self.driver.facts(),
         )

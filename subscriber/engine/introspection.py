@@ -23,6 +23,7 @@ from ...topics.objects.drivers import (
 )
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
+from ...topics.trace import Step
 from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages import DriverFacts, Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal
@@ -112,12 +113,14 @@ def inspected(
     *,
     topics: Sequence[TopicInfo],
     tables: Sequence[tuple[str, int, float]],
+    messages: Sequence[tuple[float, Step]],
     stats: Stats,
     driver: Facts | None,
 ) -> Inspected | Refused:
     """Return the table that is requested; infinite values are left empty.
 
     ``tables``: the names of those that were read last, their topics, and how many seconds ago.
+    ``messages``: what came and went, and how many seconds ago.
     """
     columns: tuple[str, ...] = ("name", "value")
     match inspect.what:
@@ -127,6 +130,12 @@ def inspected(
         case "tables":
             columns = ("table", "topic", "read_s")
             rows = tuple((name, topic, _cell(read_s)) for name, topic, read_s in tables)
+        case "messages":
+            columns = ("ago_s", "way", "message", "topics", "version")
+            rows = tuple(
+                (_cell(ago_s), way, kind, " ".join(map(str, of)), version or None)
+                for ago_s, (_, way, kind, of, version) in messages
+            )
         case "stats":
             names = [field.name for field in fields(Stats)]
             rows = tuple(zip(names, map(_cell, _values(stats)), strict=True))
@@ -134,7 +143,7 @@ def inspected(
             found = {**driver, **_summary(topics, stats)}
             rows = tuple((name, _cell(value)) for name, value in found.items())
         case _:
-            message = f"no table {inspect.what!r} of a subscriber: topics, tables, stats"
+            message = f"no table {inspect.what!r} of a subscriber: topics, tables, messages, stats"
             return Refused(
                 request=inspect.request,
                 code=Refusal.INSPECT,

@@ -88,6 +88,11 @@ ANSWERS: Mapping[str, Inspected | Refused] = {
     "tables": Inspected(
         request=2, columns=("table", "topic", "read_s"), rows=(("shop.orders", 2, 7.5),)
     ),
+    "messages": Inspected(
+        request=3,
+        columns=("ago_s", "way", "message", "topics", "version"),
+        rows=((9.1, "out", "Join", "1 2", None), (0.5, "in", "Delta", "2", 7)),
+    ),
 }
 
 
@@ -141,6 +146,7 @@ def test_page_of_a_driver_says_what_it_reads_at_which_level_and_why(named: str) 
     )
     assert row == ("shop.orders", 2, "minimal", "too large", 7.5)
     assert column("drivers", "why", named, part="Levels") == ["too large", "never read here"]
+    assert column("drivers", "message", named, part="Messages") == ["Delta", "Join"]
     assert facts("subscribers", LACKS) == found
 
 

@@ -237,6 +237,20 @@ def test_operators_see_the_tables_that_were_read_last() -> None:
     assert 0 < row["read_s"] <= 3
 
 
+def test_operators_see_the_messages_that_came_and_went(shopping: Shopping) -> None:
+    shopping.shop.reshape("shop.orders", ("new",))
+    shopping.settle()
+    shopping.pass_time(3)
+    answer = inspected(shopping, "messages")
+    assert isinstance(answer, Inspected)
+    rows = answer.records()
+    topic = shopping.topic("shop.orders")
+    deltas = [row for row in rows if row["message"] == "Delta" and row["topics"] == str(topic)]
+    assert deltas[-1]["version"] == shopping.topics()[topic].version
+    assert deltas[-1]["ago_s"] > 3
+    assert (rows[-1]["way"], rows[-1]["message"], rows[-1]["ago_s"]) == ("in", "Inspect", 0)
+
+
 def test_operators_see_counters_by_name(shopping: Shopping) -> None:
     rows = rows_of(inspected(shopping, "stats"))
     assert rows["budget_bytes"] == shopping.stats().budget_bytes
