@@ -50,7 +50,7 @@ from .ingest.identity import Identify
 from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
 from .metastore.calls import Calls
-from .metastore.port import ListNames, Read, ReadNames
+from .metastore.port import ListNames, Read, ReadEvent, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
 from .publish.hub_questions import HubQuestions, Known
@@ -314,7 +314,7 @@ class Catalogd:
         self, effect: Effect, *, now: float, now_us: int
     ) -> None:
         match effect:
-            case Poll() | Identify() | Read() | ReadNames() | ListNames():
+            case Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent():
                 self._read_threads.order(effect)
             case ReadStore():
                 refused = self._history_thread.order(effect)

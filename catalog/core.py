@@ -31,6 +31,8 @@ from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, dirty_objects, is_known, named_objects
 from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
+from .ingest.event_log import COLUMNS as LOG_COLUMNS
+from .ingest.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
 from .ingest.event_processor import EventProcessor
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.load_progress import LoadProgress
@@ -55,6 +57,7 @@ from .metastore.port import (
     DirtyDatabase,
     DirtyPartitions,
     DirtyTable,
+    EventRead,
     ListingFailed,
     NamesFailed,
     NamesListed,
@@ -87,6 +90,7 @@ CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a
 LISTING_RETRY_S: Final = 1.0
 NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
 CREATE_TABLE: Final = "CREATE_TABLE"
+EVENT_LOG: Final = "event log"  # and perhaps a number: the events behind it
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 IDLE_S: Final = 1.0  # a turn at least so often
@@ -289,6 +293,7 @@ class Catalog:
             off_by_default=settings.sync_off_by_default,
         )
         self.event_history = EventHistory()
+        self.event_log = EventLog()
         self._load_progress = LoadProgress()
         held = Held(
             self.namespace,
@@ -419,6 +424,8 @@ class Catalog:
                 self.reconciliation.on_listed(fact, now)
             case ListingFailed():
                 self.reconciliation.on_failed(None, now)
+            case EventRead():
+                self.admin.on_event_read(fact, self.event_log)
             case HistoryRead():
                 self.dispatcher.on_history(fact)
             case Requested():
@@ -468,7 +475,9 @@ class Catalog:
         if self.lifecycle is Lifecycle.SERVING:
             self.backfill.restamp(now=now, at_us=now_us)
             self.poller.mark_published(self._oldest_unpublished())
-        self.event_history.publish(before=self._oldest_unpublished(), now=now, now_us=now_us)
+        published = self._oldest_unpublished()
+        self.event_history.publish(before=published, now=now, now_us=now_us)
+        self.event_log.publish(before=published, now=now)
         effects += self._commit()
         unpublished = self._oldest_unpublished()
         if self._first_seq is not None:
@@ -558,6 +567,10 @@ class Catalog:
         Raises:
             UsageError: there is none of that name.
         """
+        kind, log, after = what.partition(EVENT_LOG)
+        if log and not kind and (not after or after.strip().isdigit()):
+            rows = self.event_log.after(int(after) if after else None)
+            return Inspected(request=0, columns=LOG_COLUMNS, rows=rows)
         return status.table(self.status(), what)
 
     def status(self) -> Status:
@@ -667,7 +680,9 @@ class Catalog:
         every: list[Dirty] = []
         for event in batch.events:
             self.counts.events += 1
-            every += self._on_event(event, seq=batch.seq, now=now, now_us=now_us)
+            outcome, dirty = self._on_event(event, seq=batch.seq, now=now, now_us=now_us)
+            self.event_log.add(event, dirty, outcome=outcome, seq=batch.seq, now=now, now_us=now_us)
+            every += dirty
         self.event_history.begin(
             batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
         )
@@ -677,17 +692,20 @@ class Catalog:
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
-    def _on_event(self, event: RawEvent, *, seq: int, now: float, now_us: int) -> tuple[Dirty, ...]:
-        """Have read again what ``event`` has changed, and return it; nothing if it is left out."""
+    def _on_event(
+        self, event: RawEvent, *, seq: int, now: float, now_us: int
+    ) -> tuple[str, tuple[Dirty, ...]]:
+        """Have read again what ``event`` has changed, and return it, with what becomes of it."""
         found = self._objects_of(event, now)
         dirty = tuple(one for one in found if self.follows(one.db))
-        self.counts.events_elsewhere += bool(event.catalog or (found and not dirty))
+        elsewhere = bool(event.catalog or (found and not dirty))
+        self.counts.events_elsewhere += elsewhere
         if self.reconciliation.suspects:
             self.reconciliation.on_event(dirty)
         follow, dirty = self.sync_rules.judge(event, dirty)
         if follow is Follow.SKIP:
             self.counts.events_sync_off += 1
-            return ()
+            return NOT_FOLLOWED, ()
         self._note_type(event, dirty, now)
         self.loader.mark_dirty(dirty, seq=seq)
         self._raise_unheld(dirty, now_us)
@@ -697,7 +715,9 @@ class Catalog:
                 ended = [DirtyTable(db=db, table=t, whole=True, dropped=True) for db, t in tables]
                 self.loader.mark_dirty(ended, seq=seq)
             self.loader.resync(sorted(tables), seq=seq)
-        return dirty
+        if elsewhere:
+            return LEFT_OUT, ()
+        return (RUNS if dirty else NOTHING), dirty
 
     def _follow_again(self, db: str, now: float) -> None:
         """Read the tables of ``db``, which is followed again, and the names of new ones."""
@@ -972,6 +992,7 @@ class Catalog:
             self._names_at, self._reading_names = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
+        effects += self.admin.event_reads()
         compared = self.reconciliation.begin(now) if self._reconciles else None
         effects += [] if compared is None else [compared]
         if self.names_known and self.poller.reads:

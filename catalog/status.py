@@ -316,6 +316,6 @@ def table(status: Status, what: str) -> Inspected:
             columns = ("table", "reads", "seconds")
             rows = tuple((table_name(*t), reads, s) for t, reads, s in status.events.costs)
         case _:
-            known = "status, verdict, hubs, topics, events, event costs"
+            known = "status, verdict, hubs, topics, events, event costs, event log"
             raise UsageError(f"no table {what!r}: {known}")
     return Inspected(request=0, columns=columns, rows=rows)

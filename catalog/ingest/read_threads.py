@@ -13,7 +13,9 @@ from ...topics.backports import assert_never
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.names import TableId
 from ..metastore.port import (
+    EVENTS_OF_ID_MAX,
     LISTED_DATABASES_MAX,
+    EventRead,
     ListingFailed,
     ListNames,
     Metastore,
@@ -23,6 +25,7 @@ from ..metastore.port import (
     RawEvent,
     Read,
     ReadDone,
+    ReadEvent,
     ReadFailed,
     ReadNames,
     TableRead,
@@ -35,7 +38,7 @@ from .poller import Poll, Polled, PollFailed
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts
 
-Order = Poll | Identify | Read | ReadNames | ListNames
+Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent
 Answer = (
     Polled
     | Identified
@@ -46,6 +49,7 @@ Answer = (
     | NamesFailed
     | NamesListed
     | ListingFailed
+    | EventRead
 )
 
 
@@ -109,6 +113,8 @@ def perform(metastore: Metastore, order: Order) -> Answer:
             return _read_names(metastore, order)
         case ListNames():
             return _list_names(metastore, order)
+        case ReadEvent():
+            return _read_event(metastore, order)
         case _:
             assert_never(order)
 
@@ -244,6 +250,14 @@ def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> Ta
         return TableRead(thrift=struct, names=every, partitions=found, whole=True)
     except ObjectGone:
         return TableRead()
+
+
+def _read_event(metastore: Metastore, order: ReadEvent) -> EventRead:
+    try:
+        found = metastore.events_after(order.id - 1, events_max=EVENTS_OF_ID_MAX)
+    except SourceError as exc:
+        return EventRead(job=order.job, error=str(exc))
+    return EventRead(job=order.job, events=tuple(one for one in found if one.id == order.id))
 
 
 def _read_names(metastore: Metastore, order: ReadNames) -> NamesRead | NamesFailed:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from ...topics.objects.names import TableId
 
 TABLES_PER_CALL_MAX: Final = 100  # measured: 100 to 200 a call is where round trips stop mattering
+EVENTS_OF_ID_MAX: Final = 16  # that concurrent writers of Hive 2.3 gave one id
 LISTED_DATABASES_MAX: Final = 100  # in one listing of names: 0.3 s
 PARTITIONS_PER_CALL_MAX: Final = 1_000  # measured: 10,000 in 477 ms; 5,000 a call gain 6 % more
 DIGEST_BYTES: Final = 16
@@ -180,6 +181,23 @@ class NamesFailed:
 
     error: str
     job: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEvent:
+    """Effect: read the events of one id, for an operator; answered by an EventRead of this job."""
+
+    job: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRead:
+    """Fact: the events of one id, all that have it; ``error``: why they could not be read."""
+
+    job: int
+    events: tuple[RawEvent, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

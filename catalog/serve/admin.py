@@ -8,22 +8,33 @@ changed. What a job has read again is published before its next step.
 Invariant: an order is refused before anything is changed, or carried out to its end.
 """
 
+import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ...topics.backports import StrEnum
-from ...topics.errors import ConfigError, NoSuchObject, UsageError
+from ...topics.errors import ConfigError, NoSuchObject, UsageError, WireError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
-from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Order, OrderKind
+from ...topics.wire.messages import SOURCE_ORDERS, Cell, Inspected, Order, OrderKind
 from ...topics.wire.refusal import Refusal
+from ..ingest.actions import decode
+from ..ingest.event_log import EventLog
 from ..ingest.event_processor import EventProcessor
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
-from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from ..metastore.port import (
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    EventRead,
+    RawEvent,
+    ReadEvent,
+)
 from ..model.tables import Namespace, Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
@@ -33,9 +44,13 @@ from .replies import Replies
 
 DATA: Final = "data"  # behind the object that is refreshed
 EVENTS_TAKES: Final = (
-    "events takes pause, start and perhaps an id, or skip and an id: topicast events --help"
+    "events takes pause, start and perhaps an id, skip or show and an id: topicast events --help"
 )
 
+EVENT_COLUMNS: Final = (
+    *("id", "type", "object", "time_us", "format", "changes", "outcome", "took_s", "message"),
+)
+MESSAGE_CHARS_MAX: Final = 4_000  # of an event that is shown
 JOBS_MAX: Final = 100
 REFRESHED_PER_STEP_MAX: Final = 8  # tables: as many as are read together with their partitions
 TABLES_PER_STEP_MAX: Final = 50  # 20 µs each, and their rows in the commit
@@ -51,6 +66,7 @@ class EventVerb(StrEnum):
     PAUSE = "pause"
     START = "start"
     SKIP = "skip"
+    SHOW = "show"
 
 
 class Core(Protocol):
@@ -129,6 +145,9 @@ class AdminOrders:
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
         self._last_number = 0
         self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
+        self._event_callers: dict[int, tuple[bytes, int, int]] = {}
+        """By job: who waits for an event of the metastore: peer, request, and its id."""
+        self._events_to_read: list[ReadEvent] = []
         self._given: list[OrderRow] = []  # not stored yet
 
     def __len__(self) -> int:
@@ -164,6 +183,26 @@ class AdminOrders:
                         sender=order.sender, key=key, order=order.order, object=given, at_us=at_us
                     )
                 )
+
+    def event_reads(self) -> tuple[ReadEvent, ...]:
+        """Hand over the events that are to be read for operators."""
+        to_read, self._events_to_read = tuple(self._events_to_read), []
+        return to_read
+
+    def on_event_read(self, fact: EventRead, log: EventLog) -> None:
+        """Answer with the events of an id: what each has changed, and what became of it."""
+        caller = self._event_callers.pop(fact.job, None)
+        if caller is None:
+            return
+        peer, request, event_id = caller
+        if fact.error:
+            self._replies.refuse(peer, request, Refusal.SOURCE, why=fact.error)
+        elif not fact.events:
+            why = f"event {event_id} is not in the metastore's log: cleaned, or not there yet"
+            self._replies.refuse(peer, request, Refusal.NO_OBJECT, why=why)
+        else:
+            rows = tuple(_event_row(one, log) for one in fact.events)
+            self._replies.add(peer, Inspected(request=request, columns=EVENT_COLUMNS, rows=rows))
 
     def listings(self) -> list[tuple[int, str]]:
         """Hand over the jobs that wait for names, each with its database, or with ""."""
@@ -264,6 +303,9 @@ class AdminOrders:
                 )
             case EventVerb.START, []:
                 changed = self._event_processor.start(None, now=now, at_us=at_us)
+            case EventVerb.SHOW, [at]:
+                self._show_event(peer, order.request, _event_id(at))
+                return None
             case EventVerb.SKIP, [at]:
                 self._core.skip_event(_event_id(at), now=now, now_us=at_us)
                 changed = True
@@ -279,6 +321,17 @@ class AdminOrders:
         }
         self._answer(peer, order.request, facts)
         return " ".join(order.arguments) if changed else None
+
+    def _show_event(self, peer: bytes, request: int, event_id: int) -> None:
+        if len(self._event_callers) >= JOBS_MAX:
+            why = f"{JOBS_MAX} events are being read: try again"
+            self._replies.refuse(peer, request, Refusal.BUSY, why=why)
+            return
+        if event_id < 1:
+            raise UsageError(f"there is no event {event_id}: ids begin at 1")
+        self._last_number += 1
+        self._event_callers[self._last_number] = peer, request, event_id
+        self._events_to_read.append(ReadEvent(job=self._last_number, id=event_id))
 
     def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> str | None:
         """Open a job for an order; return its object, or None if there are too many jobs."""
@@ -458,6 +511,16 @@ def _kind_of(order: Order) -> OrderKind:
         return OrderKind(order.order)
     except ValueError:
         raise UsageError(f"no order {order.order!r}: {', '.join(OrderKind)}") from None
+
+
+def _event_row(event: RawEvent, log: EventLog) -> tuple[Cell, ...]:
+    try:
+        message = json.dumps(decode(event).body, ensure_ascii=False)
+    except WireError as error:
+        message = f"({error})"
+    named = f"{event.db}.{event.table}" if event.table.strip() else event.db
+    what = event.id, event.type, named, event.at_s * 1_000_000, event.message_format
+    return (*what, *log.outcome_of(event), message[:MESSAGE_CHARS_MAX])
 
 
 def _event_id(text: str) -> int:

@@ -1,20 +1,27 @@
 """The commands about the metastore's events: what they have changed, and how they are followed."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, TypedDict
 
 import click
 
 from ...topics.settings import parse_addresses
+from .. import changes
 from ..event_words import state_of, told
 from ..flags import ORDER_OPTIONS, command, prints, settings
+from ..lists import Record, in_ms
 from ..operator import Operator, facts_of, note_policy, ordered
 from ..output import Output
-from ..schemas import Fields
+from ..schemas import Fields, Iso
 from .changes import events as list_
 
 LIST: Final = "list"
 COSTS: Final = "costliest tables"
+LOOK_S: Final = 0.5  # between two looks for new events
+LINE_MAX: Final = 80
 
 
 class ByDefault(click.Group):
@@ -44,6 +51,33 @@ class TableCost(TypedDict):
     table: str
     reads: int
     seconds: float
+
+
+class ShownEvent(TypedDict):
+    """An event as the metastore has it. ``changes``, ``outcome``: empty if they are not known."""
+
+    id: int
+    type: str
+    object: str
+    time: Iso | None
+    format: str
+    changes: str
+    outcome: str
+    took_s: float | None
+    message: str
+
+
+class LoggedEvent(TypedDict):
+    """An event that was followed. ``number`` is larger for those that came later."""
+
+    number: int
+    id: int
+    type: str
+    object: str
+    time: Iso | None
+    outcome: str
+    took_s: float | None
+    changes: str
 
 
 def _status_document() -> Fields:
@@ -118,6 +152,70 @@ def skip(event: int, output: str, **where: Any) -> None:
     _order(output, "skip", str(event), **where)
 
 
+@command("show")
+@click.argument("event", metavar="ID", type=click.IntRange(min=1))
+@ORDER_OPTIONS
+@prints(lambda: {"ID": list[ShownEvent]})
+def show(event: int, output: str, **where: Any) -> None:
+    """Show one event as the metastore has it, and what became of it, if that is known still.
+
+    Writers of Hive 2.3 that commit at once may give one id to several events: all are shown.
+    """
+    found = ordered("events", ("show", str(event)), **where).records()
+    records = [with_time(one) for one in found]
+    printed = Output(output)
+    if printed.is_json:
+        printed.document(records, text="")
+        return
+    for record in records:
+        printed.facts(record, record.items())
+
+
+@command("tail")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many events.")
+@ORDER_OPTIONS
+@prints(lambda: {"": LoggedEvent})
+def tail(count: int | None, *, statestores: str, timeout_s: float, output: str) -> None:
+    """Show the last events, then each new one once it is published or left out, until Ctrl-C.
+
+    A line has the time, the id, the type, what became of the event, and its object.
+    """
+    printed, addresses = Output(output), parse_addresses(statestores, setting="statestores")
+    with Operator(addresses, timeout_s=timeout_s) as visit, suppress(KeyboardInterrupt):
+        for one in islice(_logged(visit), count):
+            printed.item(with_time(one), text=line_of(one))
+
+
+def _logged(visit: Operator) -> Iterator[Record]:
+    """Yield the last events, and then each new one, without an end."""
+    after = ""
+    while True:
+        for one in visit.catalog(f"event log{after}").records():
+            after = f" {one['number']}"
+            yield one
+        after = after or " 0"
+        time.sleep(LOOK_S)
+
+
+def with_time(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its time as a text in UTC, null if it has none."""
+    at_us = one["time_us"]
+    return {
+        ("time" if name == "time_us" else name): (
+            (changes.utc(at_us) if at_us else None) if name == "time_us" else value
+        )
+        for name, value in one.items()
+    }
+
+
+def line_of(one: Mapping[str, Any]) -> str:
+    """Return an event as a line of 80 characters at most."""
+    at = changes.utc(one["time_us"])[11:19]
+    took = "" if one["took_s"] is None else f" {in_ms(1000 * one['took_s'])}"
+    line = f"{at} {one['id']:>8} {one['type']:<18.18} {one['outcome'] + took:<17} {one['object']}"
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 1]}…"
+
+
 def _order(output: str, *words: str, **where: Any) -> None:
     facts = facts_of(ordered("events", words, **where))
     Output(output).sentence(facts, text=done_in_words(facts, words))
@@ -130,5 +228,5 @@ def done_in_words(facts: Mapping[str, Any], words: tuple[str, ...]) -> str:
     return f"events {verb}{of}: the state is {state_of(facts)}"
 
 
-for _one in (list_, status, pause, start, skip):
+for _one in (list_, status, pause, start, skip, show, tail):
     events.add_command(_one)

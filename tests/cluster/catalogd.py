@@ -19,7 +19,7 @@ from topicast.catalog.core import (
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.metastore.port import ListNames, Read, ReadNames
+from topicast.catalog.metastore.port import ListNames, Read, ReadEvent, ReadNames
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
@@ -50,7 +50,7 @@ CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
 
-MetastoreRequest = Poll | Identify | Read | ReadNames | ListNames
+MetastoreRequest = Poll | Identify | Read | ReadNames | ListNames | ReadEvent
 
 
 def floor_leaving(topic: Topic, tombstones_max: int) -> int:
@@ -218,7 +218,7 @@ class CatalogProcess:
     def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch
         world = self.world
         match effect:
-            case Poll() | Identify() | Read() | ReadNames() | ListNames():
+            case Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent():
                 self._request(effect)
             case Commit(transactions=transactions, window=place, mode_state=mode_state):
                 self.store.commit(transactions, place)

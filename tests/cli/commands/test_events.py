@@ -7,6 +7,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 
 from topicast.catalog.ingest.sync_rules import PARAMETER
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.commands.events import LINE_MAX
 from topicast.cli.exit_codes import FAILED
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import assert_of_schema
@@ -136,3 +137,30 @@ def test_a_table_is_not_followed_and_is_again_over_a_real_metastore(
         assert "aside.t" in listed.stdout
         assert "tables of aside are not followed" in listed.stderr
         client.drop_database("aside", deleteData=False, cascade=True)
+
+
+def test_events_are_followed_live_and_shown_one_by_one(
+    started: Served, hive: EmbeddedMetastore
+) -> None:
+    where = f"--statestores={started.statestores}"
+    with connect(hive.uri) as client:
+        names = [*(f"shown{number}" for number in range(9)), "shown"]
+        for name in names:
+            client.create_database(Database(name, "", f"{hive.warehouse}/{name}", {}))
+        topicast("sync", where, SECONDS)
+        lines = topicast("events", "tail", "--count=1", where, SECONDS).stdout.splitlines()
+        assert all(len(line) <= LINE_MAX for line in lines)
+        last = json.loads(
+            topicast("events", "tail", "--count=10", where, "-ojson").stdout.splitlines()[-1]
+        )
+        assert_of_schema("events-tail", last)
+        (event,) = document(started.statestores, "events", "show", str(last["id"]), SECONDS)
+        assert (event["type"], event["object"]) == ("CREATE_DATABASE", "shown")
+        assert (event["changes"], event["outcome"]) == ("shown", "published")
+        assert json.loads(event["message"])["db"] == "shown"
+        text = topicast("events", "show", str(last["id"]), where, SECONDS).stdout
+        assert "CREATE_DATABASE" in text
+        gone = topicast("events", "show", "99999999", where, SECONDS)
+        assert (gone.returncode, "not in the metastore's log" in gone.stderr) == (FAILED, True)
+        for name in names:
+            client.drop_database(name, deleteData=False, cascade=True)

@@ -1,0 +1,67 @@
+"""EventLog: each event with what it has changed and what became of it, bounded."""
+
+from topicast.catalog.ingest.event_log import EVENTS_MAX, NEWEST_SHOWN, SHOWN_MAX
+from topicast.catalog.metastore.port import Read
+from topicast.tests.cluster.alone import Alone, loaded
+from topicast.topics.wire.messages import Inspect, Inspected, Order, Refused
+
+
+def log(core: Alone, after: int | None = None) -> list[dict[str, object]]:
+    what = "event log" if after is None else f"event log {after}"
+    core.ask(Inspect(request=5, what=what))
+    core.turn()
+    return core.reply(Inspected).records()
+
+
+def test_each_event_is_told_once_it_is_published_or_left_out() -> None:
+    core = loaded()
+    first = log(core)[-1]["number"]
+    assert isinstance(first, int)
+    core.catalogd.hold(Read)
+    core.create("d", "u")
+    core.metastore.drop_elsewhere("d", "t")
+    core.wait(1)
+    assert log(core, first) == [], "the first one runs, and those behind it wait for their turn"
+    assert [one["outcome"] for one in log(core)[-2:]] == ["runs", "left out"]
+    core.catalogd.resume()
+    core.wait(1)
+    one, other = log(core, first)
+    assert (one["type"], one["object"], one["changes"]) == ("CREATE_TABLE", "d.u", "d.u")
+    assert one["outcome"] == "published"
+    assert isinstance(one["took_s"], float)
+    assert (other["outcome"], other["took_s"]) == ("left out", None)
+
+
+def test_partitions_are_named_and_many_are_counted() -> None:
+    core = loaded()
+    core.add(core.metastore.get_table("d", "t"), "3", "4", "5", "6")
+    core.wait(1)
+    assert log(core)[-1]["changes"] == "d.t/ds=3, d.t/ds=4, 2 more partitions"
+
+
+def test_the_log_and_an_answer_are_bounded() -> None:
+    core = loaded()
+    for number in range(EVENTS_MAX + 20):
+        core.metastore.log_unknown("OPEN_TXN", "d", f"t{number}")
+    core.wait(3)
+    assert len(log(core)) == NEWEST_SHOWN
+    found = log(core, 0)
+    assert len(found) == SHOWN_MAX
+    assert found[0]["object"] == "d.t20"
+
+
+def test_an_event_is_read_from_the_metastore_and_one_that_is_gone_is_refused() -> None:
+    core = loaded()
+    core.ask(Inspect(request=5, what="event log x"))
+    core.turn()
+    core.reply(Refused)
+    newest = core.metastore.current_event_id()
+    core.order("events", "pause")
+    show = Order(request=9, sender="ann@host", order="events", arguments=("show", str(newest)))
+    (event,) = core.answer_to(show, Inspected, turns=6).records()
+    assert (event["id"], event["type"], event["object"]) == (newest, "ADD_PARTITION", "d.t")
+    assert event["changes"] == "d.t/ds=1, d.t/ds=2"
+    assert '"ds": "2"' in event["message"]
+    gone = core.order("events", "show", str(newest + 1))
+    assert isinstance(gone, Refused)
+    assert (gone.code, "not in the metastore" in gone.message) == ("NO_OBJECT", True)
