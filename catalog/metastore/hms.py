@@ -251,6 +251,13 @@ class Hms:
                 batch.size = min(2 * batch.size, batch.size_max)
         return found
 
+    def setting(self, *names: str) -> str | None:
+        """Return a setting by the first of its ``names`` that the metastore takes; empty: not set.
+
+        None: it takes none of them, or does not say.
+        """
+        return next((found for one in names if (found := self._setting(one)) is not None), None)
+
     def _setting(self, name: str) -> str | None:
         """Return a setting of the metastore, empty if it is not set; None: it does not say."""
         try:

@@ -1,6 +1,8 @@
 """Metastore: checks of the metastore that a catalogd with these settings would follow."""
 
+import re
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -33,6 +35,34 @@ WATCH: Final = (
 CREATED: Final = 4  # its field in the Thrift struct of a table
 
 
+DML: Final = "metastore.dml.events"
+TIME_TO_LIVE: Final = "metastore.event.db.listener.timetolive"
+FACTORY: Final = "metastore.event.message.factory"
+EXCLUDED: Final = "metastore.notification.parameters.exclude.patterns"
+KEPT_S_MIN: Final = 6 * 3600.0  # a night
+FORMATS: Final = ("JSONMessage", "GzipJSONMessage")  # in the names of its classes
+TIME: Final = re.compile(r"(\d+)\s*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)?")
+UNITS: Final = {
+    "ms": 0.001,
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "minutes": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "hours": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+    "days": 86400.0,
+}
+Doubt = tuple[str, str] | None
+"""What is not as it should be, and what to do; None: nothing is."""
+
+
 class MetastoreChecks:
     """One metastore; each check makes a connection of its own."""
 
@@ -61,6 +91,12 @@ class MetastoreChecks:
         if records is None:
             return warning("it does not say whether it records events", LISTENER_SETTING)
         return ok("a listener records events")
+
+    def event_settings(self) -> Answer:
+        """Look at the settings by which events are recorded, kept and written."""
+        with self._connected() as hms:
+            found = {name: hms.setting(f"hive.{name}", name) for name in EVENT_SETTINGS}
+        return judged(found)
 
     def rights(self) -> Answer:
         """Read the id of the newest event, and that event; look for a table that came after it.
@@ -116,6 +152,72 @@ class MetastoreChecks:
         return closing(Hms(addresses, timeout_s=self.client.timeout_s))
 
 
+def judged(found: Mapping[str, str | None]) -> Answer:
+    """Return what the metastore's settings mean for events; None: it does not say one.
+
+    ``found``: by the names of EVENT_SETTINGS; empty: not set.
+    """
+    doubts = [doubt for name, judge in EVENT_SETTINGS.items() if (doubt := judge(found.get(name)))]
+    if doubts:
+        return warning("; ".join(what for what, _ in doubts), "; ".join(do for _, do in doubts))
+    said = sum(one is not None for one in found.values())
+    if not said:
+        return ok("it does not say how events are recorded")
+    return ok("writes are recorded, events are kept long enough, and their format is known")
+
+
+def _dml(value: str | None) -> Doubt:
+    if value is None or value.lower() == "true":
+        return None
+    return (
+        (
+            f"{DML}={value or 'false'}: a write of Hive into files of a table that exists "
+            "leaves no event"
+        ),
+        f"set hive.{DML}=true in the hive-site.xml of the metastore and of its clients",
+    )
+
+
+def _time_to_live(value: str | None) -> Doubt:
+    kept_s = _seconds(value or "")
+    if kept_s is None or kept_s >= KEPT_S_MIN:
+        return None
+    return (
+        (
+            f"events are kept for {value} ({TIME_TO_LIVE}): a catalogd that is away for longer "
+            "reads everything again"
+        ),
+        f"set hive.{TIME_TO_LIVE}=86400s",
+    )
+
+
+def _format(value: str | None) -> Doubt:
+    if not value or any(known in value for known in FORMATS):
+        return None
+    return (
+        f"{FACTORY}={value} is not known here: what an event names is read again whole",
+        f"set hive.{FACTORY} to the one of the metastore's release, in JSON",
+    )
+
+
+def _excluded(value: str | None) -> Doubt:
+    if not value:
+        return None
+    return (
+        (
+            f"{EXCLUDED}={value}: events lack the parameters that match, so a change of them alone "
+            "may look like a write, and impala.disableHmsSync may not be seen"
+        ),
+        f"leave hive.{EXCLUDED} empty, or let it match neither",
+    )
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time as Hive writes it, such as 86400s or 1d; None: it is none."""
+    match = TIME.fullmatch(text.strip().lower())
+    return None if match is None else float(match[1]) * UNITS[match[2] or "s"]
+
+
 def _newest_table(hms: "Hms") -> tuple[str, int]:
     """Return the newest of some tables, and when it was created, by the metastore's clock.
 
@@ -135,3 +237,12 @@ def _newest_table(hms: "Hms") -> tuple[str, int]:
 
 def _utc(at_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_s))
+
+
+EVENT_SETTINGS: Final[Mapping[str, Callable[[str | None], Doubt]]] = {
+    DML: _dml,
+    TIME_TO_LIVE: _time_to_live,
+    FACTORY: _format,
+    EXCLUDED: _excluded,
+}
+"""The settings of the metastore that are looked at, and what is said of each."""

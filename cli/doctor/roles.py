@@ -135,6 +135,7 @@ def _catalogd(given: Given) -> list[Check]:
         ),
         Check("metastore", metastore.reachable, after=("packages", "settings")),
         Check("events", metastore.events_on, after=("metastore",), limit_s=PORTS_S),
+        Check("event settings", metastore.event_settings, after=("metastore",), limit_s=PORTS_S),
         Check("event log", metastore.rights, after=("metastore",), limit_s=PORTS_S),
         Check("clocks", metastore.clocks, after=("event log",)),
     ]

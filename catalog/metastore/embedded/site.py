@@ -50,6 +50,7 @@ def settings(folder: Path, *, events: bool = True) -> dict[str, str]:
         "hive.metastore.warehouse.dir": warehouse(folder),
         "hive.metastore.transactional.event.listeners": LISTENER if events else "",
         "hive.metastore.event.db.notification.api.auth": "false",
+        "hive.metastore.dml.events": "true",  # writes of Hive leave events
         "hive.async.log.enabled": "false",  # its library is not among PySpark's jars
         "hive.stats.autogather": "false",
         "hive.hmshandler.retry.interval": "100ms",  # after a deadlock; its own 2 s stall writers

@@ -21,6 +21,7 @@ from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.sample import Sample
 from topicast.cli.doctor.checks import Check, examine, ok
+from topicast.cli.doctor.metastore import judged
 from topicast.tests.catalog.metastore.test_hms import answering, calls
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cli.conftest import Served
@@ -218,6 +219,52 @@ def test_metastore_that_records_no_events(served: Served, tmp_path: Path) -> Non
         found = catalogd(*flags, f"--statestores={served.statestores}")
     assert (found.verdict("metastore"), found.verdict("events")) == ("ok", "wrong")
     assert "set hive.metastore.transactional.event.listeners=" in found.text("events")
+
+
+def test_settings_of_events_are_as_they_should_be_on_a_real_metastore(
+    served: Served, hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    found = catalogd(
+        f"--hive_metastore_uris={hive.uri}",
+        f"--statestores={served.statestores}",
+        f"--state_dir={tmp_path}",
+        "--catalog_service_port=0",
+    )
+    assert found.verdict("event settings") == "ok", found
+    assert "writes are recorded" in found.text("event settings")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said", "next_step"),
+    [
+        ("metastore.dml.events", "", "leaves no event", "set hive.metastore.dml.events=true"),
+        ("metastore.dml.events", "false", "leaves no event", "=true"),
+        ("metastore.event.db.listener.timetolive", "3600s", "kept for 3600s", "=86400s"),
+        ("metastore.event.db.listener.timetolive", "5 min", "kept for 5 min", "=86400s"),
+        ("metastore.event.message.factory", "com.example.Mine", "is not known here", "in JSON"),
+        (
+            "metastore.notification.parameters.exclude.patterns",
+            "impala.*",
+            "impala.disableHmsSync may not be seen",
+            "leave hive.metastore.notification",
+        ),
+    ],
+)
+def test_setting_of_the_metastore_that_harms_events_is_a_warning(
+    setting: str, value: str, said: str, next_step: str
+) -> None:
+    good: dict[str, str | None] = {
+        "metastore.dml.events": "true",
+        "metastore.event.db.listener.timetolive": "1d",
+        "metastore.event.message.factory": "org.apache.x.GzipJSONMessageEncoder",
+        "metastore.notification.parameters.exclude.patterns": "",
+    }
+    assert judged(good).verdict == "ok"
+    assert judged(dict.fromkeys(good)).verdict == "ok", "a metastore need not say"
+    found = judged(good | {setting: value})
+    assert found.verdict == "warning"
+    assert said in found.finding
+    assert next_step in found.next_step
 
 
 def test_event_id_that_does_not_move_and_clock_that_is_behind(
