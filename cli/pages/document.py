@@ -66,7 +66,8 @@ summary { cursor: pointer; margin: 1.5rem 0 .3rem; color: var(--link) }
 td.number { width: 14rem; overflow-wrap: anywhere } .meaning { color: var(--faint) }
 footer { color: var(--faint); margin: 1.5rem 0; overflow-wrap: anywhere }
 .time { min-width: 5.5rem }
-@media (max-width: 40rem) { .many tr:first-child { display: none }
+@media (max-width: 40rem) { .grid td { overflow-wrap: anywhere }
+.many tr:first-child { display: none }
 .many tr { display: block; padding: .35rem 0; border-bottom: 1px solid var(--line) }
 .many td { display: none; border: 0; padding: 0 .8rem 0 0; white-space: normal;
 max-width: 100%; overflow-wrap: anywhere } .many td[data-head] { display: inline-block }

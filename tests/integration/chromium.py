@@ -38,6 +38,7 @@ LAYOUT: Final = """(() => ({
   title: document.title,
   text: document.body.innerText,
   widest: document.documentElement.scrollWidth,
+  cut: [...document.querySelectorAll('.wide')].some(one => one.scrollWidth > one.clientWidth),
   scripts: document.scripts.length,
   back: getComputedStyle(document.querySelector('header')).backgroundColor,
   links: [...document.querySelectorAll('nav a')].map(one => one.href),
@@ -48,13 +49,15 @@ LAYOUT: Final = """(() => ({
 class Seen:
     """A page as the browser shows it.
 
-    ``widest``: how wide the document is, in pixels. ``scripts``: how many it has. ``back``: the
-    colour behind its head. ``links``: of its navigation. ``errors``: what the console shows.
+    ``widest``: how wide the document is, in pixels. ``cut``: a table is wider than its place.
+    ``scripts``: how many it has. ``back``: the colour behind its head. ``links``: of its
+    navigation. ``errors``: what the console shows.
     """
 
     title: str
     text: str
     widest: int
+    cut: bool
     scripts: int
     back: str
     links: list[str]

@@ -160,6 +160,7 @@ def look(browser: Browser, page: str) -> None:
             back.add(seen.back)
             assert seen.title.startswith(("statestored", "catalogd")), page
             assert seen.widest <= width, f"{page} at {width}: {seen.widest} pixels wide"
+            assert width != PHONE or not seen.cut, f"{page}: a table is wider than a phone"
             assert seen.errors == [], page
             assert seen.scripts == 0, page
     assert len(back) == 2, f"{page} is as light as it is dark"

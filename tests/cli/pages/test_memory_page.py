@@ -18,7 +18,7 @@ def test_page_has_the_process_and_its_limit_before_the_parts_that_are_known() ->
     assert topics == ("all <topics>", 1_500_000, None)
     html = grid.html("/memory", {})
     assert ">all &lt;topics&gt;</td>" in html
-    assert '<td class="right">1.5 MB</td>' in html
+    assert '<td class="right" data-head="held ">1.5 MB</td>' in html
 
 
 def test_resident_memory_is_as_linux_says() -> None:
