@@ -86,7 +86,7 @@ EACH_SPARK := $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_SPARK),$(S
 compat-spark: $(STAMP) $(EACH_SPARK)  ## run Spark's tests with each of its versions; SPARKS=3.5.8 with one
 	$(call ON_EACH_SPARK,tests/spark tests/subscriber/spark)
 
-compat-jvm: $(STAMP) $(EACH_SPARK)  ## run drivers of every language, and what goes wrong with their agents, with each version of Spark
+compat-jvm: $(STAMP) $(EACH_SPARK) .venv/yarn/installed  ## run drivers of every language, and what goes wrong with their agents, with each version of Spark
 	$(call ON_EACH_SPARK,--nightly tests/spark/jvm tests/spark/test_run.py tests/spark/test_thrift_server.py)
 
 # Spark's own client of the metastore is of 2.3, which 3.1 understands; to 4 it speaks by the client of 4.
@@ -179,6 +179,11 @@ clean:  ## remove what was built, not .venv
 .venv/s3/installed: | $(STAMP)
 	@echo "fetching Hadoop's S3 file system and moto's server into $(@D)"
 	@$(BIN)/python tests/s3/install.py '$(@D)'
+	@touch $@
+
+.venv/yarn/installed: | $(STAMP)
+	@echo "installing a small YARN into $(@D) (95 MB)"
+	@$(BIN)/python tests/spark/jvm/install.py '$(@D)'
 	@touch $@
 
 .venv/mutants-%: | $(STAMP)

@@ -359,6 +359,8 @@ public final class TopicastBootstrap extends AbstractFunction1
                 if (word.group(group) != null) found.add(word.group(group));
             }
         }
+        String program = (String) found.get(0);  // an agent starts in another folder
+        if (program.indexOf('/') > 0) found.set(0, new File(program).getAbsolutePath());
         return found;
     }
 

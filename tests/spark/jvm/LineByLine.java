@@ -1,5 +1,8 @@
 import java.io.BufferedReader;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -14,6 +17,10 @@ public final class LineByLine {
     private static SparkSession spark;
 
     public static void main(String[] words) throws Exception {
+        if (words.length == 2) {  // of a driver that runs elsewhere
+            System.setIn(new FileInputStream(words[0]));
+            System.setOut(new PrintStream(new FileOutputStream(words[1]), true));
+        }
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         spark = (SparkSession) SparkSession.builder().getOrCreate();
         String line;

@@ -14,7 +14,9 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
 from topicast.subscriber.spark.compiled import jar_of
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.jvm.scene import Scene
 from topicast.tests.spark.jvm.shells import JvmDriver, Place, of_run
+from topicast.tests.spark.pair import WAIT_S
 
 COMPILE: Final = """
 import base64
@@ -58,3 +60,13 @@ def place(
             found.writer.do("handle.detach()")
         finally:
             shell.end()
+
+
+@pytest.fixture(scope="module")
+def scene(drivers: Drivers, hive: EmbeddedMetastore) -> Iterator[Scene]:
+    drivers.reader.do("attach(spark).detach()")
+    drivers.writer.do("attach(spark).detach()")
+    drivers.writer.do(f"handle = attach(spark, {drivers.daemons.hub_address!r})")
+    drivers.writer.do(f"handle.sync({WAIT_S})")
+    yield Scene(drivers, hive.uri)
+    drivers.writer.do("handle.detach()")

@@ -150,6 +150,24 @@ class JvmDriver:
         return self.end()
 
 
+class FarDriver(JvmDriver):
+    """A LineByLine whose driver a cluster starts: it is asked, and answers, through two pipes."""
+
+    def __init__(self, folder: Path, uri: str, *, program: Sequence[str], **more: Any) -> None:
+        folder.mkdir()
+        pipes = [folder / "asked", folder / "answered"]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        words = (*program, *map(str, pipes))
+        super().__init__(folder, uri, program=words, **more)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        asked, answered = (os.open(pipe, os.O_RDWR) for pipe in pipes)  # which waits for nobody
+        self.process.stdin, self.process.stdout = os.fdopen(asked, "w"), os.fdopen(answered)
+
+
 class ScalaShell(JvmDriver):
     """A spark-shell."""
 

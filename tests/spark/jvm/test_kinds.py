@@ -8,36 +8,30 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.spark_settings import spark_settings
 from topicast.subscriber.spark.jar.builder import kept_jar
 from topicast.tests.cli.processes import is_gone, steady_port
-from topicast.tests.spark.applications import GONE, SPARK, Client, quick_environment
-from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.applications import SPARK, Client, quick_environment
+from topicast.tests.spark.jvm.scene import Scene, started
 from topicast.tests.spark.jvm.shells import (
     BIN,
     JvmDriver,
     Rows,
     ScalaShell,
     agent_of,
-    drivers_of,
     of_run,
 )
-from topicast.tests.spark.pair import BEFORE, WAIT_S
+from topicast.tests.spark.pair import WAIT_S
 from topicast.tests.spark.test_thrift_server import CONNECT
 from topicast.tests.waiting import until, until_equal
 
 pytestmark = pytest.mark.nightly  # each test starts a JVM; spark-sql is in every run
 
-OLD: Final = [["1", "a"]]
-TWO: Final = [["1", "a"], ["2", "a"]]
 THRIFT: Final = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 DAEMONS: Final = {  # Spark's scripts, the names of their applications, and what they run
@@ -54,67 +48,6 @@ OF_A_SESSION: Final = (
     "HadoopFsRelation",
     "opicast",
 )
-
-
-class Scene:
-    """The writer, attached, the reader, plain, and the hub."""
-
-    def __init__(self, drivers: Drivers, uri: str) -> None:
-        self.drivers = drivers
-        self.uri = uri
-        self.hub = drivers.daemons.hub_address
-
-    def live(self, application: str, *, but: str = "") -> dict[str, Any]:
-        """Return the facts of a driver once it is attached; ``but``: another one than this."""
-
-        def found() -> dict[str, Any]:
-            every = drivers_of(self.hub, application)
-            fit = (one for one in every if one["state"] == "live" and one["driver"] != but)
-            return next(fit, {})
-
-        return until(found, timeout_s=WAIT_S, what=f"the agent of {application}")
-
-    def is_fresh(self, db: str, ask: Callable[[str], Any], *, writes: bool = True) -> None:
-        """Check that ``ask`` answers what others write, that plain Spark does not, and reports."""
-        writer, rows = self.drivers.writer, f"SELECT * FROM {db}.t"
-        create = f"CREATE TABLE {db}.t USING parquet AS SELECT 1 AS id, 'a' AS ds"
-        writer.sql(f"CREATE DATABASE {db}", create)
-        for _ in range(2):
-            until_equal(lambda: ask(rows), OLD, timeout_s=WAIT_S)
-            assert self.drivers.reader.rows(rows) == BEFORE
-        writer.sql(f"INSERT INTO {db}.t VALUES (2, 'a')")
-        until_equal(lambda: ask(rows), TWO, timeout_s=WAIT_S)
-        assert self.drivers.reader.rows(rows) == BEFORE
-        writer.sql(f"INSERT OVERWRITE {db}.t VALUES (2, 'a')")
-        until_equal(lambda: ask(rows), [["2", "a"]], timeout_s=WAIT_S)
-        assert GONE in self.drivers.reader.rows(rows)
-        assert writer.rows(rows) == [[2, "a"]]
-        if writes:
-            ask(f"INSERT INTO {db}.t VALUES (3, 'a')")
-            wanted = [[2, "a"], [3, "a"]]
-            until_equal(lambda: writer.rows(rows), wanted, timeout_s=WAIT_S)
-
-
-@pytest.fixture(scope="module")
-def scene(drivers: Drivers, hive: EmbeddedMetastore) -> Iterator[Scene]:
-    drivers.reader.do("attach(spark).detach()")
-    drivers.writer.do("attach(spark).detach()")
-    drivers.writer.do(f"handle = attach(spark, {drivers.daemons.hub_address!r})")
-    drivers.writer.do(f"handle.sync({WAIT_S})")
-    yield Scene(drivers, hive.uri)
-    drivers.writer.do("handle.detach()")
-
-
-@contextmanager
-def started(
-    kind: type[JvmDriver], folder: Path, scene: Scene, *, end: str = "end", **more: Any
-) -> Iterator[JvmDriver]:
-    """Start a driver by ``topicast run``, unless ``under`` says otherwise."""
-    driver = kind(folder, scene.uri, **{"under": of_run(scene.hub), **more})
-    try:
-        yield driver
-    finally:
-        getattr(driver, end)()
 
 
 @pytest.mark.parametrize("start", range(STARTS))
