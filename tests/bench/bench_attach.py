@@ -13,7 +13,6 @@ Run: make bench ARGS=tests/bench/bench_attach.py
 """
 
 import tempfile
-import time
 from contextlib import ExitStack
 from os import getloadavg
 from pathlib import Path
@@ -106,10 +105,10 @@ def bench_attach(driver: Application) -> None:
 def bench_agent(driver: Application) -> None:
     driver.do("on(); live(); handle.sync(60)")
     agent = Process(agent_of(driver.pids[1]))
-    time.sleep(SETTLED_S)
+    driver.do(f"time.sleep({SETTLED_S})")
     begun_s = _used_s(agent)
     say("attach", "start", cpu_s=begun_s, **target(begun_s, at_most=START_S_MAX))
-    time.sleep(IDLE_S)
+    driver.do(f"time.sleep({IDLE_S})")
     percent = (_used_s(agent) - begun_s) / IDLE_S * 100
     facts = {"percent_of_a_core": percent, "load": getloadavg()[0]}
     say("attach", "idle", **facts, **target(percent, at_most=IDLE_PERCENT_MAX))
