@@ -96,9 +96,11 @@ compat-hive: $(STAMP) $(patsubst %,.venv/hive-%/installed,$(HIVES))  ## run the 
 	  $(BIN)/python -m pytest --timeout=600 tests/catalog/metastore/test_releases.py \
 	    tests/catalog/metastore/test_port.py tests/catalog/metastore/test_replaced.py \
 	    tests/integration/test_metastore_without_listener.py $(ARGS) || failed+=" $$version"; \
+	  case $$version in 4.[12]*) echo "Hive $$version: plans are not tried, Spark has no client for it"; continue;; esac; \
 	  CELLS=all TOPICAST_TEST_HIVE='$(CURDIR)/.venv/hive-'$$version \
 	  $(BIN)/python -m pytest tests/spark/test_planning.py -k have_the_same_answers $(ARGS) || failed+=" $$version"; \
-	done; [ -z "$$failed" ] || { echo "failed on Hive$$failed" >&2; exit 1; }
+	done; echo "ran on Hive $(HIVES); not run: $(or $(filter-out $(HIVES),3.1.3 4.0.1 4.1.0 4.2.0),none); make test runs on 2.3.10"; \
+	[ -z "$$failed" ] || { echo "failed on Hive$$failed" >&2; exit 1; }
 
 # Spark's own Ivy downloads the runtimes that the tests name, once, into .venv/lakes.
 compat-lakes: $(STAMP) .venv/spark-$(LAKE_SPARK)/installed .venv/pyiceberg/installed .venv/hive-3.1.3/installed  ## run Iceberg's and Delta's released runtimes in attached drivers, and pyiceberg beside one (290 MB, once; mvn, a JDK)

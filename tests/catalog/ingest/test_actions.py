@@ -6,7 +6,6 @@ from base64 import b64encode
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -37,16 +36,12 @@ from topicast.tests.cluster.fake_metastore import (
     raw_event,
     thrift_json,
 )
-from topicast.tests.hive import releases
 from topicast.topics.errors import WireError
 
 KNOWN = (
     *("CREATE_DATABASE", "DROP_DATABASE", "ALTER_DATABASE"),
     *("CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE", "RELOAD"),
     *("ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "INSERT"),
-)
-MESSAGES_4_2: Final = (
-    (Path(releases.__file__).parent / "messages-4.2.0.txt").read_text("utf-8").splitlines()
 )
 TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
 PARTITION = make_partition(TABLE, ["1"])
@@ -341,14 +336,6 @@ def test_unknown_type_makes_dirty_what_it_names(
 BULK: Final = DirtyPartitions(
     db="db", table="t", names=("zone=a%2Fb/day=1", "zone=x/day=2%25"), data=True
 )
-
-
-@pytest.mark.parametrize("line", MESSAGES_4_2, ids=["json", "gzip"])
-def test_bulk_alter_of_hive_4_2_names_its_partitions(line: str) -> None:
-    """The messages were made by Hive's own classes: see tests/hive/messages.py."""
-    how, message = line.split(" ", 1)
-    assert how in {"json-0.2", "gzip(json-2.0)"}
-    assert dirty_objects(raw("ALTER_PARTITIONS", message, db="Db", table="T", how=how)) == (BULK,)
 
 
 def test_bulk_alter_of_keys_and_values_names_its_partitions() -> None:
