@@ -52,6 +52,12 @@ class Scene:
             ask(f"INSERT INTO {db}.t VALUES (3, 'a')")
             wanted = [[2, "a"], [3, "a"]]
             until_equal(lambda: writer.rows(rows), wanted, timeout_s=WAIT_S)
+        writer.sql(f"ALTER TABLE {db}.t ADD COLUMNS (note STRING)")
+        notes = f"SELECT count(note) FROM {db}.t"
+        until_equal(lambda: ask(notes), [["0"]], timeout_s=WAIT_S)
+        assert "UNRESOLVED_COLUMN" in self.drivers.reader.rows(notes)
+        writer.sql(f"DROP TABLE {db}.t", f"CREATE TABLE {db}.t USING parquet AS SELECT 7 AS other")
+        until_equal(lambda: ask(rows), [["7"]], timeout_s=WAIT_S)
 
 
 @contextmanager
