@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.ingest.event_processor import ERROR_S
-from topicast.catalog.ingest.poller import REFUSED_S, Poll
+from topicast.catalog.ingest.poller import REFUSED_S, START_OVERLAP, Poll
+from topicast.catalog.metastore.port import Read
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.fake_metastore import FakeMetastore
@@ -129,10 +130,15 @@ def test_a_pause_answers_from_what_is_held_and_reads_nothing() -> None:
 def test_what_is_written_without_an_end_does_not_keep_a_pause_from_beginning() -> None:
     core = loaded()
     table = core.metastore.get_table("d", "t")
+    core.catalogd.hold(Read)
+    core.add(table, "more")
+    core.wait(1)
     core.order("events", "pause")
+    core.catalogd.resume()
     for number in range(100):
         core.add(table, f"more{number}")
         core.wait(0.1)
+    assert len(core.partitions()) < 80, "of 10 s those of 5 at most"
     core.metastore.calls.clear()
     core.wait(5)
     assert core.metastore.calls == []
@@ -191,6 +197,8 @@ def test_start_at_the_newest_event_or_one_to_come_reads_everything_again(at: str
 
 def test_start_at_the_newest_event_reads_everything_again_although_none_is_left_out() -> None:
     core = loaded()
+    for _ in range(2 * START_OVERLAP):  # so that no event that is read once more is of the table
+        core.metastore.log_unknown("OPEN_TXN", "d", "t")
     core.wait(10)
     core.metastore.logs = False
     core.metastore.add_partitions([part(core.metastore.get_table("d", "t"), "9")])

@@ -213,8 +213,14 @@ def test_a_comparison_with_the_metastore_leaves_what_is_off_as_it_is() -> None:
     core.create("d", "hidden", "ds")
     add(core, "2")
     core.metastore.drop_partition("d", "t", ["1"], False)
+    table = core.metastore.get_table("d", "t")
+    table.owner = "another"
+    core.metastore.alter_table("d", "t", table)
+    before = core.catalog.tables.value(("d", "t"))
     core.wait(150)
     assert (core.tables(), core.partitions()) == (["t"], ["ds=1"])
+    assert core.catalog.tables.value(("d", "t")) == before
+    assert core.catalog.reconciliation.counts.differing == 0, "nothing is even read again"
     assert core.catalog.reconciliation.counts.rounds > 0
     assert core.catalog.reconciliation.counts.drift == 0
     assert not core.catalog.blind
