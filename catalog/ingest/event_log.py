@@ -18,6 +18,7 @@ EVENTS_MAX: Final = 1_000  # 20 s of 50 a second
 SHOWN_MAX: Final = 200  # in one answer: 40 KB
 NEWEST_SHOWN: Final = 10  # where nothing else is asked
 TEXT_MAX: Final = 200
+BYTES_MAX: Final = 1_000_000  # of it all: three texts of TEXT_MAX, and 300 bytes of each event
 NOTHING: Final = "needs nothing"
 LEFT_OUT: Final = "left out"
 NOT_FOLLOWED: Final = "not followed"

@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from ...catalog.ingest.event_history import BYTES_MAX as HISTORY_BYTES_MAX
+from ...catalog.ingest.event_log import BYTES_MAX as LOG_BYTES_MAX
 from ...catalog.status import Status
 from ...catalog.storage.history import HistoryReader
 from ...topics.errors import NoSuchObject, UsageError
@@ -38,6 +39,7 @@ from ...topics.objects.values import (
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.messages import Cell
 from ..overview import place
+from ..sync_words import AS_OF, why_not
 from .grid import ROWS_MAX, Grid, Query
 from .memory_page import Held
 from .page import Page, grid_page
@@ -66,7 +68,9 @@ def catalog_pages(status: Callable[[], Status], store: Path) -> dict[str, Page]:
         "catalog": Page(
             title="Catalog",
             answers="What does the catalog hold of a database, table or partition?",
-            read=lambda _, query: _catalog(store, query, hubs=hubs()),
+            read=lambda _, query: _catalog(
+                store, query, hubs=hubs(), off_by_default=status().sync_off_by_default
+            ),
             is_private=True,
         ),
         "topics": grid_page(
@@ -89,7 +93,7 @@ def peers_of_catalogd(status: Status) -> dict[str, str]:
 def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> Iterator[Held]:
     """Yield what the parts of catalogd hold, in memory and on disk."""
     yield Held("entries of all topics", status.held_bytes, None)
-    yield Held("what became of events", None, HISTORY_BYTES_MAX)
+    yield Held("what became of events", None, HISTORY_BYTES_MAX + LOG_BYTES_MAX)
     files = (store, *(store.with_name(f"{store.name}{end}") for end in ("-wal", "-shm")))
     on_disk = sum(one.stat().st_size for one in files if one.exists())
     yield Held("on disk: the store", on_disk, None)
@@ -136,8 +140,10 @@ def _loading(status: Status) -> Grid:
     )
 
 
-def _catalog(store: Path, query: Query, *, hubs: Mapping[str, str]) -> Mapping[str, Grid]:
-    with _reading(store) as content:
+def _catalog(
+    store: Path, query: Query, *, hubs: Mapping[str, str], off_by_default: bool
+) -> Mapping[str, Grid]:
+    with _reading(store, off_by_default=off_by_default) as content:
         if table := query.get("table"):
             db, dot, name = table.partition(".")
             if not dot:
@@ -151,16 +157,17 @@ def _catalog(store: Path, query: Query, *, hubs: Mapping[str, str]) -> Mapping[s
 
 
 @contextmanager
-def _reading(store: Path) -> Iterator["_Content"]:
+def _reading(store: Path, *, off_by_default: bool) -> Iterator["_Content"]:
     with closing(HistoryReader(store)) as reader, reader.moment():
-        yield _Content(reader)
+        yield _Content(reader, off_by_default=off_by_default)
 
 
 class _Content:
     """What the store holds at one moment."""
 
-    def __init__(self, reader: HistoryReader) -> None:
+    def __init__(self, reader: HistoryReader, *, off_by_default: bool) -> None:
         self._reader = reader
+        self._off_by_default = off_by_default
         self._versions = reader.versions()
 
     def databases(self, *, after: bytes) -> Grid:
@@ -229,7 +236,9 @@ class _Content:
         value = decode_table_value(entry.value)
         table = read_table(value.thrift, entry.version)
         partitions = STATES[value.partitions]
-        about = {"": _facts(table, entry, topic=topic, partitions=partitions, hubs=hubs)}
+        why = self._why_not(table.db, table.parameters)
+        facts = {"followed": f"no, {why}: {AS_OF}" if why else "", "partitions": partitions}
+        about = {"": _facts(table, entry, topic=topic, facts=facts, hubs=hubs)}
         if not after:
             about["Columns"] = _columns(table)
         if not table.partition_columns:
@@ -247,6 +256,15 @@ class _Content:
         )
         return about
 
+    def _why_not(self, db: str, parameters: Mapping[str, str]) -> str:
+        """Return what keeps a table of ``db`` from being followed; empty: nothing does."""
+        entry = self._reader.present(NAMESPACE, database_key(db))
+        of_database: Mapping[str, str] = {}
+        if entry is not None:
+            struct = decode_database_value(_value(entry))
+            of_database = read_database(struct, entry.version).parameters
+        return why_not(parameters, of_database, off_by_default=self._off_by_default)
+
     def _page(self, topic: int, after: bytes, until: bytes) -> tuple[list[Entry], bytes]:
         version = self._versions.get(topic, 0)
         entries, end = self._reader.page_at(
@@ -256,16 +274,17 @@ class _Content:
 
 
 def _facts(
-    table: Table, entry: Entry, *, topic: int, partitions: str, hubs: Mapping[str, str]
+    table: Table, entry: Entry, *, topic: int, facts: Mapping[str, str], hubs: Mapping[str, str]
 ) -> Grid:
-    facts: dict[str, Cell] = {
+    shown: dict[str, Cell] = {
+        "followed": facts["followed"],
         "type": table.type,
         "owner": table.owner,
         "location": table.data_location,
         "provider": table.parameters.get("spark.sql.sources.provider", ""),
         "comment": table.parameters.get("comment", ""),
         "view": table.view_text,
-        "partitions": partitions if table.partition_columns else "",
+        "partitions": facts["partitions"] if table.partition_columns else "",
         "topic": topic,
         "version": entry.version,
         "schema_version": entry.schema_version,
@@ -274,7 +293,7 @@ def _facts(
     return Grid(
         about=table.full_name,
         columns=("name", "value"),
-        rows=tuple((name, value) for name, value in facts.items() if value != ""),
+        rows=tuple((name, value) for name, value in shown.items() if value != ""),
         more={
             f"all of {table.db}": _address(db=table.db),
             "its changes": f"/history?{urlencode({'object': table.full_name})}",
