@@ -131,7 +131,10 @@ class SyncRules:
         )
 
     def off_among(self, databases: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``databases`` that are off, before they are written."""
+        """Return those of ``databases`` that are off, before they are written.
+
+        Also new ones: their tables may have been left out before the database was read.
+        """
         return tuple(db for db in databases if self.database_is_off(db))
 
     def note_written(self, off_before: Iterable[str]) -> None:

@@ -190,6 +190,14 @@ def test_a_database_that_is_turned_on_has_the_tables_read_that_do_not_say_otherw
     assert core.partitions("d", "kept") == []
 
 
+def test_a_table_that_is_as_new_as_its_database_is_followed_if_that_says_so() -> None:
+    core = core_with(sync_off_by_default=True)
+    core.metastore.create_database(Database("e", "", "file:/w/e", {PARAMETER: "false"}))
+    core.add(core.create("e", "t", "ds"), "1")
+    core.answer_to(Sync(request=3), Synced, turns=20)
+    assert (core.tables("e"), core.partitions("e")) == (["t"], ["ds=1"])
+
+
 def test_a_gap_in_the_events_changes_nothing_that_is_off_and_follows_the_parameter() -> None:
     core = core_with(off="true")
     core.add(core.create("d", "u", "ds"), "1")
