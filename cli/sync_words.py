@@ -1,9 +1,11 @@
 """SyncWords: why a table, or the tables of a database, are not followed, in words."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from ..catalog.ingest.sync_rules import BY_DEFAULT, PARAMETER
+from ..topics.errors import LinkError
 from ..topics.settings import parse_addresses
 from .operator import Operator, facts_of
 
@@ -12,10 +14,14 @@ NAMED_MAX: Final = 5  # databases, in a note
 
 
 def off_by_default(statestores: str, timeout_s: float) -> bool:
-    """Return whether catalogd follows no tables that do not say otherwise."""
+    """Return whether catalogd follows no tables that do not say otherwise.
+
+    False, too, if it does not answer: what readers hold is shown without it.
+    """
     addresses = parse_addresses(statestores, setting="statestores")
-    with Operator(addresses, timeout_s=timeout_s) as visit:
+    with suppress(LinkError), Operator(addresses, timeout_s=timeout_s) as visit:
         return bool(facts_of(visit.catalog("status")).get("sync_off_by_default"))
+    return False
 
 
 def why_not(
