@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -164,8 +165,14 @@ class FarDriver(JvmDriver):
         assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.stdout.close()
-        asked, answered = (os.open(pipe, os.O_RDWR) for pipe in pipes)  # which waits for nobody
-        self.process.stdin, self.process.stdout = os.fdopen(asked, "w"), os.fdopen(answered)
+        asked, kept = (os.open(pipe, os.O_RDWR) for pipe in pipes)  # which waits for nobody
+        self.process.stdin, self.process.stdout = os.fdopen(asked, "w"), pipes[1].open()
+        threading.Thread(target=self._close_at_end, args=(kept,), daemon=True).start()
+
+    def _close_at_end(self, kept: int) -> None:
+        """Let no answer be waited for once the driver has ended."""
+        self.process.wait()
+        os.close(kept)
 
 
 class ScalaShell(JvmDriver):

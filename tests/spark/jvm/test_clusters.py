@@ -28,6 +28,9 @@ ROOT: Final = Path(__file__).parents[3]
 PACKED: Final = (  # what pip installs with Topicast, and Py4J
     *("click", "msgpack", "zmq", "pyzmq.libs", "sortedcontainers", "zstandard", "py4j"),
 )
+OPENED: Final = (  # Spark 3.5 does not open for such a driver what it needs; java.lang stays closed
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED"
+)
 LEFT_OUT: Final = shutil.ignore_patterns(
     ".*", "__pycache__", "tests", "docs", "build", "*.egg-info"
 )
@@ -60,6 +63,7 @@ def test_driver_that_a_stand_alone_cluster_starts_is_fresh(
     with cluster(_made(folder / "cluster")) as found:
         settings = {
             **found.settings(),
+            "spark.driver.extraJavaOptions": OPENED,
             "spark.cores.max": "1",  # the other worker has the driver
             "spark.standalone.submit.waitAppCompletion": "true",
             "spark.driver.extraClassPath": str(kept_jar(os.environ, "spark-submit")),

@@ -1,7 +1,7 @@
 """A YARN on this machine: one JVM with its two daemons, which starts a driver in each container."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -60,5 +60,6 @@ def yarn(folder: Path) -> Iterator[Path]:
         process.kill()
         process.wait()
         for one in below:  # containers, in groups of their own
-            one.kill()
+            with suppress(psutil.Error):  # it has ended by itself
+                one.kill()
         log.close()
