@@ -185,6 +185,28 @@ def test_bomb_in_gzip_is_read_within_its_time_and_its_memory(filling: bytes) -> 
 
 
 @pytest.mark.parametrize("how", ["json-0.2", "gzip(json-2.0)"])
+def test_event_of_many_partitions_is_read_in_little_more_memory_than_it_has(how: str) -> None:
+    """One of 100 MB takes a second, and 106 MB, in gzip 206 MB."""
+    added = next(event for _, event in recorded("2.3.10") if event.type == "ADD_PARTITION")
+    body = json.loads(added.message)
+    one = body["partitionListJson"][0]
+    body["partitionListJson"] = [one[:-1] + " " * 1_500 + "}"] * 4_000
+    body["partitions"] = [{"zone": "x", "day": str(number)} for number in range(4_000)]
+    message = json.dumps(body)
+    sent = packed(message.encode()) if how.startswith("gzip") else message
+    event = replace(added, message=sent, message_format=how)
+    tracemalloc.start()
+    try:
+        (found,) = dirty_objects(event)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(found, DirtyPartitions)
+    assert len(found.names) == 4_000
+    assert peak < 3 * len(message)
+
+
+@pytest.mark.parametrize("how", ["json-0.2", "gzip(json-2.0)"])
 def test_message_over_the_limit_has_its_table_read_again_and_is_not_read(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
