@@ -90,7 +90,8 @@ class SyncRules:
             return Follow.APPLY
         old, new = found[0], found[-1]
         was_off = self._off_with(told[0], old[0])
-        is_off = self._off_with(told[1], new[0])
+        same = told[0] == told[1] and old[0] == new[0]
+        is_off = was_off if same else self._off_with(told[1], new[0])
         if is_off and was_off:
             if self._namespace.find(new) is None:
                 self._absent.put(new, None)

@@ -87,6 +87,7 @@ LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between tw
 CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
 
 _names_of = lru_cache(maxsize=4096)(decode_names)
+_cached_database = lru_cache(maxsize=1024)(decode_database_value)
 _cached_value = lru_cache(maxsize=4096)(decode_table_value)
 
 
@@ -163,7 +164,7 @@ class Namespace:
     def database(self, db: str) -> bytes | None:
         """Return the Thrift struct of ``db`` as it is held; None if it is not."""
         entry = self._topic.get(database_key(db))
-        return decode_database_value(entry.value) if entry is not None and entry.value else None
+        return _cached_database(entry.value) if entry is not None and entry.value else None
 
     def says(self, db: str, thrift: bytes) -> bool:
         """Return whether ``db`` is held as ``thrift`` has it."""
