@@ -76,7 +76,7 @@ def test_refused_events_are_reported_with_the_setting_that_refuses_them(tmp_path
         assert "hive.metastore.event.db.notification.api.auth=false" in problem
         answer = core.answer_to(Sync(request=9), Refused, turns=4)
         assert (answer.code, answer.message) == ("NO_EVENTS", problem)
-        assert "api.auth=false" in core.reasons["metastore_events"]
+        assert "api.auth=false" in core.reasons["metastore_names"], "none was ever read"
 
 
 def test_table_of_another_catalog_that_is_dropped_changes_nothing(
