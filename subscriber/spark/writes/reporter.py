@@ -42,8 +42,9 @@ from .plans import Plans, Touched, refreshed, sink_of, sunk, written
 
 ACK_S: Final = 0.003  # that catalogd is waited for; of 5 ms that a write may cost
 FLUSH_S: Final = 2.0  # at the end, for what was written last
-TAKE_S: Final = 1.0  # that an execution is waited for, between two looks at the state
-IDLE_S: Final = 5.0  # likewise while no write is to be reported: what is executed ends the wait
+# That an execution is waited for, between two looks at the state. No longer than the pause before
+# the next agent: in the JVM the call of one that was killed waits on, and takes what is executed.
+TAKE_S: Final = 1.0
 LOOK_S: Final = 10.0  # between two looks which metastore it is
 REPORTED: Final = "reported"
 NOT_REPORTED: Final = "not reported"
@@ -309,7 +310,7 @@ class Reporter:
                 log.warning("writes: %s", self.status())
             logged = state
             with self._guard("take what Spark's JVM executes", unless=self._is_stopped):
-                is_taken = self._take_next(TAKE_S if self._outbox.pending else IDLE_S)
+                is_taken = self._take_next(TAKE_S)
             if not is_taken:
                 self._stopping.wait(TAKE_S)
 
