@@ -35,6 +35,7 @@ from .ingest.event_log import COLUMNS as LOG_COLUMNS
 from .ingest.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
 from .ingest.event_processor import EventProcessor
 from .ingest.identity import TABLES_MAX, Creations, Identified
+from .ingest.in_place import InPlace
 from .ingest.load_progress import LoadProgress
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
 from .ingest.poller import (
@@ -195,6 +196,7 @@ class Counts:
     events_sync_off: int = 0  # of tables that are not followed, as their parameters say
     events_elsewhere: int = 0  # of another catalog, or a database that is left out
     events_not_understood: int = 0  # of a type that is not known, or that cannot be decoded
+    events_in_place: int = 0  # that needed no call of the metastore
     events_skipped: int = 0  # of a type that tells of nothing that is held
     event_gaps: int = 0
     events_passed: int = 0  # that the metastore cannot send, or that an operator skips
@@ -292,6 +294,8 @@ class Catalog:
             pending=self.loader.pending,
             off_by_default=settings.sync_off_by_default,
         )
+        self.in_place = InPlace(self.tables, pending=self.loader.pending)
+        self._newest_id = 0 if window is None else window.newest_id  # of the events that were seen
         self.event_history = EventHistory()
         self.event_log = EventLog()
         self._load_progress = LoadProgress()
@@ -686,6 +690,7 @@ class Catalog:
         self.event_history.begin(
             batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
         )
+        self._publish(self.in_place.results(), now_us)
         if self.reconciliation.missed and batch.events:
             self.reconciliation.on_events(connection=fact.connection, now=now)
         if batch.whole:
@@ -696,6 +701,8 @@ class Catalog:
         self, event: RawEvent, *, seq: int, now: float, now_us: int
     ) -> tuple[str, tuple[Dirty, ...]]:
         """Have read again what ``event`` has changed, and return it, with what becomes of it."""
+        is_late = event.id <= self._newest_id  # what it has may be old
+        self._newest_id = max(self._newest_id, event.id)
         found = self._objects_of(event, now)
         dirty = tuple(one for one in found if self.follows(one.db))
         elsewhere = bool(event.catalog or (found and not dirty))
@@ -707,7 +714,8 @@ class Catalog:
             self.counts.events_sync_off += 1
             return NOT_FOLLOWED, ()
         self._note_type(event, dirty, now)
-        self.loader.mark_dirty(dirty, seq=seq)
+        applies = follow is not Follow.RELOAD and not is_late
+        self.loader.mark_dirty(self._apply(dirty) if applies else dirty, seq=seq)
         self._raise_unheld(dirty, now_us)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
@@ -728,6 +736,14 @@ class Catalog:
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
+
+    def _apply(self, dirty: tuple[Dirty, ...]) -> tuple[Dirty, ...]:
+        """Apply what an event that was not late says of ``dirty``; return what is to be read."""
+        if self.loader.resyncing or self.lifecycle is not Lifecycle.SERVING:
+            return dirty
+        rest = tuple(one for one in dirty if not self.in_place.take(one))
+        self.counts.events_in_place += bool(dirty and not rest)
+        return rest
 
     def _objects_of(self, event: RawEvent, now: float) -> tuple[Dirty, ...]:
         """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
@@ -820,6 +836,7 @@ class Catalog:
             self._release = fact.release
             if untried(fact.release):
                 self._noted.append(Noted(text=untried(fact.release), trouble=True))
+        self.in_place.enabled = fact.tells_all
         finding = self.poller.on_identified(fact, now)
         if finding is None:
             return

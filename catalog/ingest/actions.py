@@ -1,4 +1,4 @@
-"""Actions: the objects that an event makes dirty. Nothing of an event's content is applied.
+"""Actions: the objects that an event makes dirty, with what it says of them.
 
 Every event has a result. If an event cannot be decoded, or its type is unknown, the whole table
 that it names is dirty (``degraded``); if it names no table, its database is. An event of another
@@ -26,14 +26,22 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import partition_name
-from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable, RawEvent
+from ..metastore.port import (
+    KEPT,
+    Content,
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    RawEvent,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +111,25 @@ def _database(event: Event) -> tuple[Dirty, ...]:
     return (DirtyDatabase(db=_db(event)),)
 
 
-def _table(event: Event, **changed: bool) -> tuple[Dirty, ...]:
-    return (DirtyTable(db=_db(event), table=_table_name(event), **changed),)
+def _table(event: Event, content: Content | None = None, **changed: bool) -> tuple[Dirty, ...]:
+    return (DirtyTable(db=_db(event), table=_table_name(event), content=content, **changed),)
 
 
-def _partitions(event: Event, *names: str, data: bool = False) -> tuple[Dirty, ...]:
-    names = tuple(dict.fromkeys(names))
-    return (DirtyPartitions(db=_db(event), table=_table_name(event), names=names, data=data),)
+def _partitions(
+    event: Event,
+    *names: str,
+    data: bool = False,
+    contents: Sequence[Content] = (),
+) -> tuple[Dirty, ...]:
+    said = dict(zip(names, contents, strict=True)) if contents else dict.fromkeys(names)
+    dirty = DirtyPartitions(
+        db=_db(event),
+        table=_table_name(event),
+        names=tuple(said),
+        data=data,
+        contents=tuple(one for one in said.values() if one is not None),
+    )
+    return (dirty,)
 
 
 def _alter_table(event: Event) -> tuple[Dirty, ...]:
@@ -127,16 +147,26 @@ def _alter_table(event: Event) -> tuple[Dirty, ...]:
     written = truncated or not _only_described(
         before, after, parameters=_TABLE_PARAMETERS, describing=_DESCRIBES_TABLE
     )
-    return (DirtyTable(db=new[0], table=new[1], whole=truncated or reshaped, data=written),)
+    whole = truncated or reshaped
+    content = None if whole else Content(after=after, before=before)
+    return (DirtyTable(db=new[0], table=new[1], whole=whole, data=written, content=content),)
 
 
-def _listed_partitions(event: Event, *, data: bool) -> tuple[Dirty, ...]:
+def _listed_partitions(event: Event, *, data: bool, gone: bool = False) -> tuple[Dirty, ...]:
     listed = event.body.get("partitions")
     if not isinstance(listed, list):
         raise WireError("partitions are not a list")
     keys = _partition_keys(event)
     names = [_name_of_values(keys, values) for values in listed]
-    return _partitions(event, *names, data=data) if names else ()  # none: MSCK found nothing
+    if not names:
+        return ()  # MSCK found nothing
+    structs = event.body.get("partitionListJson")
+    contents: list[Content] = []
+    if structs is None and gone:
+        contents = [Content(after=None) for _ in names]
+    elif isinstance(structs, list) and len(structs) == len(set(names)) == len(names):
+        contents = [Content(after=one) for one in _all_strings(structs)]
+    return _partitions(event, *names, data=data, contents=contents)
 
 
 def _alter_partition(event: Event) -> tuple[Dirty, ...]:
@@ -148,7 +178,10 @@ def _alter_partition(event: Event) -> tuple[Dirty, ...]:
     written = _flag(event, "isTruncateOp") or not _only_described(
         before, after, parameters=_PARTITION_PARAMETERS
     )
-    return _partitions(event, old, new, data=written)
+    contents = [Content(after=after, before=before, was=old)]
+    if old != new:
+        contents.insert(0, Content(after=None))
+    return _partitions(event, *dict.fromkeys((old, new)), data=written, contents=contents)
 
 
 def _alter_partitions(event: Event) -> tuple[Dirty, ...]:
@@ -180,8 +213,8 @@ def _insert(event: Event) -> tuple[Dirty, ...]:
         values = _strings(_object(event, "ptnObjJson"), _VALUES)
         name = partition_name(_partition_keys(event), values)
     else:
-        return _table(event, data=True)
-    return _partitions(event, name, data=True)
+        return _table(event, Content(after=KEPT), data=True)
+    return _partitions(event, name, data=True, contents=[Content(after=KEPT)])
 
 
 def _reload(event: Event) -> tuple[Dirty, ...]:
@@ -215,7 +248,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "RELOAD": _reload,
     "ADD_PARTITION": partial(_listed_partitions, data=False),
     # Their files go, too: a reader that has listed them would look for them once they are back.
-    "DROP_PARTITION": partial(_listed_partitions, data=True),
+    "DROP_PARTITION": partial(_listed_partitions, data=True, gone=True),
     "ALTER_PARTITION": _alter_partition,
     "ALTER_PARTITIONS": _alter_partitions,
     "INSERT": _insert,

@@ -42,7 +42,7 @@ class Identified:
     """Fact: the answer to an Identify, all of it from one connection.
 
     ``uuid``: empty if the metastore has none. ``current_id`` was read before the ``events``.
-    ``release``: empty if it does not say.
+    ``release``: empty if it does not say. ``tells_all``: as of the port.
     """
 
     poll: int
@@ -50,6 +50,7 @@ class Identified:
     uuid: str
     current_id: int
     release: str = ""
+    tells_all: bool = False
     events: tuple[RawEvent, ...] = ()
     tables: Creations = field(default_factory=dict)
 

@@ -178,6 +178,7 @@ def _identified(metastore: Metastore, order: Identify) -> Identified | PollFaile
         connection=connection,
         uuid=uuid,
         release=release,
+        tells_all=metastore.tells_all(),
         current_id=current,
         events=events,
         tables=tables,

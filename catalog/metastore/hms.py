@@ -62,6 +62,10 @@ ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, 
 LAST_ANSWER_S_MAX: Final = 5.0  # the same where no other address is left: it may be slow
 EVENT_ID_S_MAX: Final = 4.0  # for the newest id or the UUID: probes do not notice all hangs
 LISTENER: Final = "DbNotificationListener"  # its own; another may record events, too
+EXCLUDE_SETTINGS: Final = (
+    "hive.metastore.notification.parameters.exclude.patterns",
+    "metastore.notification.parameters.exclude.patterns",
+)
 LISTENER_SETTINGS: Final = (
     "hive.metastore.transactional.event.listeners",
     "hive.metastore.event.listeners",
@@ -166,6 +170,11 @@ class Hms:
                 return True
             known += [] if value is None else [value]
         return None if any(known) or not known else False
+
+    def tells_all(self) -> bool:
+        """Return whether no pattern is set of parameters that events leave out."""
+        known = [self._setting(name) for name in EXCLUDE_SETTINGS]
+        return any(value is not None for value in known) and not any(known)
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         """Return the events with ids above ``event_id``."""

@@ -8,7 +8,7 @@ its STOP), sliced out of the reply, so that unknown fields survive. Implementati
 run on both (``tests/catalog/metastore/test_port.py``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, Protocol
@@ -70,12 +70,32 @@ class DirtyDatabase:
     degraded: bool = False
 
 
+Said = Mapping[str, object] | str
+"""An object as an event has it: Thrift's JSON, decoded or not."""
+KEPT: Final = ""
+"""Said of an object that the event has not changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What an event says of an object, as it is afterwards and as it was before.
+
+    ``after`` None: it is gone. ``before`` None: the event does not say; else it may be of a
+    partition that had another name, which is ``was``.
+    """
+
+    after: Said | None
+    before: Said | None = None
+    was: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirtyTable:
     """A table changed.
 
     ``whole``: its partitions must be read again, too. ``dropped``: an incarnation of it ended
     (it may exist again). ``data``: the data in its files changed. ``degraded``: not decoded.
+    ``content``: of its own struct, if the event has it and nothing else of it changed.
     """
 
     db: str
@@ -84,16 +104,21 @@ class DirtyTable:
     dropped: bool = False
     data: bool = False
     degraded: bool = False
+    content: Content | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirtyPartitions:
-    """Partitions of a table were added, altered or dropped."""
+    """Partitions of a table were added, altered or dropped.
+
+    ``contents``: of each of ``names``, if the event has them; else empty.
+    """
 
     db: str
     table: str
     names: tuple[str, ...]
     data: bool = False
+    contents: tuple[Content, ...] = field(default=(), compare=False, repr=False)
 
 
 Dirty = DirtyDatabase | DirtyTable | DirtyPartitions
@@ -247,6 +272,9 @@ class Metastore(Protocol):
 
         Servers before Hive 4 answer 3.0, whatever they are, which counts as not saying.
         """
+
+    def tells_all(self) -> bool:
+        """Return whether its events have every parameter of an object, as far as it says."""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; 0 when there never was one."""

@@ -435,6 +435,15 @@ class Tables:
                 _, _, number, slots = records[name]
                 yield name, templates.join(number, slots, name)
 
+    def sample(self, table: TableId) -> bytes | None:
+        """Return the struct of the last partition of ``table``; None: it has none."""
+        bounds = self._of(table).bounds
+        if not bounds:
+            return None
+        version, value = self._of(table).read(bounds[-1])
+        last = decode_block(value, version).names[-1]
+        return next((struct for _, struct in self.structs(table, [last])), None)
+
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""
         begin = db.encode() + b"\0"

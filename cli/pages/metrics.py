@@ -145,6 +145,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             "newest_event": (GAUGE, "Newest HMS event id, as the metastore said at the last poll"),
             "watermark": (GAUGE, "HMS event id up to which everything is published"),
             "events": (COUNTER, "HMS events that were seen"),
+            "events_in_place": (
+                COUNTER,
+                "Events that were applied without a call of the metastore",
+            ),
             "events_skipped": (COUNTER, "Events of types that tell of nothing that is held"),
             "events_not_understood": (
                 COUNTER,

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -169,6 +169,7 @@ class FakeMetastore:
         """Raised one by one, each by the next read."""
         self.records: bool | None = True  # whether it records events; None: it does, unsaid
         self.logs = True  # whether there are events, whatever it says
+        self.tells = True  # whether it says that events have all of an object
         self.unsendable: set[int] = set()  # ids of events at which it fails
         self.limits = True  # its query of events; Hive 2.3 reads all, and then cuts
         self.unreadable: dict[str, str] = {}  # tables, or partitions, that cannot be read, and why
@@ -225,6 +226,12 @@ class FakeMetastore:
             self._last_id += 1
             self._events.append(Event(self._last_id, "DROP_TABLE", db, name, {}, catalog="other"))
 
+    def log_late(self, event_id: int) -> None:
+        """Log event ``event_id`` again, in place of the newest, whose id it gets."""
+        with self._lock:
+            again = next(one for one in self._events if one.id == event_id)
+            self._events[-1] = replace(again, id=self._last_id)
+
     def log_unknown(self, kind: str, db: str, name: str) -> None:
         """Log an event of a type that this metastore has not, as those of later releases."""
         with self._lock:
@@ -246,6 +253,9 @@ class FakeMetastore:
 
     def release(self) -> str:
         return self.release_said
+
+    def tells_all(self) -> bool:
+        return self.tells
 
     def current_event_id(self) -> int:
         with self._reading("current_event_id"):

@@ -8,7 +8,7 @@ between the calls of one read.
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -109,6 +109,7 @@ class SimMetastore:
         self.connections = 1
         self.known_as = ""  # its UUID
         self.logs = True  # whether it records events
+        self.tells = False  # whether its events have all of an object, and it says so
         self.says = False  # whether it answers when it is asked for that
         self.life = 0  # grows whenever another metastore takes its place
         self._copy: Copy | None = None
@@ -202,7 +203,7 @@ class SimMetastore:
         self._set(db, name, table)
         self._log("CREATE_TABLE", db, name)
         if table.parts:
-            self._log_parts("ADD_PARTITION", db, name, tuple(table.parts))
+            self._log_parts("ADD_PARTITION", (db, name), tuple(table.parts))
 
     def alter(self, db: str, name: str) -> None:
         self._step("alter cascade")
@@ -216,10 +217,10 @@ class SimMetastore:
     def set_parameter(self, db: str, name: str) -> None:
         self._step("set parameter")
         table = self.held[db, name]
+        before = self._json(db, name, table)
         table.rev = self.moment
         self._set(db, name, table)
-        same = self._json(db, name, table)
-        self._log_alter(db, name, same, same)
+        self._log_alter(db, name, before, self._json(db, name, table))
 
     def drop(self, db: str, name: str) -> None:
         self._step("drop")
@@ -274,13 +275,14 @@ class SimMetastore:
     def set_partitions(self, kind: str, id_: TableId, changes: dict[str, int], event: str) -> None:
         self._step(kind)
         table = self.held[id_]
+        before = dict(table.parts)
         for part, keep in changes.items():
             if keep:
                 table.parts[part] = self.moment
             else:
                 table.parts.pop(part)
         self._set(*id_, table)
-        self._log_parts(event, *id_, tuple(changes))
+        self._log_parts(event, id_, tuple(changes), before=before)
 
     def _step(self, kind: str) -> None:
         self.moment += 1
@@ -305,28 +307,51 @@ class SimMetastore:
         }
         if table.partitioned:
             found["8"] = {"lst": keys}
+        if self.tells:
+            moments = {"rev": str(table.rev), "born": str(table.born)}
+            if table.life:
+                moments["life"] = str(table.life)
+            found["4"] = {"i32": table.born}
+            found["7"] = {"rec": {"2": {"str": f"/{db}/{name}/{table.shape}"}}}
+            found["9"] = {"map": ["str", "str", len(moments), moments]}
+            found["12"] = {"str": "MANAGED_TABLE"}
+        return json.dumps(found)
+
+    def _partition_json(self, id_: TableId, part: str, rev: int) -> str:
+        (value,) = partition_values(part)
+        found: dict[str, object] = {"1": {"lst": ["str", 1, value]}}
+        if self.tells:
+            where = "/".join(("", *id_, part))
+            found |= {"2": {"str": id_[0]}, "3": {"str": id_[1]}}
+            found["6"] = {"rec": {"2": {"str": where}}}
+            found["7"] = {"map": ["str", "str", 1, {"rev": str(rev)}]}
         return json.dumps(found)
 
     def _log_alter(self, db: str, name: str, before: str, after: str) -> None:
         body = {"tableObjBeforeJson": before, "tableObjAfterJson": after, "isTruncateOp": "false"}
         self._log("ALTER_TABLE", db, name, **body)
 
-    def _log_parts(self, event: str, db: str, name: str, parts: tuple[str, ...]) -> None:
-        table = self._json(db, name, self.held[db, name])
-        named = [{"ds": partition_values(part)[0]} for part in parts]
+    def _log_parts(
+        self, event: str, id_: TableId, parts: tuple[str, ...], *, before: Mapping[str, int] = {}
+    ) -> None:
+        held = self.held[id_]
+        table = self._json(*id_, held)
+        named = {part: {"ds": partition_values(part)[0]} for part in parts}
         if event != "ALTER_PARTITION":
-            self._log(event, db, name, tableObjJson=table, partitions=named)
+            body: dict[str, object] = {"tableObjJson": table, "partitions": list(named.values())}
+            if event == "ADD_PARTITION" and self.tells:
+                new = [self._partition_json(id_, part, held.parts[part]) for part in parts]
+                body["partitionListJson"] = new
+            self._log(event, *id_, **body)
             return
-        for one in named:
-            after = json.dumps({"1": {"lst": ["str", 1, one["ds"]]}})
+        for part, one in named.items():
             self._log(
                 event,
-                db,
-                name,
+                *id_,
                 tableObjJson=table,
                 keyValues=one,
-                partitionObjBeforeJson=after,
-                partitionObjAfterJson=after,
+                partitionObjBeforeJson=self._partition_json(id_, part, before[part]),
+                partitionObjAfterJson=self._partition_json(id_, part, held.parts[part]),
             )
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
@@ -354,6 +379,9 @@ class SimMetastore:
 
     def release(self) -> str:
         return ""
+
+    def tells_all(self) -> bool:
+        return self.tells
 
     def current_event_id(self) -> int:
         self._begin_call()

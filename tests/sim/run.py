@@ -44,6 +44,7 @@ UNSENDABLE_EVERY, UNSENDABLE_AT_S = 10, 0.5  # runs: in one of them an event can
 PASSED_S = 30.0  # likewise; until such an event is passed, and everything is read again
 UNREADABLE_EVERY, UNREADABLE_AT_S = 10, 0.5  # runs: in one of them a partition cannot be read
 SAYS_EVERY = 3  # runs: in one of them a sync compares no names, which would mend what was missed
+TELLS_EVERY = 2  # runs: in one of them what events say is applied, else all is read
 THREADS = 2  # of an application: their reads overlap
 
 
@@ -62,6 +63,7 @@ class Run:
         self.written = Written(self.world, self.counts)
         self._record()
         self.world.metastore.says = seed % SAYS_EVERY == 0
+        self.world.metastore.tells = seed % TELLS_EVERY == 0
         self.trouble = Trouble(self.world, self.counts)
         for reader in self.world.readers:
             if reader.policy is not None:

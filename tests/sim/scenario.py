@@ -132,6 +132,10 @@ class Script:
         """Let the metastore say whether it records events: a sync compares no names then."""
         self.world.metastore.says = True
 
+    def tells(self, _who: str) -> None:
+        """Say that events have all of an object, from the next connection on."""
+        self.world.metastore.tells = True
+
     def records(self, _who: str) -> None:
         """Record events again, and end the connections."""
         self.world.metastore.logs = True

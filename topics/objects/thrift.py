@@ -104,6 +104,28 @@ def same_struct(one: bytes, other: bytes) -> bool:
     return one == other or _said(one, 0, STRUCT)[0] == _said(other, 0, STRUCT)[0]
 
 
+def shape(data: bytes, pos: int = 0, depth: int = 0) -> tuple[object, ...]:
+    """Return which fields the struct at ``pos`` has, with those of the structs and maps in it.
+
+    Two structs of one shape differ in values only, and in what is in their lists.
+    """
+    found: list[object] = []
+    for one in fields(data, pos, depth):
+        inner: object = None
+        if one.type == STRUCT:
+            inner = shape(data, one.start, depth + 1)
+        elif one.type == MAP and data[one.start] == STRING:
+            _, kind, count, at = map_header(data, one.start)
+            keys = []
+            for _ in range(count):
+                end = skip(data, at, STRING)
+                keys.append(data[at:end])
+                at = skip(data, end, kind, depth=depth + 1)
+            inner = tuple(sorted(keys))
+        found.append((one.id, one.type, inner))
+    return tuple(sorted(found, key=repr))
+
+
 def _said(data: bytes, pos: int, kind: int, *, depth: int = 0) -> tuple[object, int]:
     """Return what the value of type ``kind`` at ``pos`` says, comparable, and where it ends."""
     if kind == STRUCT:

@@ -63,3 +63,37 @@ def test_changes_of_databases_and_statistics_arrive_without_an_event(
     core.wait(10)
     assert core.catalog.reconciliation.counts.drift == 2
     assert core.reasons == {}
+
+
+def test_what_events_say_is_applied_as_the_metastore_has_it(core: Alone, real_place: Place) -> None:
+    """Whatever else is held is found by comparing everything afterwards."""
+    db, writes = real_place.db, real_place.writes
+    reads, events = core.catalog.counts.reads, core.catalog.counts.events
+    table = writes.get_table(db, "t")
+    for hour in "456":
+        writes.add_partitions([make_partition(table, ["2026-11-28", hour])])
+        core.wait(1)
+    for rev in "123":
+        one = writes.get_partition(db, "t", ["2026-11-27", "1"])
+        one.parameters["rev"] = rev
+        one.sd.location += rev
+        writes.alter_partitions(db, "t", [one])
+        core.wait(1)
+    writes.drop_partition(db, "t", ["2026-11-27", "2"], False)
+    table.parameters["comment"] = "said"
+    writes.alter_table(db, "t", table)
+    flat = writes.get_table(db, "flat")
+    flat.parameters["numRows"] = "7"
+    writes.alter_table(db, "flat", flat)
+    core.wait(2)
+    counts = core.catalog.counts
+    assert core.partitions(db, "t") == [
+        *("ds=2026-11-27/hour=1", "ds=2026-11-27/hour=3"),
+        *(f"ds=2026-11-28/hour={hour}" for hour in "456"),
+    ]
+    assert counts.events >= events + 9
+    print(f"{counts.events_in_place} events in place, {counts.reads - reads} reads")
+    assert counts.events_in_place >= 6
+    core.wait(NAMES_S + 10)
+    assert core.catalog.reconciliation.counts.rounds > 0
+    assert core.catalog.reconciliation.counts.differing == 0

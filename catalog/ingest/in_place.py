@@ -1,0 +1,211 @@
+"""InPlace: applies to what is held the objects that events bring, without a call of the metastore.
+
+An event has the object as its writer sent it, or without parameters that the server leaves out of
+messages, and it may be older than what was read since. So it is applied only where this is proved:
+
+    altered   the object before, as the event has it, says what is held, and has the same fields
+    added     its fields and parameters are those of a partition of the table that is held
+    dropped   nothing is left to differ;  written: the object itself stays as it is held
+
+All else is read, as are tables that are being read already: what was read may be newer.
+Invariant: what is held after an event equals what the metastore had after that event.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...topics.backports import assert_never
+from ...topics.errors import UsageError, WireError
+from ...topics.objects.names import TableId, partition_name
+from ...topics.objects.thrift import fields, read_int, read_texts, same_struct, shape
+from ..metastore.port import (
+    KEPT,
+    Content,
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    Said,
+    TableRead,
+)
+from ..model.tables import Tables
+from .loader import Need, PublishTables
+from .thrift_json import parsed, struct_bytes
+
+_TABLE_NAME, _TABLE_DB, _TABLE_TEMPORARY = "1", "2", "14"  # only clients send the last
+_PARTITION_DB, _PARTITION_TABLE = "2", "3"
+_SERVERS: Final = ("19", "25")  # of a table in Hive 4: its write and id, which only servers say
+_WRITE: Final = "10"  # of a partition
+_NO_WRITES: Final[tuple[object, ...]] = ({"i64": -1}, {"i64": 0})
+OBJECTS_MAX: Final = 1_000  # that are applied of one batch, 0.2 ms each; the others are read
+
+
+@dataclass(slots=True)
+class _Applied:
+    """What events of this batch have made of one table."""
+
+    thrift: bytes | None = None  # its own struct; None: as it is held
+    partitions: dict[str, bytes | None] = field(default_factory=dict)  # None: gone
+    data: bool = False
+
+
+class InPlace:
+    """The events of one batch that are applied; ``take`` one after the other, then ``results``."""
+
+    def __init__(self, tables: Tables, *, pending: Callable[[TableId], bool]) -> None:
+        """``pending``: whether a table is being read, or is about to be."""
+        self._tables = tables
+        self._pending = pending
+        self.enabled = False  # the metastore leaves parameters out of events, or does not say
+        self._batch: dict[TableId, _Applied] = {}
+        self._count = 0  # objects that were applied of this batch
+
+    def take(self, dirty: Dirty) -> bool:
+        """Apply what an event says of ``dirty``; return False if it has to be read."""
+        if not self.enabled or isinstance(dirty, DirtyDatabase) or self._count >= OBJECTS_MAX:
+            return False
+        table = dirty.db, dirty.table
+        if self._pending(table) or not self._tables.loaded(table):
+            return False
+        applied = self._batch.get(table) or _Applied()
+        try:
+            match dirty:
+                case DirtyTable(content=content):
+                    taken = content is not None and self._table(table, content, applied)
+                case DirtyPartitions(names=names, contents=contents):
+                    taken = 0 < len(contents) <= OBJECTS_MAX and self._partitions(
+                        table, dict(zip(names, contents, strict=True)), applied
+                    )
+                case _:
+                    assert_never(dirty)
+        except (WireError, UsageError):
+            return False
+        if taken:
+            self._count += len(dirty.contents) if isinstance(dirty, DirtyPartitions) else 1
+            applied.data |= dirty.data
+            self._batch[table] = applied
+        return taken
+
+    def results(self) -> tuple[PublishTables, ...]:
+        """Remove and return what was applied, to be published now."""
+        batch, self._batch, self._count = self._batch, {}, 0
+        if not batch:
+            return ()
+        tables = {
+            table: TableRead(
+                thrift=one.thrift,
+                partitions={
+                    n: struct for n, struct in one.partitions.items() if struct is not None
+                },
+            )
+            for table, one in batch.items()
+        }
+        needs = {
+            table: Need(
+                obj=one.thrift is not None, names=dict.fromkeys(one.partitions), data=one.data
+            )
+            for table, one in batch.items()
+        }
+        return (PublishTables(databases={}, tables=tables, needs=needs),)
+
+    def _table(self, table: TableId, content: Content, applied: _Applied) -> bool:
+        value = self._tables.value(table)
+        held = applied.thrift or (None if value is None else value.thrift)
+        if held is None or content.after is None:
+            return False
+        if content.after == KEPT:
+            applied.thrift = held
+            return True
+        names = {_TABLE_NAME: {"str": table[1]}, _TABLE_DB: {"str": table[0]}}
+        if content.before is None:
+            return False
+        left_out = {_TABLE_TEMPORARY} - {str(one) for one in _ids(held)}
+        before = _decoded(content.before)
+        if not same_struct(held, _bytes(before, names, left_out=left_out)):
+            return False
+        kept = {number: before[number] for number in _SERVERS if number in before}
+        after = _bytes({**kept, **_decoded(content.after)}, names, left_out=left_out)
+        if _ids(after) != _ids(held):
+            return False
+        applied.thrift = after
+        return True
+
+    def _partitions(
+        self, table: TableId, contents: Mapping[str, Content], applied: _Applied
+    ) -> bool:
+        changes: dict[str, bytes | None] = {}
+        columns = [column.name for column in self._tables.partition_columns(table)]
+        names = {_PARTITION_DB: {"str": table[0]}, _PARTITION_TABLE: {"str": table[1]}}
+        for name, content in contents.items():
+            if content.after is None:
+                changes[name] = None
+                continue
+            held = self._held(table, content.was or name, applied)
+            if content.after == KEPT:
+                if held is None:
+                    return False
+                changes[name] = held
+                continue
+            like = self._tables.sample(table) if content.before is None else held
+            if like is None or (content.before is None and held is not None):
+                return False
+            write = _write_of(like)
+            after = _bytes(content.after, names, write=write)
+            if content.before is None:
+                proved = shape(like) == shape(after)
+            else:
+                before = _bytes(content.before, names, write=write)
+                proved = same_struct(like, before) and _ids(like) == _ids(after)
+            if not proved or _name_of(after, columns) != name:
+                return False
+            changes[name] = after
+        applied.partitions |= changes
+        return True
+
+    def _held(self, table: TableId, name: str, applied: _Applied) -> bytes | None:
+        if name in applied.partitions:
+            return applied.partitions[name]
+        return next((struct for _, struct in self._tables.structs(table, [name])), None)
+
+
+def _name_of(partition: bytes, columns: Sequence[str]) -> str:
+    values = next((read_texts(partition, one) for one in fields(partition) if one.id == 1), ())
+    return partition_name(columns, values)
+
+
+def _decoded(said: Said) -> Mapping[str, object]:
+    return parsed(said) if isinstance(said, str) else said
+
+
+def _ids(struct: bytes) -> set[int]:
+    return {one.id for one in fields(struct)}
+
+
+def _write_of(partition: bytes) -> int | None:
+    """Return the transaction's write that a partition is of; None before Hive 4."""
+    found = (read_int(partition, one) for one in fields(partition) if str(one.id) == _WRITE)
+    return next(found, None)
+
+
+def _bytes(
+    said: Said,
+    names: Mapping[str, object],
+    *,
+    left_out: Collection[str] = (),
+    write: int | None = None,
+) -> bytes:
+    """Return the bytes of an object, with ``names`` as Hive keeps them, in lower case.
+
+    ``left_out``: fields. ``write``: of a transaction, as what is held says it. In Hive 4 clients,
+    events and the metastore say without a transaction 0, -1 or nothing for one partition.
+
+    Raises:
+        WireError: it is not a struct, or it is of a transaction.
+    """
+    kept = {number: of for number, of in _decoded(said).items() if number not in left_out}
+    if write is not None:
+        if write > 0 or kept.get(_WRITE, _NO_WRITES[0]) not in _NO_WRITES:
+            raise WireError("a partition is of a transaction: it is read")
+        kept[_WRITE] = {"i64": write}
+    return struct_bytes({**kept, **names})
