@@ -1,15 +1,15 @@
 """Poller: when to poll, how many events to read, and up to which event catalogd is complete.
 
     IDLE ──due | a read to confirm | a sync──▶ POLLING ──answer──▶ IDLE     failed: a longer pause
-     └──due for a look, while there is activity──▶ LOOKING ──answer──▶ IDLE
+     └──due for a look, while there is activity──▶ LOOKING ──no new id──▶ IDLE, else POLLING
                         one event fails UNSENDABLE_TRIES_MAX times: polls search for it, and pass it
 
 Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
 ids first seen in the last seconds, and drops the events that are known by (id, digest).
 Before the first poll of a connection, what is behind it is identified (ingest/identity).
-While events come there are LOOKS looks in an interval, all but one of which read new ids only; they
-confirm no read, as an event of an id below may be missing.
+While events come, the newest id is looked at LOOKS times in an interval; a new one demands a poll.
+A look that read the new events alone would miss an event of an id below, and tear a table.
 
     ids   ≤ settled │ settled < id ≤ last: read again    │ > last: never seen
           never read│ once more when WINDOW_S old, then settled
@@ -246,11 +246,6 @@ class EventWindow:
         self.polled_after = self.settled if self._settling else self._overlap()
         return self.polled_after
 
-    def look(self) -> int:
-        """Return the last id: the next poll reads only new ones, and settles none."""
-        self.polled_after = self.last_id
-        return self.last_id
-
     def take(
         self, events: Iterable[RawEvent], now: float, *, current_id: int = 0
     ) -> tuple[tuple[RawEvent, ...], Gap | None]:
@@ -342,8 +337,8 @@ class EventWindow:
 class Poll:
     """Effect: read the newest id, then the events after ``after``.
 
-    ``quiet_at``: no events are read if the newest id is this one. ``check``: read, too, whether
-    the metastore records events.
+    ``quiet_at``: no events are read if the newest id is this one. ``events_max`` 0: none are
+    anyway. ``check``: read, too, whether the metastore records events.
     """
 
     poll: int
@@ -434,7 +429,7 @@ class Poller:
         self.reading = False  # a read is about to demand a poll: a look would delay that
         self._due_at = 0.0
         self._whole_at = 0.0  # when the next poll reads the overlap, too
-        self._is_look = False  # the running poll reads events only if there is a newer id
+        self._is_look = False  # the running poll reads only the newest id
         self._event_at = -inf  # when the last event arrived
         self._backoff_s = BACKOFF_S
         self._answered_at: float | None = None
@@ -540,7 +535,7 @@ class Poller:
             self._check_at = now
         if not self.error:
             self._due_at = min(self._due_at, now)
-            self._whole_at = self._due_at
+        self._whole_at = min(self._whole_at, now)
 
     def may_begin(self, now: float) -> bool:
         """Return whether a poll is due."""
@@ -572,13 +567,12 @@ class Poller:
         if check:
             self._check_at = now + CHECK_S
         self._is_look = now < self._whole_at
-        quiet: int | None = self.window.last_id
         if self._is_look:
-            after = self.window.look()
-        else:
-            self._whole_at = now + self._interval_s
-            after = self.window.next_poll(now)
-            quiet = quiet if self.window.is_quiet(self.window.last_id) else None
+            last = self.window.last_id
+            return Poll(poll=poll, after=last, quiet_at=None, events_max=0, check=check)
+        self._whole_at = now + self._interval_s
+        after = self.window.next_poll(now)
+        quiet = self.window.last_id if self.window.is_quiet(self.window.last_id) else None
         most = self._news_max
         if most < POLL_EVENTS_MAX:
             most = min(self.window.known_after(after) + most, POLL_EVENTS_MAX)
@@ -667,7 +661,7 @@ class Poller:
             self._recorded = fact.recorded
         lower = fact.current_id < self.window.newest_id  # its database was replaced beneath it
         if lower or fact.connection != self._check.connection:
-            self._check.connection, self._due_at = None, now
+            self._check.connection, self._due_at, self._whole_at = None, now, now
             return None
         self._followed = True
         self.newest = max(fact.current_id, self.window.last_id)
@@ -675,8 +669,16 @@ class Poller:
             self._search.on_answer()
             self._search, self._due_at = (None if self._search.over else self._search), now
             return None
+        if self._is_look:
+            if fact.current_id > self.window.last_id:
+                self._event_at = self._due_at = self._whole_at = now
+            return None
+        return self._take(fact, self.window, now)
+
+    def _take(self, fact: Polled, window: EventWindow, now: float) -> Batch:
+        """Take the events of a poll of the metastore that is followed."""
         self._tries = 0
-        events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
+        events, gap = window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
         more = self._news_max + 1 if self._is_late else self._news_max * FEWER
         self._news_max = min(more, POLL_EVENTS_MAX)
@@ -686,12 +688,11 @@ class Poller:
             self.seq += 1
             self._event_at = now
             self._due_at = min(self._due_at, self._began_at + self._pause_s(now))
-        whole = whole and not self._is_look  # an event of an id below may be missing
         if whole:
             self.polled = fact.poll, self.seq
             self.polled_at, self.polled_on = self._began_at, fact.connection
-        self._note_state(self.window.state)
-        if self.window.last_id > self._connected_at_id:
+        self._note_state(window.state)
+        if window.last_id > self._connected_at_id:
             self._events_on = fact.connection
         return Batch(self.seq, events, gap, whole)
 
@@ -713,7 +714,7 @@ class Poller:
             self.published = window.state
             self.newest = window.last_id
             return None
-        self._due_at = now
+        self._due_at = self._whole_at = now
         if not self._followed:
             return Finding(same=False, why="nothing shows that the names were read from it")
         finding = self._check.on_identified(

@@ -140,7 +140,7 @@ def _polled(metastore: Metastore, order: Poll) -> Polled | PollFailed:
     connection = metastore.connections
     recorded = metastore.records_events() if order.check else None
     events: tuple[RawEvent, ...] = ()
-    if order.quiet_at != current:
+    if order.events_max and order.quiet_at != current:
         try:
             events = metastore.events_after(order.after, events_max=order.events_max)
         except SourceError as exc:

@@ -385,6 +385,7 @@ def test_changed_partition_that_cannot_be_read_any_more_leaves_the_others_of_its
     core: Alone,
 ) -> None:
     """Given a table that is held, then what was known of the bad one is not answered any more."""
+    tells_less(core)
     core.metastore.alter_partitions("d", "t", [core.metastore.get_partition("d", "t", ["1"])])
     core.metastore.unreadable["ds=1"] = "no such serde"
     core.wait(30.0)

@@ -178,22 +178,34 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
 
 
 def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> None:
-    """A look reads no event again, and says nothing of ids below the last."""
+    """A look reads no event: alone, the new ones may lack one of an id below."""
     world.poll(11)
     assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
     world.now += INTERVAL_S / LOOKS
     look = world.poller.begin(2, world.now)
     assert isinstance(look, Poll)
-    assert (look.after, look.quiet_at) == (11, 11)
-    found = Polled(poll=2, connection=1, current_id=12, events=(raw_event(12),))
-    batch = world.poller.on_polled(found, world.now)
-    assert batch is not None
-    assert ([one.id for one in batch.events], batch.whole) == ([12], False)
+    assert look.events_max == 0
+    assert (
+        world.poller.on_polled(Polled(poll=2, connection=1, current_id=11, events=()), world.now)
+        is None
+    )
+    assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
     assert world.poller.polled[0] == 1, "it confirms nothing"
     world.poller.reading = True
     assert world.poller.deadline == world.now + INTERVAL_S * (1 - 1 / LOOKS), "no look in its way"
     world.poller.reading = False
-    world.number = 2
+    world.now += INTERVAL_S / LOOKS
+    world.poller.begin(3, world.now)
+    world.poller.on_polled(Polled(poll=3, connection=1, current_id=12, events=()), world.now)
+    assert world.poller.deadline == world.now
+    poll = world.poller.begin(4, world.now)
+    assert isinstance(poll, Poll)
+    assert (poll.after, poll.events_max) == (10, POLL_EVENTS_MAX)
+    found = Polled(poll=4, connection=1, current_id=12, events=(raw_event(11), raw_event(12)))
+    batch = world.poller.on_polled(found, world.now)
+    assert batch is not None
+    assert ([one.id for one in batch.events], batch.whole) == ([12], True)
+    world.number = 4
     world.now += ACTIVE_S + INTERVAL_S
     world.poll(current_id=12)
     assert world.poller.deadline == world.now + INTERVAL_S, "nothing came for a while"
@@ -232,6 +244,7 @@ def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> N
     )
     world.number = 2
     world.settle()
+    world.demand()
     assert world.poller.begin(9, world.now).quiet_at == 11
 
 
