@@ -221,7 +221,7 @@ class Locations:
             pass
         elif entry.key == group:
             return self._put_table(number, have)
-        else:
+        elif entry == topic.get(entry.key):  # else a newer one follows, or the table's end
             if table not in self._by_table[number]:  # its own entry follows
                 self._put_table(number, have)
             of_table = self._by_table[number][table]
