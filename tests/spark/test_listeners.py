@@ -156,3 +156,16 @@ def test_what_a_process_has_not_handled_when_it_dies_is_taken_once_more(
     assert driver.do("queue.take(20).mark not in (0, *marks)")
     assert driver.do("queue.take(0) is None")
     assert listeners(driver) == 1
+
+
+def test_what_a_dead_process_left_waiting_takes_nothing_from_the_next_one(
+    driver: Application,
+) -> None:
+    """Given its call in the JVM, which goes on after the process has ended."""
+    driver.do("listener.stop(); listener = Listener(takes=False); left = []")
+    driver.do("Thread(target=lambda: left.append(listener.queue.take(60)), daemon=True).start()")
+    driver.do("queue = Queue(listener.java, sessions=sessions)")
+    until(lambda: driver.do("listener.java.resume() or left") == [None], timeout_s=20)
+    driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
+    assert driver.do("queue.take(20).what") == "executed"
+    assert driver.do("left") == [None]

@@ -47,6 +47,7 @@ public final class TopicastListener extends SparkListener {
     private long seen;  // the last of them that came out of it
     private final ArrayDeque taken = new ArrayDeque();  // likewise, not known to be handled yet
     private long before;  // how many were taken before these, by the agent of now
+    private long agent;  // how many have begun: what one of before left waiting takes nothing
     private String last = "";  // what was taken last, and is being worked on; "": nothing
     private Object of;  // likewise
     private boolean starting;  // nothing was taken yet, but an agent is to come
@@ -85,9 +86,11 @@ public final class TopicastListener extends SparkListener {
         this.end = end;
     }
 
-    /** Returns what happened, and the mark of its plan; "" after ms, "ended" once stopped. The
-        first ones that were taken, so many, are handled, and kept no longer. */
+    /** Returns what happened, and the mark of its plan; "" after ms, or if another agent has begun
+        meanwhile; "ended" once stopped. The first ones that were taken, so many, are handled, and
+        kept no longer. */
     public synchronized String take(long ms, long handled) throws InterruptedException {
+        long mine = agent;
         starting = false;
         while (!taken.isEmpty() && (before < handled || taken.size() > 2 * TAKEN_MAX)) {
             taken.poll();
@@ -102,6 +105,7 @@ public final class TopicastListener extends SparkListener {
             long left = (until - System.nanoTime()) / 1000000L;
             if (left <= 0L) return "";
             wait(left);
+            if (mine != agent) return "";
         }
         if (missed == 0 && waiting.isEmpty()) return "ended";
         if (missed > 0) {
@@ -119,9 +123,11 @@ public final class TopicastListener extends SparkListener {
     /** Lets what a process has taken that has ended, and not handled, be taken once more. */
     public synchronized void resume() {
         while (!taken.isEmpty()) waiting.addFirst(taken.pollLast());
+        agent++;
         before = 0;
         last = "";
         of = null;
+        notifyAll();
     }
 
     /** Returns what was taken last: a QueryExecution, an event of a stream, or what add got. */
