@@ -339,7 +339,11 @@ class Catalog:
             core=self,
         )
         self._materializer = Materializer(
-            self.namespace, self.tables, self.loader, rules=self.sync_rules
+            self.namespace,
+            self.tables,
+            self.loader,
+            rules=self.sync_rules,
+            found=self.reconciliation.has_found,
         )
         self._starts = starts  # of the current epoch; the last is the running one
         self._error = ""  # of the last read or listing that failed; "" after a listing
@@ -916,8 +920,7 @@ class Catalog:
         if not found:
             return
         seq = self.poller.next_seq()
-        if self.poller.enabled and not self.poller.blind:
-            self.reconciliation.suspect(found, seq=seq, now=now)
+        self.reconciliation.suspect(found, seq=seq, now=now)
         parts: dict[tuple[TableId, bool], list[str]] = {}
         for (db, table, part), content in found:
             if part:
@@ -934,6 +937,9 @@ class Catalog:
 
     def _judge(self, now: float) -> None:
         """Note what has changed without an event."""
+        if not self.poller.enabled or self.poller.blind:
+            self.reconciliation.forget(unpublished=self._oldest_unpublished())
+            return
         missed = self.reconciliation.missed
         drift = self.reconciliation.judge(
             unpublished=self._oldest_unpublished(),

@@ -22,6 +22,7 @@ FIRST_READ: Final = "first read"
 OTHERS: Final = {
     ORIGINS[Source.LOAD]: FIRST_READ,
     ORIGINS[Source.CATCH_UP]: "a hub's catch-up",
+    ORIGINS[Source.RECONCILIATION]: "no event: it differed from the metastore",
 }
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 SPAN: Final = re.compile(r"(\d{1,6})([smhd])")

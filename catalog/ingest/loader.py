@@ -24,7 +24,7 @@ from ...topics.backports import assert_never
 from ...topics.objects.names import TableId
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import VIEW, Column
-from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
 from ..metastore.port import (
     Dirty,
     DirtyDatabase,
@@ -774,9 +774,24 @@ class Materializer:
     """Turns the loader's results into transactions; has no state of its own."""
 
     def __init__(
-        self, namespace: Namespace, tables: Tables, loader: Loader, *, rules: SyncRules
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        loader: Loader,
+        *,
+        rules: SyncRules,
+        found: Callable[[TableId, Iterable[str]], bool],
     ) -> None:
-        """``loader`` reads the partitions of tables that are too large for one read."""
+        """Take the parts that are written.
+
+        Args:
+            namespace: The databases and names.
+            tables: The tables and partitions.
+            loader: Reads the partitions of tables that are too large for one read.
+            rules: Which tables are not followed.
+            found: Whether a table or partitions of it are read because they differed.
+        """
+        self._found = found
         self._namespace = namespace
         self._rules = rules
         self._tables = tables
@@ -813,12 +828,13 @@ class Materializer:
             if result.needs[table].obj:
                 types[table] = read_struct(read.thrift).type if read.thrift else None
         renewed = [t for t, kind in types.items() if kind is not None and self._ended(t, result)]
-        events = any(not need.load for need in result.needs.values())
+        sources = {self._source(of, need) for of, need in result.needs.items()}
+        causes = (SOURCE_EVENTS, SOURCE_RECONCILIATION)  # rather than a load in the same read
         self._namespace.write(
             result.databases,
             types,
             renewed=renewed,
-            source=SOURCE_EVENTS if events else SOURCE_LOAD,
+            source=next((one for one in causes if one in sources), SOURCE_LOAD),
             at_us=now_us,
         )
         self._rules.note_written(off)
@@ -828,6 +844,11 @@ class Materializer:
                     self._drop(table, SOURCE_EVENTS, now_us)
         for table, read in result.tables.items():
             self._table(table, read, result.needs[table], now_us=now_us)
+
+    def _source(self, table: TableId, need: Need) -> int:
+        if need.load:
+            return SOURCE_LOAD
+        return SOURCE_RECONCILIATION if self._found(table, need.names) else SOURCE_EVENTS
 
     def _withheld(self, table: TableId, read: TableRead, result: PublishTables) -> bool:
         """Return whether ``table`` is not followed, and was read for no event or order."""
@@ -845,7 +866,7 @@ class Materializer:
         return held is None or at is None or at != created_at(held.thrift)
 
     def _table(self, table: TableId, read: TableRead, need: Need, *, now_us: int) -> None:
-        source = SOURCE_LOAD if need.load else SOURCE_EVENTS
+        source = self._source(table, need)
         record = self._namespace.find(table)
         if record is None or (need.obj and read.thrift is None):
             self._drop(table, source, now_us)

@@ -212,6 +212,10 @@ class Reconciliation:
                 before = self._held.mark(name) if content else self._held.has(name)
                 self.suspects[name] = _Suspect(before, now, seq)
 
+    def has_found(self, table: TableId, names: Iterable[str] = ()) -> bool:
+        """Return whether ``table``, or a partition of it, differed, and no event has named it."""
+        return any((*table, name) in self.suspects for name in ("", *names))
+
     def on_event(self, objects: tuple[Dirty, ...]) -> None:
         """Suspect no longer ``objects``, which an event has reported."""
         for one in objects:
@@ -232,6 +236,11 @@ class Reconciliation:
         """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
         if now >= self._over_at or connection != self._connection:
             self.missed = ""
+
+    def forget(self, *, unpublished: int) -> None:
+        """Suspect no longer what was published: no events come that could explain it."""
+        for name in [name for name, one in self.suspects.items() if one.seq < unpublished]:
+            del self.suspects[name]
 
     def clear(self) -> None:
         """Suspect nothing: events are missing for another reason."""

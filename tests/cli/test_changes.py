@@ -46,6 +46,7 @@ def line(**more: Any) -> dict[str, Any]:
         ({"source": "reports"}, "driver that has ended"),
         ({"source": "load"}, "first read"),
         ({"source": "catch-up"}, "a hub's catch-up"),
+        ({"source": "reconciliation"}, "no event: it differed from the metastore"),
         ({"source": "orders"}, "an order"),
         ({"source": "orders", "who": "ops (ann@a)", "change": "mode"}, "ops (ann@a)"),
     ],

@@ -76,6 +76,7 @@ class Source(IntEnum):
     LOAD = 0
     EVENTS = 1
     REPORTS = 2
+    RECONCILIATION = 3  # what differed from the metastore, and no event had told by then
     ORDERS = 4
     CATCH_UP = 5  # several of them: a hub caught up
     OVERWRITES = 6  # a report that files which were there are gone
@@ -85,6 +86,7 @@ ORIGINS: Final[Mapping[int, str]] = {
     Source.LOAD: "load",
     Source.EVENTS: "events",
     Source.REPORTS: "reports",
+    Source.RECONCILIATION: "reconciliation",
     Source.ORDERS: "orders",
     Source.CATCH_UP: "catch-up",
     Source.OVERWRITES: "reports",
@@ -94,6 +96,7 @@ ORIGINS: Final[Mapping[int, str]] = {
 SOURCE_LOAD: Final = Source.LOAD
 SOURCE_EVENTS: Final = Source.EVENTS
 SOURCE_REPORTS: Final = Source.REPORTS
+SOURCE_RECONCILIATION: Final = Source.RECONCILIATION
 SOURCE_ORDERS: Final = Source.ORDERS
 SOURCE_CATCH_UP: Final = Source.CATCH_UP
 SOURCE_OVERWRITES: Final = Source.OVERWRITES

@@ -1011,7 +1011,9 @@ def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> No
     rules = SyncRules(
         holding.namespace, holding.tables, pending=loader.pending, off_by_default=False
     )
-    materializer = Materializer(holding.namespace, holding.tables, loader, rules=rules)
+    materializer = Materializer(
+        holding.namespace, holding.tables, loader, rules=rules, found=lambda *_: False
+    )
 
     def publish(read: TableRead, need: Need) -> None:
         result = PublishTables(databases={"d": b"d"}, tables={T: read}, needs={T: need})

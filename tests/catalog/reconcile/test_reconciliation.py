@@ -16,7 +16,7 @@ from topicast.catalog.reconcile.reconciliation import (
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import from_thrift
 from topicast.topics.errors import SourceError
-from topicast.topics.wire.messages import SELECT_BLOCKS, Pull
+from topicast.topics.wire.messages import SELECT_BLOCKS, SOURCE_RECONCILIATION, Pull
 
 ROUND = NAMES_S + 10  # until all objects of a small metastore have been compared once
 
@@ -66,6 +66,7 @@ def test_object_that_changes_without_an_event_is_read_again_and_counted(
     change(core)
     core.wait(ROUND)
     assert shown(core)
+    assert core.committed[-1].source == SOURCE_RECONCILIATION
     core.wait(2 * WINDOW_S)
     counts = core.catalog.reconciliation.counts
     assert (counts.differing, counts.drift) == (1, 1)
@@ -135,9 +136,11 @@ def test_where_events_are_off_everything_converges() -> None:
     assert (table_of(core).owner, core.tables()) == ("ann", ["new", "t"])
     assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
     assert partition_of(core, "ds=2").parameters == {"numRows": "7"}
+    assert {one.source for one in core.committed[-4:]} == {SOURCE_RECONCILIATION}
     core.metastore.drop_table("d", "t", False)
     core.wait(ROUND + ROUND_S)
     assert core.tables() == ["new"]
+    assert core.catalog.reconciliation.suspects == {}
 
 
 def test_tables_that_readers_request_are_compared_first() -> None:
