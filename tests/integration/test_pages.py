@@ -96,7 +96,7 @@ def _look(daemons: Daemons) -> None:
     panels = set(re.findall(r"(?:topicast|process)_[a-z_]+", dashboard))
     until(lambda: panels <= measured(hub, catalogd), what="a value for each panel")
     until(
-        lambda: fact(catalogd, "events", "state") == "up to date",
+        lambda: fact(catalogd, "events", "state") == "ACTIVE, up to date",
         what="catalogd to be up to date",
     )
     changes = rows(catalogd, "history", object="paged.orders")

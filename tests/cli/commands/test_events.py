@@ -58,8 +58,9 @@ def test_events_are_paused_and_go_on_over_a_real_metastore(
         started.statestores, "events", "list", "--object=paused", "--since=1h", SECONDS
     )
     assert named == listed, "the list is the command that need not be named"
-    orders = document(started.statestores, "events", "--since=1h", SECONDS)
-    assert {"events"} <= {one["kind"] for one in orders}
+    # Other tests may have changed more than is listed, which the command then says.
+    newest = topicast("events", "--since=1h", "--output=json", where, SECONDS).stdout
+    assert "events" in {one["kind"] for one in json.loads(newest)}
 
 
 def test_status_has_its_schema_and_its_page_the_same_numbers(started: Served) -> None:
