@@ -145,7 +145,7 @@ def bench_steady(daemon: Running, writer: Writer) -> None:
         due = int(elapsed * STEADY_HZ) - sent
         writer.change(due)
         sent += due
-        lags.append(facts_of(daemon)["lag_s"])
+        lags.append(facts_of(daemon)["lag_seconds"])
         Event().wait(0.2)
     percent = (used_s(daemon) - cpu) / (time.perf_counter() - began) * 100
     lag, calls = quantile(lags, 0.99), facts_of(daemon)["reads_total"] - calls
