@@ -145,7 +145,13 @@ def test_uuid_is_read_where_the_server_has_one(case: str) -> None:
 
 @pytest.mark.parametrize(
     ("said", "release", "doubtful"),
-    [("4.2.0", "4.2.0", True), ("4.0.1", "4.0.1", False), ("3.0", "", False), (None, "", False)],
+    [
+        ("4.3.0", "4.3.0", True),
+        ("4.2.0", "4.2.0", False),
+        ("4.0.1", "4.0.1", False),
+        ("3.0", "", False),
+        (None, "", False),
+    ],
 )
 def test_release_is_what_the_server_says_unless_every_one_did(
     said: str | None, release: str, doubtful: bool

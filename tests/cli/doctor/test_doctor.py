@@ -309,7 +309,7 @@ def test_events_that_this_user_may_not_read(served: Served, tmp_path: Path) -> N
 
 
 def test_metastore_of_a_release_that_was_not_tried(served: Served, tmp_path: Path) -> None:
-    version = thrift_bytes(getVersion_result(success="4.2.0"))
+    version = thrift_bytes(getVersion_result(success="4.3.0"))
     answers = answering(
         calls.get_all_databases_result(success=["default"]),
         calls.get_config_value_result(success="DbNotificationListener"),
@@ -318,8 +318,8 @@ def test_metastore_of_a_release_that_was_not_tried(served: Served, tmp_path: Pat
         flags = (f"--hive_metastore_uris={server.uri}", f"--state_dir={tmp_path}")
         found = catalogd(*flags, f"--statestores={served.statestores}")
     assert found.verdict("metastore") == "warning", found
-    assert "Hive 4.2.0, 1 databases" in found.text("metastore")
-    assert "which was not tried (2.3, 3.1, 4.0 were)" in found.text("metastore")
+    assert "Hive 4.3.0, 1 databases" in found.text("metastore")
+    assert "which was not tried (2.3, 3.1, 4.0, 4.1, 4.2 were)" in found.text("metastore")
 
 
 def test_port_that_is_taken(served: Served) -> None:
