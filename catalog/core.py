@@ -719,7 +719,7 @@ class Catalog:
             return NOT_FOLLOWED, ()
         self._note_type(event, dirty, now)
         applies = follow is not Follow.RELOAD and not is_late
-        self.loader.mark_dirty(self._apply(dirty) if applies else dirty, seq=seq)
+        self.loader.mark_dirty(self._apply(event, dirty) if applies else dirty, seq=seq)
         self._raise_unheld(dirty, now_us)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
@@ -741,11 +741,12 @@ class Catalog:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
 
-    def _apply(self, dirty: tuple[Dirty, ...]) -> tuple[Dirty, ...]:
-        """Apply what an event that was not late says of ``dirty``; return what is to be read."""
+    def _apply(self, event: RawEvent, dirty: tuple[Dirty, ...]) -> tuple[Dirty, ...]:
+        """Apply what ``event`` says, which was not late; return what is to be read."""
         if self.loader.resyncing or self.lifecycle is not Lifecycle.SERVING:
             return dirty
-        rest = tuple(one for one in dirty if not self.in_place.take(one))
+        size = len(event.message)
+        rest = tuple(one for one in dirty if not self.in_place.take(one, said_bytes=size))
         self.counts.events_in_place += bool(dirty and not rest)
         return rest
 

@@ -39,6 +39,7 @@ _SERVERS: Final = ("19", "25")  # of a table in Hive 4: its write and id, which 
 _WRITE: Final = "10"  # of a partition
 _NO_WRITES: Final[tuple[object, ...]] = ({"i64": -1}, {"i64": 0})
 OBJECTS_MAX: Final = 1_000  # that are applied of one batch, 0.2 ms each; the others are read
+SAID_BYTES_MAX: Final = 8 << 20  # likewise of messages: 48 ms for a megabyte of them
 
 
 @dataclass(slots=True)
@@ -60,14 +61,21 @@ class InPlace:
         self.enabled = False  # the metastore leaves parameters out of events, or does not say
         self._batch: dict[TableId, _Applied] = {}
         self._count = 0  # objects that were applied of this batch
+        self._said_bytes = 0  # of the messages that were looked at for this batch
 
-    def take(self, dirty: Dirty) -> bool:
-        """Apply what an event says of ``dirty``; return False if it has to be read."""
+    def take(self, dirty: Dirty, *, said_bytes: int) -> bool:
+        """Apply what an event says of ``dirty``; return False if it has to be read.
+
+        ``said_bytes``: the size of its message.
+        """
         if not self.enabled or isinstance(dirty, DirtyDatabase) or self._count >= OBJECTS_MAX:
             return False
         table = dirty.db, dirty.table
         if self._pending(table) or not self._tables.loaded(table):
             return False
+        if self._said_bytes + said_bytes > SAID_BYTES_MAX:
+            return False
+        self._said_bytes += said_bytes
         applied = self._batch.get(table) or _Applied()
         try:
             match dirty:
@@ -89,7 +97,7 @@ class InPlace:
 
     def results(self) -> tuple[PublishTables, ...]:
         """Remove and return what was applied, to be published now."""
-        batch, self._batch, self._count = self._batch, {}, 0
+        batch, self._batch, self._count, self._said_bytes = self._batch, {}, 0, 0
         if not batch:
             return ()
         tables = {
@@ -137,6 +145,10 @@ class InPlace:
         changes: dict[str, bytes | None] = {}
         columns = [column.name for column in self._tables.partition_columns(table)]
         names = {_PARTITION_DB: {"str": table[0]}, _PARTITION_TABLE: {"str": table[1]}}
+        adds = any(
+            one.after not in (None, KEPT) and one.before is None for one in contents.values()
+        )
+        sample = self._tables.sample(table) if adds else None
         for name, content in contents.items():
             if content.after is None:
                 changes[name] = None
@@ -147,7 +159,7 @@ class InPlace:
                     return False
                 changes[name] = held
                 continue
-            like = self._tables.sample(table) if content.before is None else held
+            like = sample if content.before is None else held
             if like is None or (content.before is None and held is not None):
                 return False
             write = _write_of(like)

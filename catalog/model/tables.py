@@ -40,7 +40,7 @@ from ...topics.objects.names import (
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
 from ...topics.objects.templates import Templates
-from ...topics.objects.thrift import FIELD_HEADER_BYTES, STOP, fields, read_int, same_struct
+from ...topics.objects.thrift import FIELD_HEADER_BYTES, STOP, fields, read_int
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -165,13 +165,6 @@ class Namespace:
         """Return the Thrift struct of ``db`` as it is held; None if it is not."""
         entry = self._topic.get(database_key(db))
         return _cached_database(entry.value) if entry is not None and entry.value else None
-
-    def says(self, db: str, thrift: bytes) -> bool:
-        """Return whether ``db`` is held as ``thrift`` has it."""
-        held = self.database(db)
-        return held is not None and same_struct(
-            held, decode_database_value(_database_value(thrift))
-        )
 
     def tables(self, db: str) -> Iterator[NameRecord]:
         """Yield the tables of ``db``, sorted by name."""
@@ -757,6 +750,11 @@ def created_at(thrift: bytes) -> int | None:
     """Return when the table in ``thrift`` was created, s since 1970; None if it does not say."""
     found = (read_int(thrift, one) for one in fields(thrift) if one.id == CREATE_TIME)
     return next(found, None)
+
+
+def database_as_held(thrift: bytes) -> bytes:
+    """Return what is held of a database with this Thrift struct."""
+    return decode_database_value(_database_value(thrift))
 
 
 def _database_value(thrift: bytes) -> bytes:

@@ -10,12 +10,13 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
+from ...topics.errors import WireError
 from ...topics.objects.names import TableId
 from ...topics.objects.thrift import same_struct
 from ...topics.objects.values import COMPLETE
 from ..ingest.sync_rules import SyncRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
-from ..model.tables import Namespace, Tables, read_struct
+from ..model.tables import Namespace, Tables, database_as_held, read_struct
 
 LOOKED_AT_MAX: Final = 200  # tables in one call of ``next_tables``: 1 ms
 TABLES_PER_SLICE: Final = 20  # compared in one turn: below 1 ms, as are
@@ -148,7 +149,7 @@ class Held:
             return
         if struct is None:
             yield _alone(db)
-        elif not self._namespace.says(db, struct):
+        elif _differs(database_as_held(struct), held):
             yield Difference((db, "", ""), content=True)
 
     def _table(self, table: TableId, read: TableRead) -> Iterator[Difference]:
@@ -157,7 +158,7 @@ class Held:
             return
         if self._rules.stays_off(table, read.thrift):
             return
-        if not same_struct(read.thrift, value.thrift):
+        if _differs(read.thrift, value.thrift):
             yield Difference((*table, ""), content=True)
 
     def _partitions(self, table: TableId, read: TableRead) -> Iterator[list[Difference]]:
@@ -174,7 +175,7 @@ class Held:
             found += [
                 Difference((*table, name), content=True)
                 for name, held in self._tables.structs(table, names[at : at + PARTITIONS_PER_SLICE])
-                if not same_struct(read.partitions[name], held)
+                if _differs(read.partitions[name], held)
             ]
             yield []
         yield found if found and self._is_compared(table) else []
@@ -183,6 +184,14 @@ class Held:
         return self.has_partitions(table) and not (
             self._pending(table) or self._rules.is_off(table)
         )
+
+
+def _differs(there: bytes, held: bytes) -> bool:
+    """Return whether two structs differ; one that cannot be read differs, as a read will say."""
+    try:
+        return not same_struct(there, held)
+    except WireError:
+        return True
 
 
 def _alone(db: str, table: str = "", part: str = "") -> Difference:

@@ -8,6 +8,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Partition, Table
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicast.catalog.ingest.in_place import SAID_BYTES_MAX
 from topicast.catalog.ingest.thrift_json import parsed, struct_bytes
 from topicast.catalog.metastore.port import Read
 from topicast.tests.cluster.alone import Alone, loaded, part
@@ -137,6 +138,17 @@ def test_partition_of_another_shape_than_the_others_is_read(core: Alone) -> None
     core.turn(6)
     assert is_as_in_the_metastore(core)
     assert core.catalog.counts.events_in_place == 0
+
+
+def test_more_bytes_of_messages_than_a_turn_can_take_are_read(core: Alone) -> None:
+    """Given two changes in one batch, of which the second has what the first has made."""
+    for letter in "xy":
+        table = core.metastore.get_table("d", "t")
+        table.parameters["comment"] = letter * (SAID_BYTES_MAX // 2)
+        core.metastore.alter_table("d", "t", table)
+    core.turn(8)
+    assert is_as_in_the_metastore(core)
+    assert core.catalog.counts.events_in_place == 1
 
 
 def test_event_that_comes_late_is_not_applied(core: Alone) -> None:

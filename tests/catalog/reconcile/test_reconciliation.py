@@ -1,6 +1,6 @@
 """What differs from the metastore without an event is found, read again and counted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
@@ -14,7 +14,7 @@ from topicast.catalog.reconcile.reconciliation import (
     ROUND_S,
 )
 from topicast.tests.cluster.alone import Alone, loaded
-from topicast.tests.cluster.fake_metastore import from_thrift
+from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
 from topicast.topics.errors import SourceError
 from topicast.topics.wire.messages import SELECT_BLOCKS, SOURCE_RECONCILIATION, Pull
 
@@ -186,3 +186,21 @@ def test_table_that_is_refused_hides_no_other_of_its_call() -> None:
     core.wait(ROUND + 20)
     assert table_of(core, "w").owner == "ann"
     assert list(core.catalog.loader.errors) == [("d", "u")]
+
+
+def test_object_that_no_reader_understands_harms_no_other() -> None:
+    """Given a metastore that returns a damaged struct of a table that is held."""
+
+    class Damaged(FakeMetastore):
+        damages = False
+
+        def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+            found = super().tables(db, names)
+            return {n: of[:20] if self.damages and n == "t" else of for n, of in found.items()}
+
+    source = Damaged()
+    core = loaded("t", "u", source=source)
+    source.logs, source.damages = False, True
+    owner_changes(core, "u")
+    core.wait(ROUND + 10)
+    assert table_of(core, "u").owner == "ann"
