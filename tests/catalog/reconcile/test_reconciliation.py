@@ -189,14 +189,15 @@ def test_table_that_is_refused_hides_no_other_of_its_call() -> None:
 
 
 def test_object_that_no_reader_understands_harms_no_other() -> None:
-    """Given a metastore that returns a damaged struct of a table that is held."""
+    """Given a metastore that returns a damaged struct of a partition that is held."""
 
     class Damaged(FakeMetastore):
         damages = False
 
-        def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
-            found = super().tables(db, names)
-            return {n: of[:20] if self.damages and n == "t" else of for n, of in found.items()}
+        def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+            found = super().partitions(db, table, names)
+            cut = self.damages and table == "t"
+            return {name: struct[:20] if cut else struct for name, struct in found.items()}
 
     source = Damaged()
     core = loaded("t", "u", source=source)
