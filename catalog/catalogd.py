@@ -29,7 +29,8 @@ from ..topics.link import Handshake, Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
-from ..topics.wire.messages import Bye, Channel, Message
+from ..topics.wire.messages.connection import Bye, Channel
+from ..topics.wire.messages.fields import Message
 from ..topics.wire.refusal import refuse_frame
 from .core import (
     BeginAnew,

@@ -25,7 +25,9 @@ from ..topics.keys.clients import Client
 from ..topics.objects.names import TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
-from ..topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Inspected, Message
+from ..topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
+from ..topics.wire.messages.fields import Message
+from ..topics.wire.messages.questions import Inspected
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, dirty_objects, is_known, named_objects

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Final
 
-from ..topics.wire.messages import Cell
+from ..topics.wire.messages.fields import Cell
 from .ingest.event_history import SLOT_S, EventBatch, EventFacts
 from .ingest.event_processor import ProcessorFacts
 

@@ -16,7 +16,8 @@ from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
-from ..topics.wire.messages import Cell, Inspected, Rows
+from ..topics.wire.messages.fields import Cell, Rows
+from ..topics.wire.messages.questions import Inspected
 from .event_status import event_facts
 from .ingest.event_history import EventFacts
 from .ingest.event_processor import ProcessorFacts

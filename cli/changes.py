@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 from ..topics.errors import UsageError
 from ..topics.objects.changes import ChangeKind
 from ..topics.topic import NAMESPACE
-from ..topics.wire.messages import ORIGINS, Source
+from ..topics.wire.messages.data import ORIGINS, Source
 from .lists import ID_CHARS_MIN, NOTHING, Column, Record, short
 from .schemas import Iso
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ..catalog.event_status import RATES_MIN
 from ..catalog.ingest.event_processor import EventState
-from ..topics.wire.messages import Cell
+from ..topics.wire.messages.fields import Cell
 from . import changes
 from .lists import amount, in_ms, span
 from .overview import lag

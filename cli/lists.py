@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:  # the messages take 0.2 s to import
-    from ..topics.wire.messages import Cell
+    from ..topics.wire.messages.fields import Cell
 
 Record: TypeAlias = dict[str, Any]
 

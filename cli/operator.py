@@ -33,14 +33,9 @@ from ..topics.link import Handshake, Link
 from ..topics.settings import Address, parse_addresses
 from ..topics.verdict import Serving, Verdict, verdict_in
 from ..topics.wire import header
-from ..topics.wire.messages import (
-    Heartbeat,
-    Inspect,
-    Inspected,
-    Order,
-    StoreRequest,
-    Welcome,
-)
+from ..topics.wire.messages.connection import Welcome
+from ..topics.wire.messages.data import Heartbeat
+from ..topics.wire.messages.questions import Inspect, Inspected, Order, StoreRequest
 from .exit_codes import DONE
 from .lists import Record
 from .output import complain, exit_code, note

@@ -34,7 +34,7 @@ from .lists import NO_LIMIT, Column, described, listed, wrapped
 if TYPE_CHECKING:  # the messages take 0.2 s to import
     from pathlib import Path
 
-    from ..topics.wire.messages import Cell
+    from ..topics.wire.messages.fields import Cell
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out,

@@ -23,7 +23,7 @@ from ..topics.objects.drivers import (
     PLAIN,
 )
 from ..topics.turn import Clock
-from ..topics.wire.messages import DriverFacts
+from ..topics.wire.messages.readers import DriverFacts
 from .membership import Member, Membership
 
 KEPT_S: Final = 3600.0  # after its end: time for an operator to ask what became of it

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from ..topics.bulk import Send
 from ..topics.keys.clients import Clients
-from ..topics.wire.messages import Inspected, Refused
+from ..topics.wire.messages.connection import Refused
+from ..topics.wire.messages.questions import Inspected
 
 
 @dataclass(frozen=True, slots=True)

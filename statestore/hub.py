@@ -32,33 +32,30 @@ from ..topics.wire.header import (
     prefix,
     prefixes_in,
 )
-from ..topics.wire.messages import (
-    Announce,
+from ..topics.wire.messages.connection import (
     Bye,
-    Cancel,
-    CatchUp,
     Channel,
-    Chunk,
-    ClientList,
-    Credit,
-    Delta,
-    DriverFacts,
-    Drop,
-    Filed,
-    Heartbeat,
     Hello,
-    Inspect,
-    Inspected,
     Introduction,
-    Join,
-    Joined,
     KeepAlive,
-    Message,
     Refused,
     Role,
     ServerKeys,
-    Status,
     Welcome,
+)
+from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ..topics.wire.messages.fields import Message
+from ..topics.wire.messages.publishers import Announce, ClientList, Filed
+from ..topics.wire.messages.questions import Inspect, Inspected
+from ..topics.wire.messages.readers import (
+    Cancel,
+    CatchUp,
+    Credit,
+    DriverFacts,
+    Drop,
+    Join,
+    Joined,
+    Status,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame, request_id
 from .applied import AppliedTimes

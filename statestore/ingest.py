@@ -37,19 +37,10 @@ from ..topics.turn import Clock
 from ..topics.wire import encode
 from ..topics.wire.codec import delta_of, read_entries, read_header
 from ..topics.wire.header import HEADER_BYTES
-from ..topics.wire.messages import (
-    Announce,
-    Cancel,
-    CatchUp,
-    Chunk,
-    Credit,
-    Delta,
-    Filed,
-    Have,
-    Heartbeat,
-    Refused,
-    Wanted,
-)
+from ..topics.wire.messages.connection import Refused
+from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ..topics.wire.messages.publishers import Announce, Filed, Have
+from ..topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
 from ..topics.wire.refusal import Refusal, refuse
 from .applied import VersionTimes
 from .policies import Policies

@@ -22,7 +22,8 @@ from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
 from ..topics.topic import LEVELS
 from ..topics.turn import Turn
-from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
+from ..topics.wire.messages.connection import CONTROL_CHANNEL, READER, Refused
+from ..topics.wire.messages.questions import Inspect, Inspected
 from ..topics.wire.refusal import Refusal, refuse
 from .drivers import Driver, Drivers
 from .effects import Answered, Effect

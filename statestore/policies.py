@@ -24,7 +24,7 @@ from ..topics.wire.header import (
     prefix,
     prefixes_in,
 )
-from ..topics.wire.messages import Delta, Heartbeat
+from ..topics.wire.messages.data import Delta, Heartbeat
 from .stub_deltas import minimal
 
 POLICIES_MAX: Final = (1 << 16) - 1  # that one process can number; number 0 is of all of them

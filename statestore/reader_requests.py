@@ -9,7 +9,9 @@ from typing import Final
 
 from ..topics.bulk import Sender, chunks, everything
 from ..topics.topic import FULL, offered
-from ..topics.wire.messages import (
+from ..topics.wire.messages.connection import Refused
+from ..topics.wire.messages.fields import Message
+from ..topics.wire.messages.readers import (
     BEHIND,
     CURRENT,
     DENIED,
@@ -21,9 +23,7 @@ from ..topics.wire.messages import (
     Dropped,
     Join,
     Joined,
-    Message,
     Position,
-    Refused,
     Status,
     TopicState,
 )

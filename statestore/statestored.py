@@ -23,7 +23,8 @@ from ..topics.link import Link, LinkCounts, Received
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
-from ..topics.wire.messages import Inspected, Refused
+from ..topics.wire.messages.connection import Refused
+from ..topics.wire.messages.questions import Inspected
 from .config import StatestoredConfig
 from .effects import Admit, Answered, Broadcast, Effect, Effects
 from .hub import Ask, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable

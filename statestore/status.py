@@ -18,7 +18,8 @@ from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
-from ..topics.wire.messages import READER, Cell, Rows
+from ..topics.wire.messages.connection import READER
+from ..topics.wire.messages.fields import Cell, Rows
 from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership

@@ -6,30 +6,20 @@ from ..topics.keys.clients import Client, ClientRole
 from ..topics.newest import Newest
 from ..topics.topic import FULL
 from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
-from ..topics.wire.messages import (
-    Announce,
+from ..topics.wire.messages.connection import (
     Bye,
-    Cancel,
-    CatchUp,
     Channel,
-    Chunk,
-    ClientList,
-    Credit,
-    Delta,
-    DriverFacts,
-    Drop,
-    Heartbeat,
     Hello,
-    Inspect,
-    Inspected,
     Introduction,
-    Join,
     KeepAlive,
-    Message,
     Refused,
     Role,
-    Status,
 )
+from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ..topics.wire.messages.fields import Message
+from ..topics.wire.messages.publishers import Announce, ClientList
+from ..topics.wire.messages.questions import Inspect, Inspected
+from ..topics.wire.messages.readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Join, Status
 from ..topics.wire.refusal import Refusal, refuse
 
 AGAIN_MS: Final = 1000  # until what was refused is requested of the publisher again

@@ -12,7 +12,9 @@ from topicast.topics.keys.credential import Credential, KeyPair
 from topicast.topics.keys.folder import DaemonKeys, KeysFolder, default_folder
 from topicast.topics.link import Link, new_pair
 from topicast.topics.policy import Policy
-from topicast.topics.wire.messages import Hello, Message, Order, Role
+from topicast.topics.wire.messages.connection import Hello, Role
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Order
 
 PAIR: Final = new_pair()
 CREDENTIAL: Final = Credential(

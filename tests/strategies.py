@@ -16,7 +16,9 @@ from topicast.topics.topic import (
     VALUE,
     Entry,
 )
-from topicast.topics.wire import messages as m
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import BY_TOPIC, Cell
+from topicast.topics.wire.messages.numbers import NUMBERS
 
 U64_MAX = (1 << 64) - 1
 NAMES = st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\0", b"_"))
@@ -74,9 +76,9 @@ def spans(draw: st.DrawFn, *, empty: bool = False) -> dict[str, Any]:
 
 
 @st.composite
-def deltas(draw: st.DrawFn) -> m.Delta:
+def deltas(draw: st.DrawFn) -> Delta:
     """Draw a delta."""
-    return m.Delta(
+    return Delta(
         **draw(spans()),
         stubbed=draw(st.booleans()),
         source=draw(st.integers(0, 255)),
@@ -84,10 +86,10 @@ def deltas(draw: st.DrawFn) -> m.Delta:
 
 
 @st.composite
-def chunks(draw: st.DrawFn) -> m.Chunk:
+def chunks(draw: st.DrawFn) -> Chunk:
     """Draw a chunk."""
     span = draw(spans(empty=True))
-    return m.Chunk(
+    return Chunk(
         **span,
         stream=draw(u64),
         sequence=draw(u64),
@@ -100,10 +102,10 @@ def chunks(draw: st.DrawFn) -> m.Chunk:
 
 
 @st.composite
-def heartbeats(draw: st.DrawFn) -> m.Heartbeat:
+def heartbeats(draw: st.DrawFn) -> Heartbeat:
     """Draw a heartbeat."""
     versions = draw(st.lists(u64, max_size=5))
-    return m.Heartbeat(
+    return Heartbeat(
         hub=draw(u64),
         epoch=draw(u64),
         start=draw(u64),
@@ -120,7 +122,7 @@ def heartbeats(draw: st.DrawFn) -> m.Heartbeat:
     )
 
 
-barriers = st.builds(m.Barrier, nonce=st.binary(min_size=16, max_size=16))
+barriers = st.builds(Barrier, nonce=st.binary(min_size=16, max_size=16))
 
 cells = st.none() | st.booleans() | st.integers(-(1 << 63), U64_MAX) | st.floats() | text
 
@@ -141,7 +143,7 @@ def _pulled_entries(draw: st.DrawFn) -> Entry:
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: text,
     bool: st.booleans(),
-    m.Cell: cells,
+    Cell: cells,
     Entry: _pulled_entries(),
 }
 
@@ -150,7 +152,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
     """Draw values of a field's annotation, within the bounds that it declares."""
     if get_origin(hint) is Annotated:
         kind, mark = get_args(hint)
-        if mark is m.BY_TOPIC:
+        if mark is BY_TOPIC:
             return _values(kind)
         least, most = mark
         if kind is str:
@@ -172,5 +174,5 @@ def control_messages(cls: type) -> st.SearchStrategy[Any]:
     return st.builds(cls, **{name: _values(hint) for name, hint in hints.items()})
 
 
-controls = st.sampled_from(list(m.NUMBERS.values())).flatmap(control_messages)
+controls = st.sampled_from(list(NUMBERS.values())).flatmap(control_messages)
 messages = deltas() | chunks() | heartbeats() | barriers | controls

@@ -32,7 +32,9 @@ from .follower import (
     Want,
 )
 from .newest import Newest
-from .wire.messages import CatchUp, Chunk, Credit, Refused, Wanted
+from .wire.messages.connection import Refused
+from .wire.messages.data import Chunk
+from .wire.messages.readers import CatchUp, Credit, Wanted
 
 ANSWERS_MAX: Final = 4  # a peer may take so many times as long as for its last answer,
 PATIENCE_S_MAX: Final = 60.0  # or so long: 1,000 that join at once wait for each other

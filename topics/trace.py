@@ -7,20 +7,11 @@ so that a trace of large values is as short as any other.
 from collections import deque
 from typing import Final
 
-from .wire.messages import (
-    CatchUp,
-    Chunk,
-    Delta,
-    Drop,
-    Filed,
-    Heartbeat,
-    Join,
-    Joined,
-    KeepAlive,
-    Pulled,
-    Refused,
-    Status,
-)
+from .wire.messages.catalog import Pulled
+from .wire.messages.connection import KeepAlive, Refused
+from .wire.messages.data import Chunk, Delta, Heartbeat
+from .wire.messages.publishers import Filed
+from .wire.messages.readers import CatchUp, Drop, Join, Joined, Status
 
 STEPS_MAX: Final = 256  # some minutes of a core that is not busy, in 50 KB
 TOPICS_MAX: Final = 16  # of a step; one of more topics counts as one of all

@@ -11,7 +11,7 @@ from enum import IntEnum
 from logging import INFO, WARNING
 from typing import Any, Final
 
-from .wire.messages import Cell, Rows
+from .wire.messages.fields import Cell, Rows
 
 HANDSHAKES_S: Final = 60.0  # a client with a wrong key tries again every second
 

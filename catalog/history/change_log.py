@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 
 from ...topics.policy import Policy
 from ...topics.wire.header import FRAME_BYTES_MAX
-from ...topics.wire.messages import ORIGINS, Inspected
+from ...topics.wire.messages.data import ORIGINS
+from ...topics.wire.messages.questions import Inspected
 from ..storage.history import HistoryReader, LogRow
 
 BOUNDS_COLUMNS: Final = ("first", "last")

@@ -4,7 +4,8 @@ from typing import Final, Protocol
 
 from ...topics.objects.names import TableId
 from ...topics.policy import Policy
-from ...topics.wire.messages import (
+from ...topics.wire.messages.catalog import Scan, Scanned
+from ...topics.wire.messages.questions import (
     Inspected,
     ReadBound,
     ReadChanges,
@@ -14,8 +15,6 @@ from ...topics.wire.messages import (
     ReadLogBounds,
     ReadRecent,
     ReadVersions,
-    Scan,
-    Scanned,
     StoreRequest,
 )
 from ..storage.history import HistoryReader

@@ -15,7 +15,8 @@ from ...topics.policy import Policy
 from ...topics.topic import VALUE, Entry, is_topic, topic_ids, value_of
 from ...topics.wire.codec import fitting, is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_BYTES_MAX
-from ...topics.wire.messages import Inspected, Scan, Scanned
+from ...topics.wire.messages.catalog import Scan, Scanned
+from ...topics.wire.messages.questions import Inspected
 from ..storage.history import HistoryReader
 
 CUTS_MAX: Final = FRAME_BYTES_MAX // (2 * KEY_BYTES_MAX)

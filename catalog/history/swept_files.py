@@ -5,7 +5,8 @@ from typing import ClassVar, Final
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
-from ...topics.wire.messages import FileFacts, Inspected
+from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.reports import FileFacts
 from ..storage import file_facts
 from ..storage.history import HistoryReader
 

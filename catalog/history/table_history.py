@@ -26,7 +26,8 @@ from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.codec import fitting
 from ...topics.wire.header import FRAME_BYTES_MAX
-from ...topics.wire.messages import ORIGINS, SOURCE_LOAD, Inspected
+from ...topics.wire.messages.data import ORIGINS, SOURCE_LOAD
+from ...topics.wire.messages.questions import Inspected
 from ..storage.history import HistoryReader, Replacement
 
 COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")

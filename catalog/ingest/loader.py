@@ -24,7 +24,7 @@ from ...topics.backports import assert_never
 from ...topics.objects.names import TableId
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import VIEW, Column
-from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
+from ...topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
 from ..metastore.port import (
     Dirty,
     DirtyDatabase,

@@ -18,15 +18,14 @@ from ...topics.errors import UsageError
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
 from ...topics.topic import Topic
-from ...topics.wire.messages import (
+from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
+from ...topics.wire.messages.reports import (
     ABANDONED,
     ALTERED,
     FAILED,
     INTENT,
     NAMED,
     OVERWRITTEN,
-    SOURCE_OVERWRITES,
-    SOURCE_REPORTS,
     WRITTEN,
     Report,
     Verdict,

@@ -75,7 +75,7 @@ from ...topics.topic import (
     tombstone,
 )
 from ...topics.wire.header import VALUE_BYTES_MAX
-from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
+from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
 from .versions import ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import Entry, Topic
-from ...topics.wire.messages import FileFacts
+from ...topics.wire.messages.reports import FileFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Transaction:
     """The changes of one topic in ``(from_version, to_version]``, all or none of them.
 
     All ``entries`` have ``to_version``; a PREFIX deletes what was there before, and nothing of
-    its own transaction. ``source``: SOURCE_* of topics/wire/messages.
+    its own transaction. ``source``: SOURCE_* of topics/wire/messages/data.
     """
 
     topic: int

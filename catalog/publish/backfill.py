@@ -17,7 +17,7 @@ from ...topics.objects.names import group_of, table_of
 from ...topics.objects.values import restamp_block
 from ...topics.topic import NAMESPACE, VALUE, Entry
 from ...topics.wire.codec import is_large, row_bytes
-from ...topics.wire.messages import SOURCE_LOAD
+from ...topics.wire.messages.data import SOURCE_LOAD
 from ..model.versions import VersionLog
 from .modes import Mode, ModeState
 

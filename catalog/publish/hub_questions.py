@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from ...topics.wire.messages import Inspect, Inspected, Message, Refused
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.questions import Inspect, Inspected
 
 FIRST_REQUEST: Final = 1 << 62  # above what else a publisher numbers: streams of catch-ups
 QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and waits for a second

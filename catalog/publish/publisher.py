@@ -29,29 +29,22 @@ from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import DELTA_BYTES_MAX, PROTOCOL, PROTOCOL_MIN
-from ...topics.wire.messages import (
+from ...topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     PUBLISHER,
-    Announce,
     Bye,
-    Cancel,
-    CatchUp,
     Channel,
-    ClientList,
-    Credit,
-    Delta,
-    Filed,
-    Have,
-    Heartbeat,
     Hello,
     Introduction,
-    Message,
     Refused,
     ServerKeys,
-    Wanted,
     Welcome,
 )
+from ...topics.wire.messages.data import Delta, Heartbeat
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.publishers import Announce, ClientList, Filed, Have
+from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
 from ...topics.wire.refusal import Refusal, refuse
 from ..model.lineage import StartRecord, Verdict, by_topic, judge
 from ..model.versions import Transaction

@@ -19,7 +19,9 @@ from ...topics.errors import ConfigError, NoSuchObject, UsageError, WireError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
-from ...topics.wire.messages import SOURCE_ORDERS, Cell, Inspected, Order, OrderKind
+from ...topics.wire.messages.data import SOURCE_ORDERS
+from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.questions import Inspected, Order, OrderKind
 from ...topics.wire.refusal import Refusal
 from ..ingest.actions import decode
 from ..ingest.event_log import EventLog

@@ -18,34 +18,33 @@ from ...topics.keys.clients import Client, ClientRole
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
-from ...topics.wire.messages import (
-    Bye,
-    Cancel,
+from ...topics.wire.messages.catalog import (
     Compare,
     Compared,
-    Credit,
     Grant,
     Granted,
-    Inspect,
-    Inspected,
     Lease,
     Leased,
-    Message,
-    Order,
-    OrderKind,
     Pull,
-    ReadFiles,
-    ReadSweeps,
-    Refused,
-    Report,
     Scan,
-    StoreRequest,
-    Sweep,
     Sync,
     Synced,
     Validate,
     Validated,
 )
+from ...topics.wire.messages.connection import Bye, Refused
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.questions import (
+    Inspect,
+    Inspected,
+    Order,
+    OrderKind,
+    ReadFiles,
+    ReadSweeps,
+    StoreRequest,
+)
+from ...topics.wire.messages.readers import Cancel, Credit
+from ...topics.wire.messages.reports import Report, Sweep
 from ...topics.wire.refusal import Refusal, request_id
 from ..history.history_thread import HistoryRead, ReadStore
 from ..history.questions import Question, question_of

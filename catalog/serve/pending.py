@@ -19,7 +19,7 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 from ...topics.objects.names import TableId
-from ...topics.wire.messages import Pull
+from ...topics.wire.messages.catalog import Pull
 
 WAITING_MAX: Final = 10_000  # of one kind: ten calls of each of 1,000 drivers
 WAITING_PER_PEER_MAX: Final = 1_000  # pulls

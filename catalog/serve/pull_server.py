@@ -30,7 +30,8 @@ from ...topics.objects.values import LOADING, decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic, value_of
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
-from ...topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled, Refused
+from ...topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
+from ...topics.wire.messages.connection import Refused
 from ...topics.wire.refusal import Refusal
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller

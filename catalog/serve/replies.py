@@ -3,7 +3,7 @@
 from typing import Final
 
 from ...topics.bulk import Send
-from ...topics.wire.messages import Message
+from ...topics.wire.messages.fields import Message
 from ...topics.wire.refusal import Refusal, refuse
 
 RETRY_MS: Final = 1000

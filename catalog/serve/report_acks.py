@@ -12,7 +12,7 @@ from typing import Final
 from ...topics.newest import Newest
 from ...topics.policy import Policy
 from ...topics.settings import metastore_hosts
-from ...topics.wire.messages import Report, Reported
+from ...topics.wire.messages.reports import Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports
 from .pending import EventWaits, RequestId

@@ -17,7 +17,8 @@ from sortedcontainers import SortedDict
 from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
-from ...topics.wire.messages import SOURCE_OVERWRITES, SOURCE_REPORTS, Sweep, Swept
+from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
+from ...topics.wire.messages.reports import Sweep, Swept
 from ..history.swept_files import numbers_of
 from ..model.tables import Namespace, Tables
 from ..model.versions import SweepRow

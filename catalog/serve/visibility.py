@@ -10,7 +10,10 @@ from typing import Final
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import PROBLEM, Policy
-from ...topics.wire.messages import Cell, Claimed, Inspected, Pull, Refused, Validate
+from ...topics.wire.messages.catalog import Claimed, Pull, Validate
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.questions import Inspected
 from ...topics.wire.refusal import Refusal
 
 _NO_TABLE: Final = ""  # the name of no database and of no table

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ...topics.objects.names import TableId, table_name
-from ...topics.wire.messages import Cell, FileFacts
+from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.reports import FileFacts
 from ..model.versions import SweepRow
 
 SCHEMA: Final = (

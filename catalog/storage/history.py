@@ -19,7 +19,7 @@ from typing import Any, Final
 from ...topics.errors import HistoryGone
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import PREFIX, TOMBSTONE, Entry
-from ...topics.wire.messages import Cell
+from ...topics.wire.messages.fields import Cell
 from ..model.versions import Transaction
 from . import file_facts
 

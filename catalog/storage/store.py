@@ -29,7 +29,7 @@ from typing import Any, Final
 from ...topics.errors import StoreError, StoreFull
 from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
-from ...topics.wire.messages import SOURCE_ORDERS
+from ...topics.wire.messages.data import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteId, WriteRow
 from . import file_facts, history

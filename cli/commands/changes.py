@@ -8,7 +8,7 @@ import click
 
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import parse_addresses
-from ...topics.wire.messages import ReadHistory, ReadRecent
+from ...topics.wire.messages.questions import ReadHistory, ReadRecent
 from .. import changes
 from ..flags import TIMEOUT, command, prints, statestores_option
 from ..lists import Column, Record

@@ -17,7 +17,7 @@ import click
 
 from ...topics.errors import ConfigError, LinkError, TopicastError, UsageError
 from ...topics.settings import parse_addresses
-from ...topics.wire.messages import ReadRecent
+from ...topics.wire.messages.questions import ReadRecent
 from ..exit_codes import DONE, NOT_REACHABLE
 from ..flags import PathName, command, option, prints, shown, statestores_option
 from ..operator import Operator, each_of

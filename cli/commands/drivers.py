@@ -9,7 +9,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages import Inspected
+from ...topics.wire.messages.questions import Inspected
 from ..exit_codes import DONE
 from ..flags import TIMEOUT, Documents, Words, command, option, prints, statestores_option
 from ..fleet import (

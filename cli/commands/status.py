@@ -10,7 +10,7 @@ from ...topics.errors import LinkError, NotReady, TopicastError
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import offered_names
 from ...topics.verdict import Reason
-from ...topics.wire.messages import Inspected
+from ...topics.wire.messages.questions import Inspected
 from ..exit_codes import DONE
 from ..flags import Documents, command, option, prints, statestores_option
 from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by

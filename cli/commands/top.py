@@ -9,7 +9,7 @@ import click
 
 from ...topics.errors import LinkError, UsageError
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages import ReadRecent
+from ...topics.wire.messages.questions import ReadRecent
 from ..activity import KEPT_MAX, MINUTES, Activity, Look, activity, picture
 from ..changes import told
 from ..exit_codes import DONE

@@ -13,7 +13,7 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.sizes import size
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
-from ...topics.wire.messages import Inspected
+from ...topics.wire.messages.questions import Inspected
 from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
 from ..levels import alike, ranges, topic_name

@@ -37,7 +37,7 @@ from ...topics.objects.values import (
     names_in_block,
 )
 from ...topics.topic import NAMESPACE, Entry, table_topic
-from ...topics.wire.messages import Cell
+from ...topics.wire.messages.fields import Cell
 from ..overview import place
 from ..sync_words import AS_OF, why_not
 from .grid import ROWS_MAX, Grid, Query

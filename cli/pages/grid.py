@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from ...topics.sizes import size
-from ...topics.wire.messages import Cell
+from ...topics.wire.messages.fields import Cell
 from ..lists import in_ms, span
 from .document import link
 

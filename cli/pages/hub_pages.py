@@ -11,7 +11,7 @@ from ...topics.liveness import LIVE
 from ...topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ...topics.objects.drivers import LIVE as DRIVER_LIVE
 from ...topics.topic import NAMESPACE
-from ...topics.wire.messages import Cell
+from ...topics.wire.messages.fields import Cell
 from .. import fleet
 from ..lists import Record
 from ..overview import place

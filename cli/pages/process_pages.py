@@ -5,7 +5,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 
-from ...topics.wire.messages import Cell
+from ...topics.wire.messages.fields import Cell
 from ..flags import DEFAULT
 from ..logs import LINES_MAX
 from .grid import Grid

@@ -16,7 +16,9 @@ from ...statestore.status import DriverStatus, HubStatus, SubscriberStatus
 from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
 from ...topics.sizes import size
-from ...topics.wire.messages import Cell, Inspected, Refused
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.questions import Inspected
 from .. import fleet
 from ..levels import alike
 from ..lists import Record

@@ -23,7 +23,8 @@ from ...topics.link import Link
 from ...topics.objects.names import group_of, key_before
 from ...topics.settings import Address
 from ...topics.topic import FULL, NAMESPACE, STUB, VALUE, Entry
-from ...topics.wire.messages import CatchUp, Chunk, Credit, Wanted
+from ...topics.wire.messages.data import Chunk
+from ...topics.wire.messages.readers import CatchUp, Credit, Wanted
 from ..datasource.moments import Moment
 from ..datasource.planning import BEHIND_BLOCKS, ReadPlanner
 from ..datasource.scanning import KeyRange, patiently

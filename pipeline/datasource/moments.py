@@ -11,7 +11,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError, TopicastError
 from ...topics.topic import check_num_topics, topic_ids
-from ...topics.wire.messages import Inspected
+from ...topics.wire.messages.questions import Inspected
 
 EPOCH: Final = "epoch"  # in an offset, besides the numbers of the topics
 

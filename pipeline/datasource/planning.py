@@ -33,14 +33,14 @@ from ...topics.objects.names import (
 from ...topics.objects.values import decode_names
 from ...topics.settings import parse_addresses
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
-from ...topics.wire.messages import (
+from ...topics.wire.messages.connection import Welcome
+from ...topics.wire.messages.questions import (
     Inspect,
     Inspected,
     ReadCuts,
     ReadLogBounds,
     ReadVersions,
     StoreRequest,
-    Welcome,
 )
 from .moments import Moment, moment_of
 from .options import EARLIEST, LATEST, Options, hubs_of

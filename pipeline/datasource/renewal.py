@@ -30,7 +30,7 @@ from ...topics.keys.credential import Credential, KeyPair
 from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link.curve import derived_pair
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages import Grant, Granted
+from ...topics.wire.messages.catalog import Grant, Granted
 from .scanning import ANSWER_S
 
 LEASE_S: Final = 600  # for which executors read on when nothing renews

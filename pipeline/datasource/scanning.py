@@ -18,20 +18,16 @@ from ...topics.bulk import CREDIT_MAX
 from ...topics.errors import LinkError, WireError
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.topic import Entry, value_of
-from ...topics.wire.messages import (
-    SELECT_BLOCKS,
-    Cell,
+from ...topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Scan, Scanned
+from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.questions import (
     Inspect,
     Inspected,
-    Pull,
-    Pulled,
     ReadBound,
     ReadChanges,
     ReadFiles,
     ReadLog,
     ReadSweeps,
-    Scan,
-    Scanned,
     StoreRequest,
 )
 

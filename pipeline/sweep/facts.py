@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-from ...topics.wire.messages import FileFacts
+from ...topics.wire.messages.reports import FileFacts
 from .listing import Entry
 
 SMALL_MB: Final = 32  # a file below it is small: reading it costs more than its bytes

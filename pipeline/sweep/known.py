@@ -18,19 +18,16 @@ from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import parse_table_name
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages import (
-    ORIGINS,
-    FileFacts,
+from ...topics.wire.messages.data import ORIGINS, Source
+from ...topics.wire.messages.questions import (
     Inspect,
     Inspected,
     ReadHistory,
     ReadLogBounds,
     ReadVersions,
-    Source,
     StoreRequest,
-    Sweep,
-    Swept,
 )
+from ...topics.wire.messages.reports import FileFacts, Sweep, Swept
 from ..datasource.moments import moment_of
 from ..datasource.options import hubs_of
 from ..datasource.scanning import (

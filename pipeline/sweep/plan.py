@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...topics.wire.messages import FileFacts
+from ...topics.wire.messages.reports import FileFacts
 
 AGAIN_MS: Final = 1
 """In place of a folder's time: it could not be read, so the next run lists it whatever changed."""

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from ...topics.wire.messages import FileFacts
+from ...topics.wire.messages.reports import FileFacts
 from ..progress import Report
 
 NAMED_MAX: Final = 1000  # objects of each kind that a report names; the rest is counted

@@ -21,7 +21,7 @@ from ...subscriber.client.subscriber import Subscriber
 from ...topics.errors import NoSuchObject, SourceError, StaleMetadata
 from ...topics.objects.names import partition_keys, partition_values
 from ...topics.objects.tables import VIEW, Table
-from ...topics.wire.messages import FileFacts
+from ...topics.wire.messages.reports import FileFacts
 from ..progress import OnProgress, Progress, ignore
 from ..twin.jvm import answered
 from ..twin.plan import FOLDER as RUN_FOLDER

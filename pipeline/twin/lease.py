@@ -18,7 +18,7 @@ from ...topics.keys.credential import Credential
 from ...topics.link import Link
 from ...topics.objects.names import TableId
 from ...topics.settings import Address
-from ...topics.wire.messages import Lease, Leased
+from ...topics.wire.messages.catalog import Lease, Leased
 
 LEASE_S: Final = 15  # so long a table is blocked after its holder was killed
 RENEWALS: Final = 3  # in each lease

@@ -29,26 +29,20 @@ from ...topics.errors import (
 from ...topics.keys.credential import Credential, PublicKeys
 from ...topics.link import Handshake, Link
 from ...topics.settings import Address
-from ...topics.wire.messages import (
+from ...topics.wire.messages.catalog import Grant, Lease, Pull, Scan
+from ...topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     OPERATOR,
     READER,
     Bye,
-    Grant,
     Hello,
-    Inspect,
-    Inspected,
-    Lease,
-    Message,
-    Order,
-    Pull,
     Refused,
-    Scan,
-    StoreRequest,
-    Sweep,
     Welcome,
 )
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.questions import Inspect, Inspected, Order, StoreRequest
+from ...topics.wire.messages.reports import Sweep
 from ...topics.wire.refusal import Refusal
 
 READERS_MAX: Final = 128  # requests at once: a hub keeps 256 of all operators

@@ -17,7 +17,7 @@ from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import ALL, by_sql
 from ...topics.objects.tables import Partition, Table
 from ...topics.topic import Version, epoch_of
-from ...topics.wire.messages import Claimed
+from ...topics.wire.messages.catalog import Claimed
 from .. import arguments
 from ..store.table_snapshot import TableSnapshot
 

@@ -36,7 +36,7 @@ from ...topics.objects.templates import Templates
 from ...topics.objects.values import decode_listing
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
 from ...topics.wire.codec import LIST_MAX, fitting
-from ...topics.wire.messages import Claimed
+from ...topics.wire.messages.catalog import Claimed
 from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ...topics.backports import Self
 from ...topics.objects.names import table_name
-from ...topics.wire.messages import (
+from ...topics.wire.messages.reports import (
     ABANDONED,
     ALTERED,
     FAILED,

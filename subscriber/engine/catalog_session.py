@@ -13,18 +13,18 @@ from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
 from ...topics.turn import Turn
-from ...topics.wire.messages import (
+from ...topics.wire.messages.catalog import (
     Claimed,
     Compared,
-    Message,
     Pulled,
-    Refused,
-    Reported,
     Sync,
     Synced,
     Validate,
     Validated,
 )
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.reports import Reported
 from ...topics.wire.refusal import Refusal
 from ..fetch.fetcher import (
     Fetch,

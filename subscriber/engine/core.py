@@ -21,26 +21,13 @@ from ...topics.objects.names import name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.turn import Turn
-from ...topics.wire.messages import (
-    Barrier,
-    Bye,
-    Chunk,
-    Claimed,
-    Compared,
-    Delta,
-    DriverFacts,
-    Heartbeat,
-    Inspect,
-    Joined,
-    Message,
-    Pulled,
-    Refused,
-    Reported,
-    ServerKeys,
-    Synced,
-    Validated,
-    Welcome,
-)
+from ...topics.wire.messages.catalog import Claimed, Compared, Pulled, Synced, Validated
+from ...topics.wire.messages.connection import Bye, Refused, ServerKeys, Welcome
+from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.questions import Inspect
+from ...topics.wire.messages.readers import DriverFacts, Joined
+from ...topics.wire.messages.reports import Reported
 from ..config import Settings, budget_for
 from ..fetch.fetcher import LatencyEstimate, PartitionRequest, Result
 from ..placement.controller import PlacementController

@@ -25,7 +25,9 @@ from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.trace import Step
 from ...topics.wire.codec import TEXT_MAX
-from ...topics.wire.messages import DriverFacts, Inspect, Inspected, Refused
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.questions import Inspect, Inspected
+from ...topics.wire.messages.readers import DriverFacts
 from ...topics.wire.refusal import Refusal
 from ..protocol.status import Stats, TopicInfo
 from ..store.view import View

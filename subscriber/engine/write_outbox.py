@@ -22,14 +22,14 @@ from ...topics.requests import RETRY_S, Requests
 from ...topics.settings import metastore_hosts
 from ...topics.turn import Clock
 from ...topics.wire.codec import fitting
-from ...topics.wire.messages import (
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.reports import (
     ABANDONED,
     ALTERED,
     INTENT,
     NAMED,
     OVERWRITTEN,
     WRITTEN,
-    Refused,
     Report,
     Reported,
     Verdict,

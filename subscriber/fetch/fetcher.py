@@ -44,15 +44,10 @@ from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry, value_of
 from ...topics.turn import Clock
 from ...topics.wire.codec import TEXT_MAX
-from ...topics.wire.messages import (
-    Cancel,
-    Claimed,
-    Credit,
-    Message,
-    Pull,
-    Pulled,
-    Refused,
-)
+from ...topics.wire.messages.catalog import Claimed, Pull, Pulled
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.refusal import Refusal
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView

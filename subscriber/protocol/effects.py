@@ -23,7 +23,7 @@ from ...topics.errors import NotReady, TopicastError, WireError
 from ...topics.keys.credential import PublicKeys
 from ...topics.objects.changes import ChangeKind
 from ...topics.turn import Turn
-from ...topics.wire.messages import Message
+from ...topics.wire.messages.fields import Message
 
 T_co = TypeVar("T_co", covariant=True)
 

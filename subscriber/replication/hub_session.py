@@ -32,17 +32,9 @@ from ...topics.wire.header import (
     set_prefix,
     window_of,
 )
-from ...topics.wire.messages import (
-    BULK_CHANNEL,
-    CONTROL_CHANNEL,
-    READER,
-    Drop,
-    Heartbeat,
-    Hello,
-    Join,
-    Position,
-    Welcome,
-)
+from ...topics.wire.messages.connection import BULK_CHANNEL, CONTROL_CHANNEL, READER, Hello, Welcome
+from ...topics.wire.messages.data import Heartbeat
+from ...topics.wire.messages.readers import Drop, Join, Position
 from ..protocol.effects import (
     ConnectData,
     ConnectHub,

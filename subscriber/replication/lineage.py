@@ -12,7 +12,7 @@ then it accepts no start of the same epoch or a lower one before catalogd has co
 from collections import deque
 from typing import Final
 
-from ...topics.wire.messages import Compare, Compared
+from ...topics.wire.messages.catalog import Compare, Compared
 
 PAST_MAX: Final = 64  # former starts remembered; an older one is compared once more
 AGAIN_S: Final = 0.5  # between two comparisons: catalogd may still be minting its epoch

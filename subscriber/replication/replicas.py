@@ -43,7 +43,9 @@ from ...topics.objects.names import group_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.turn import Turn
-from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
+from ...topics.wire.messages.connection import Refused
+from ...topics.wire.messages.data import Chunk, Delta, Heartbeat
+from ...topics.wire.messages.readers import Cancel, Position
 from ..fetch.fetcher import InvalidationFence
 from ..protocol.effects import Change, Connection, Effect, Send
 from ..store.change_feed import ChangeFeed

@@ -25,19 +25,9 @@ from ...topics.topic import (
 )
 from ...topics.turn import Turn
 from ...topics.wire.codec import KEEP_ALIVE
-from ...topics.wire.messages import (
-    DENIED,
-    Barrier,
-    Chunk,
-    Delta,
-    Heartbeat,
-    Joined,
-    Position,
-    Refused,
-    Status,
-    TopicState,
-    Welcome,
-)
+from ...topics.wire.messages.connection import Refused, Welcome
+from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from ...topics.wire.messages.readers import DENIED, Joined, Position, Status, TopicState
 from ...topics.wire.refusal import Refusal
 from ..protocol.effects import Connection, Effect, Send
 from .hub_session import HubSession, Welcomed

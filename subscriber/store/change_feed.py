@@ -26,7 +26,7 @@ from ...topics.objects.names import (
 )
 from ...topics.objects.values import decode_names
 from ...topics.topic import NAMESPACE, PREFIX, Entry, table_topic, value_of
-from ...topics.wire.messages import (
+from ...topics.wire.messages.data import (
     ORIGINS,
     SOURCE_LOAD,
     SOURCE_OVERWRITES,

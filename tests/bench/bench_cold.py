@@ -37,7 +37,7 @@ from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.settings import parse_addresses
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import SELECT_BLOCKS, Pull, Pulled
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
 
 DRIVERS = 100
 PARTITIONS = 500

@@ -20,7 +20,7 @@ from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import partition_name, partition_values
 from topicast.topics.topic import Topic, table_topic, topic_ids
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 
 SEED = 3
 SIZES = (10, 100_000, 1_000_000)

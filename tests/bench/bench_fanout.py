@@ -44,7 +44,8 @@ from topicast.topics.link.curve import join, serve
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix, prefix
-from topicast.topics.wire.messages import Delta, Filed
+from topicast.topics.wire.messages.data import Delta
+from topicast.topics.wire.messages.publishers import Filed
 
 READERS = 10
 RATIO_MIN = 0.9  # of the rate of zmq.proxy

@@ -51,7 +51,8 @@ from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import Heartbeat, Message
+from topicast.topics.wire.messages.data import Heartbeat
+from topicast.topics.wire.messages.fields import Message
 
 MEMBERS: Final = int(os.environ.get("MEMBERS", "200"))  # each join: 30 to 50 ms of the two cores
 OF_A_PROCESS: Final = 200  # five sockets each: ZeroMQ allows a process about 1,000

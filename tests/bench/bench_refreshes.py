@@ -23,7 +23,7 @@ from topicast.tests.bench.report import beside, say, target
 from topicast.tests.spark.applications import Application, applications
 from topicast.topics.objects.drivers import CONNECTING, LIVE
 from topicast.topics.topic import Entry
-from topicast.topics.wire.messages import SOURCE_REPORTS, Delta
+from topicast.topics.wire.messages.data import SOURCE_REPORTS, Delta
 
 SEED: Final = 5
 TABLES: Final = 1000

@@ -29,7 +29,7 @@ from topicast.tests.waiting import until
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import Sync, Synced
+from topicast.topics.wire.messages.catalog import Sync, Synced
 
 TABLES = 100_000
 PARTITIONS = 1_000_000

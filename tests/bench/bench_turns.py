@@ -41,18 +41,10 @@ from topicast.topics.link import Link
 from topicast.topics.objects.drivers import driver_facts
 from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages import (
-    CONTROL_CHANNEL,
-    READER,
-    WRITTEN,
-    DriverFacts,
-    Hello,
-    Inspect,
-    Position,
-    Report,
-    Status,
-    Write,
-)
+from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Hello
+from topicast.topics.wire.messages.questions import Inspect
+from topicast.topics.wire.messages.readers import DriverFacts, Position, Status
+from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
 TABLES: Final = 100_000
 PARTITIONED: Final = 100  # tables that share the partitions

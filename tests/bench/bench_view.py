@@ -46,7 +46,8 @@ from topicast.topics.topic import (
     prefix_tombstone,
 )
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import Chunk, Wanted
+from topicast.topics.wire.messages.data import Chunk
+from topicast.topics.wire.messages.readers import Wanted
 
 SEED = 5
 PARTITIONS = 100_000

@@ -18,7 +18,7 @@ from topicast.topics.topic import FULL, MINIMAL, Entry, stub
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.codec import read_entries, read_header
 from topicast.topics.wire.header import HEADER_BYTES
-from topicast.topics.wire.messages import Chunk, Delta
+from topicast.topics.wire.messages.data import Chunk, Delta
 
 SEED = 3
 DELTA_BYTES = 1024

@@ -39,7 +39,9 @@ from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
 from topicast.topics.topic import Entry
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta, Filed
+from topicast.topics.wire.messages.connection import BULK_CHANNEL, CONTROL_CHANNEL
+from topicast.topics.wire.messages.data import Delta
+from topicast.topics.wire.messages.publishers import Filed
 
 CHANNELS: Final = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
 DB: Final = "bench"

@@ -38,7 +38,7 @@ from topicast.topics.topic import (
     Topic,
     accounted_bytes,
 )
-from topicast.topics.wire.messages import SOURCE_EVENTS
+from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 T = TypeVar("T")
 

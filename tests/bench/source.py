@@ -24,10 +24,7 @@ from topicast.topics.objects.values import (
     encode_table_value,
 )
 from topicast.topics.topic import FULL, NAMESPACE, Entry, Topic, table_topic, tombstone, topic_ids
-from topicast.topics.wire.messages import (
-    SOURCE_EVENTS,
-    Delta,
-)
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, Delta
 
 SETTINGS: Final = Settings(reads_max=4, reconcile_calls_per_s=0)  # else its tables are dropped
 

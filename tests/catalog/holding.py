@@ -6,7 +6,7 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table, th
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.wire.messages import SOURCE_EVENTS
+from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 NUM_TOPICS = 4
 NOW_US = 1_700_000_000_000_000

@@ -22,7 +22,8 @@ from topicast.topics.errors import SourceError, SourceRefused, UsageError
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync, Synced
+from topicast.topics.wire.messages.catalog import Sync, Synced
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 
 
 def held(core: Alone, name: str = "t", db: str = "d") -> TableValue:

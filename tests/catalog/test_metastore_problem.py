@@ -21,7 +21,8 @@ from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
 from topicast.topics.errors import SourceError, SourceRefused
-from topicast.topics.wire.messages import Refused, Sync, Synced
+from topicast.topics.wire.messages.catalog import Sync, Synced
+from topicast.topics.wire.messages.connection import Refused
 
 CALLS = 1000
 

@@ -58,7 +58,7 @@ from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
 from topicast.topics.verdict import Verdict
-from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Welcome
+from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Welcome
 
 WIDTH: Final = 80
 LINES_MAX: Final = 24

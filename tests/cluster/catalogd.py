@@ -31,7 +31,10 @@ from topicast.tests.keys import client_for
 from topicast.topics.bulk import Send
 from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE, Topic
 from topicast.topics.wire.codec import is_large
-from topicast.topics.wire.messages import Delta, Message, Order, Reported
+from topicast.topics.wire.messages.data import Delta
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Order
+from topicast.topics.wire.messages.reports import Reported
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster

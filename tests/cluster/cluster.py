@@ -28,29 +28,20 @@ from topicast.tests.keys import client
 from topicast.topics.keys.clients import ClientRole, Clients, clients_text
 from topicast.topics.policy import Policy
 from topicast.topics.wire.header import CONTROL_KIND
-from topicast.topics.wire.messages import (
-    Announce,
+from topicast.topics.wire.messages.catalog import (
     Compare,
     Compared,
-    Drop,
-    Dropped,
-    Filed,
-    Have,
-    Hello,
-    Join,
-    Joined,
-    KeepAlive,
-    Message,
     Pull,
-    Report,
-    Reported,
-    Status,
     Sync,
     Synced,
     Validate,
     Validated,
-    Welcome,
 )
+from topicast.topics.wire.messages.connection import Hello, KeepAlive, Welcome
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Announce, Filed, Have
+from topicast.topics.wire.messages.readers import Drop, Dropped, Join, Joined, Status
+from topicast.topics.wire.messages.reports import Report, Reported
 
 HUBS = 2
 CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much as a step

@@ -3,7 +3,7 @@
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import without_policy
-from topicast.topics.wire.messages import Message
+from topicast.topics.wire.messages.fields import Message
 
 COMPARED_EVERY = 8
 KEPT_MAX = 10_000  # frames that are remembered: what is under way, in a run of any length

@@ -11,7 +11,7 @@ from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client, ClientRole, Clients
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import DELTA_KIND, prefixes_in
-from topicast.topics.wire.messages import KeepAlive
+from topicast.topics.wire.messages.connection import KeepAlive
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster

@@ -4,7 +4,8 @@ from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.shop import Shop
 from topicast.topics.objects.names import parse_table_name, table_key
 from topicast.topics.topic import Entry, table_topic
-from topicast.topics.wire.messages import Delta, Pull, Pulled
+from topicast.topics.wire.messages.catalog import Pull, Pulled
+from topicast.topics.wire.messages.data import Delta
 
 LOADED_S = 2.0  # virtual: until everything is loaded
 CHANGED_S = 1.0  # until a change is published

@@ -18,7 +18,9 @@ from topicast.tests.keys import client
 from topicast.topics.keys.clients import Client
 from topicast.topics.policy import Policy
 from topicast.topics.wire.header import policy_number, prefixes_in
-from topicast.topics.wire.messages import CatchUp, Credit, Welcome, Write
+from topicast.topics.wire.messages.connection import Welcome
+from topicast.topics.wire.messages.readers import CatchUp, Credit
+from topicast.topics.wire.messages.reports import Write
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from topicast.subscriber.engine.write_outbox import EVERY, Outbox
-from topicast.topics.wire.messages import Write
+from topicast.topics.wire.messages.reports import Write
 
 Note = Callable[[bytes, Write], None]  # of a driver
 Wait = Callable[[Callable[[], bool], float], None]  # until it is so, or so many seconds

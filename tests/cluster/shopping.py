@@ -22,7 +22,8 @@ from topicast.topics.objects.names import parse_table_name, table_name
 from topicast.topics.objects.selector import ALL, by_sql
 from topicast.topics.objects.tables import Partition, Table
 from topicast.topics.topic import table_topic
-from topicast.topics.wire.messages import Message, Pull
+from topicast.topics.wire.messages.catalog import Pull
+from topicast.topics.wire.messages.fields import Message
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)

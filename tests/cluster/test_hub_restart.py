@@ -4,7 +4,7 @@ from collections import Counter
 
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder
 from topicast.tests.cluster.reader import Setup
-from topicast.topics.wire.messages import Join
+from topicast.topics.wire.messages.readers import Join
 
 READERS = 20
 DOWN_S = 3.0

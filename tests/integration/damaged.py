@@ -19,14 +19,8 @@ from topicast.topics.link import Link
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import Entry
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import (
-    BULK_CHANNEL,
-    CONTROL_CHANNEL,
-    PUBLISHER,
-    Announce,
-    Bye,
-    Filed,
-)
+from topicast.topics.wire.messages.connection import BULK_CHANNEL, CONTROL_CHANNEL, PUBLISHER, Bye
+from topicast.topics.wire.messages.publishers import Announce, Filed
 
 CHANNELS = {"control": CONTROL_CHANNEL, "bulk": BULK_CHANNEL}
 Change = Callable[[Entry], Iterable[Entry]]

@@ -27,36 +27,22 @@ from topicast.topics.policy import Policy
 from topicast.topics.topic import FULL, MINIMAL, Entry, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix, without_policy
-from topicast.topics.wire.messages import (
-    READER,
+from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
-    WRITTEN,
-    CatchUp,
-    Channel,
-    Chunk,
     Claimed,
     Compare,
-    Delta,
-    Hello,
-    Inspect,
-    Join,
-    Joined,
-    Message,
-    Position,
     Pull,
-    ReadHistory,
-    ReadRecent,
-    ReadVersions,
-    Refused,
-    Report,
     Scan,
     Scanned,
     Sync,
     Validate,
-    Wanted,
-    Welcome,
-    Write,
 )
+from topicast.topics.wire.messages.connection import READER, Channel, Hello, Refused, Welcome
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Inspect, ReadHistory, ReadRecent, ReadVersions
+from topicast.topics.wire.messages.readers import CatchUp, Join, Joined, Position, Wanted
+from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
 MARKER = b"qzmark"  # in the names, places and partitions of every table that is not to be seen
 OWN = "seen_sales.orders"

@@ -22,25 +22,26 @@ from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.codec import pack, read_header
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.catalog import Pull
+from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
-    DENIED,
     READER,
-    CatchUp,
-    Credit,
     Hello,
-    Inspect,
-    Join,
-    Joined,
-    Message,
-    Order,
-    Position,
-    Pull,
     Refused,
     ServerKeys,
-    Wanted,
     Welcome,
+)
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Inspect, Order
+from topicast.topics.wire.messages.readers import (
+    DENIED,
+    CatchUp,
+    Credit,
+    Join,
+    Joined,
+    Position,
+    Wanted,
 )
 
 HUB, CATALOGD = "statestored", "catalogd"

@@ -11,7 +11,7 @@ from topicast.pipeline.sweep.facts import (
     lacks_files,
 )
 from topicast.pipeline.sweep.listing import Entry
-from topicast.topics.wire.messages import FileFacts
+from topicast.topics.wire.messages.reports import FileFacts
 
 MB = 1 << 20
 

@@ -9,7 +9,7 @@ from topicast.pipeline.sweep.plan import (
     SweptTable,
     note_history,
 )
-from topicast.topics.wire.messages import FileFacts
+from topicast.topics.wire.messages.reports import FileFacts
 
 TABLE = "d.t"
 

@@ -11,7 +11,8 @@ from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import DBS, NAMES, PARTS, TableId
 from topicast.tests.cluster.reports import SimulatedOutbox
 from topicast.topics.turn import Turn
-from topicast.topics.wire.messages import Refused, Reported, Write
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.reports import Reported, Write
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World

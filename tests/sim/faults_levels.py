@@ -25,7 +25,8 @@ from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.errors import NoSuchObject
 from topicast.topics.replica_set import Account, ReplicaSet
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
-from topicast.topics.wire.messages import Chunk, Claimed, Delta, Pulled
+from topicast.topics.wire.messages.catalog import Claimed, Pulled
+from topicast.topics.wire.messages.data import Chunk, Delta
 
 READ_S = 10.0  # that a read of a table may take
 

@@ -11,7 +11,7 @@ from topicast.topics.bulk import chunks
 from topicast.topics.keys.clients import Clients
 from topicast.topics.policy import Policy
 from topicast.topics.topic import Entry
-from topicast.topics.wire.messages import Delta
+from topicast.topics.wire.messages.data import Delta
 
 
 class CutsValuesAlone(Policy):

@@ -31,7 +31,10 @@ from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
 from topicast.topics.topic import NAMESPACE, Topic, table_topic
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages import Chunk, Delta, Pull, Pulled, Refused, Wanted
+from topicast.topics.wire.messages.catalog import Pull, Pulled
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.readers import Wanted
 
 
 class NothingWasWithheld(Remainder):

@@ -12,14 +12,8 @@ from topicast.subscriber.engine.write_outbox import Outbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import group_of, parse_table_name
 from topicast.topics.topic import Entry
-from topicast.topics.wire.messages import (
-    ABANDONED,
-    FAILED,
-    SOURCE_REPORTS,
-    Report,
-    Verdict,
-    Write,
-)
+from topicast.topics.wire.messages.data import SOURCE_REPORTS
+from topicast.topics.wire.messages.reports import ABANDONED, FAILED, Report, Verdict, Write
 
 
 class RepliesBeforeItCommits(Catalog):

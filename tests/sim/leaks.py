@@ -12,7 +12,8 @@ from topicast.tests.cluster.violation import Violation
 from topicast.topics.policy import Policy
 from topicast.topics.topic import FULL
 from topicast.topics.wire.header import policy_lead
-from topicast.topics.wire.messages import Heartbeat, Joined
+from topicast.topics.wire.messages.data import Heartbeat
+from topicast.topics.wire.messages.readers import Joined
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World

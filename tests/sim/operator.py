@@ -6,7 +6,8 @@ from topicast.tests.cluster.catalogd import MODES
 from topicast.tests.cluster.metastore import PARTS
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.world import World
-from topicast.topics.wire.messages import Inspected, Message, Order
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Inspected, Order
 
 EVERY_S = 0.6  # on average
 WRONG = (

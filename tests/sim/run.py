@@ -29,7 +29,7 @@ from topicast.tests.sim.world import World
 from topicast.tests.sim.writes import Written, reported
 from topicast.topics.follower import LIVE
 from topicast.topics.topic import Entry, Topic
-from topicast.topics.wire.messages import Reported
+from topicast.topics.wire.messages.reports import Reported
 
 FAULTS_S = 2.0  # of trouble
 HEALED_S = 14.0  # until everything must be as the metastore is

@@ -35,7 +35,7 @@ from topicast.tests.sim.world import World
 from topicast.topics.errors import StaleMetadata
 from topicast.topics.objects.values import LOADING
 from topicast.topics.topic import FULL, LEVELS, MINIMAL
-from topicast.topics.wire.messages import Order
+from topicast.topics.wire.messages.questions import Order
 
 EVER = 1 << 30
 LARGE_VALUES = "\n# large values\n"

@@ -14,7 +14,7 @@ from topicast.tests.sim.drivers import what
 from topicast.tests.sim.verdicts import Commits, Verdicts
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
 from topicast.topics.topic import NAMESPACE, Version
-from topicast.topics.wire.messages import Claimed
+from topicast.topics.wire.messages.catalog import Claimed
 
 TABLES_MAX = 3
 PATIENCE_S = 3.0

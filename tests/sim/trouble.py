@@ -12,7 +12,7 @@ from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.sim.world import World
 from topicast.topics.topic import FULL
-from topicast.topics.wire.messages import Order
+from topicast.topics.wire.messages.questions import Order
 
 START = Order(request=0, sender="ann", order="events", arguments=("start",))
 PAUSE_S = 0.15, 0.8  # between two faults, at least and at most

@@ -12,7 +12,7 @@ from topicast.tests.sim.checkers import Requested, state_of
 from topicast.topics.objects.names import group_of, table_key
 from topicast.topics.objects.values import LOADING
 from topicast.topics.topic import NAMESPACE, VALUE
-from topicast.topics.wire.messages import Claimed
+from topicast.topics.wire.messages.catalog import Claimed
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.catalogd import CatalogProcess

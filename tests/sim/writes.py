@@ -13,15 +13,8 @@ from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Place
 from topicast.tests.sim.drivers import table_of
 from topicast.topics.topic import table_topic
-from topicast.topics.wire.messages import (
-    ABANDONED,
-    INTENT,
-    SOURCE_OVERWRITES,
-    SOURCE_REPORTS,
-    Reported,
-    Verdict,
-    Write,
-)
+from topicast.topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
+from topicast.topics.wire.messages.reports import ABANDONED, INTENT, Reported, Verdict, Write
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World

@@ -309,7 +309,7 @@ watching.start()
 LOSSY = """
 from topicast.subscriber.client.conversation import Conversation
 from topicast.topics.errors import NotReady
-from topicast.topics.wire.messages import Swept
+from topicast.topics.wire.messages.reports import Swept
 
 def lossy(requested, lost):
     def request(self, message, kind, *, timeout_s):

@@ -23,7 +23,7 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
 from topicast.topics.topic import MINIMAL_BYTES
-from topicast.topics.wire.messages import Inspected
+from topicast.topics.wire.messages.questions import Inspected
 
 # The writer is not attached: its statistics leave an event where there is none otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"

@@ -15,25 +15,19 @@ from topicast.topics.keys.clients import Client, Clients
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import prefix
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     PUBLISHER,
     READER,
-    Announce,
-    Cancel,
-    CatchUp,
-    Chunk,
-    Credit,
-    Delta,
-    Heartbeat,
     Hello,
-    Inspect,
-    Message,
-    Position,
     Refused,
-    Wanted,
 )
+from topicast.topics.wire.messages.data import Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Announce
+from topicast.topics.wire.messages.questions import Inspect
+from topicast.topics.wire.messages.readers import Cancel, CatchUp, Credit, Position, Wanted
 
 CATALOG = "tcp://127.0.0.1:26000"
 DATA = "tcp://127.0.0.1:24001"

@@ -14,7 +14,8 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
 )
 from topicast.topics.topic import MINIMAL
-from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Join, Position, Status
+from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER
+from topicast.topics.wire.messages.readers import Join, Position, Status
 
 
 def status(*positions: Position) -> Status:

@@ -16,15 +16,9 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
 )
 from topicast.topics.objects.drivers import ANNOUNCED, CONNECTING_S
-from topicast.topics.wire.messages import (
-    CONTROL_CHANNEL,
-    OPERATOR,
-    Bye,
-    DriverFacts,
-    Inspect,
-    Inspected,
-    KeepAlive,
-)
+from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, OPERATOR, Bye, KeepAlive
+from topicast.topics.wire.messages.questions import Inspect, Inspected
+from topicast.topics.wire.messages.readers import DriverFacts
 
 ANN = DriverFacts(
     driver="d7",

@@ -7,7 +7,7 @@ from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
-from topicast.topics.wire.messages import Heartbeat
+from topicast.topics.wire.messages.data import Heartbeat
 
 PERIOD_S = 0.25
 CROWD = 1000

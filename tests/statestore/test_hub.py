@@ -44,34 +44,34 @@ from topicast.topics.topic import FULL, topic_ids
 from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import PROTOCOL
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
-    CURRENT,
     OPERATOR,
     PUBLISHER,
     READER,
     Bye,
-    Cancel,
-    CatchUp,
-    Chunk,
-    ClientList,
-    Credit,
-    Drop,
-    Have,
-    Heartbeat,
-    Inspect,
     Introduction,
-    Join,
-    Joined,
     KeepAlive,
-    Message,
     Refused,
     Role,
     ServerKeys,
+    Welcome,
+)
+from topicast.topics.wire.messages.data import Chunk, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import ClientList, Have
+from topicast.topics.wire.messages.questions import Inspect
+from topicast.topics.wire.messages.readers import (
+    CURRENT,
+    Cancel,
+    CatchUp,
+    Credit,
+    Drop,
+    Join,
+    Joined,
     Status,
     Wanted,
-    Welcome,
 )
 from topicast.topics.wire.refusal import request_id
 

@@ -27,19 +27,11 @@ from topicast.topics.follower import RETRY_S, SILENCE_S, FollowerState
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
-from topicast.topics.wire.messages import (
-    BULK_CHANNEL,
-    PUBLISHER,
-    Cancel,
-    CatchUp,
-    Chunk,
-    Credit,
-    Delta,
-    Filed,
-    Have,
-    Message,
-    Refused,
-)
+from topicast.topics.wire.messages.connection import BULK_CHANNEL, PUBLISHER, Refused
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Filed, Have
+from topicast.topics.wire.messages.readers import Cancel, CatchUp, Credit
 
 OTHER = b"db\0other\0"
 BUSY = Refused(request=99, code="BUSY", message="later", retry_ms=100)

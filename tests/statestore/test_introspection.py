@@ -18,18 +18,10 @@ from topicast.topics.keys.clients import Clients
 from topicast.topics.objects.drivers import driver_facts
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import MINIMAL
-from topicast.topics.wire.messages import (
-    CONTROL_CHANNEL,
-    OPERATOR,
-    READER,
-    Bye,
-    DriverFacts,
-    Inspect,
-    Inspected,
-    Join,
-    Message,
-    Refused,
-)
+from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, OPERATOR, READER, Bye, Refused
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Inspect, Inspected
+from topicast.topics.wire.messages.readers import DriverFacts, Join
 
 OF = registration("reader")
 

@@ -29,21 +29,11 @@ from topicast.topics.wire.header import (
     set_prefix,
     without_policy,
 )
-from topicast.topics.wire.messages import (
-    Barrier,
-    CatchUp,
-    Chunk,
-    Credit,
-    Delta,
-    Heartbeat,
-    Inspect,
-    Inspected,
-    Join,
-    Joined,
-    Message,
-    Wanted,
-    Welcome,
-)
+from topicast.topics.wire.messages.connection import Welcome
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Inspect, Inspected
+from topicast.topics.wire.messages.readers import CatchUp, Credit, Join, Joined, Wanted
 
 MARKER = b"hidden"  # in every name and value of what the readers here may not see
 SALES = Policy(("sales",))

@@ -19,21 +19,21 @@ from topicast.tests.statestore.hub_driver import (
 from topicast.topics.bulk import chunk_cost
 from topicast.topics.follower import LIVE, Follower, Tick
 from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, NONE, tombstone
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.data import Chunk
+from topicast.topics.wire.messages.readers import (
     BEHIND,
     CURRENT,
     DENIED,
     SNAPSHOT,
     Cancel,
     CatchUp,
-    Chunk,
     Credit,
     Drop,
     Dropped,
     Join,
     Joined,
     Position,
-    Refused,
     Status,
     TopicState,
     Wanted,

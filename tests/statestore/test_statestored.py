@@ -16,19 +16,17 @@ from topicast.topics.link import LinkCounts, Received
 from topicast.topics.link.link import PrefixesFor
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     PUBLISHER,
     READER,
-    Barrier,
     Bye,
-    Delta,
-    Filed,
-    Heartbeat,
-    Message,
     Refused,
 )
+from topicast.topics.wire.messages.data import Barrier, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Filed
 
 
 class BatchLink:

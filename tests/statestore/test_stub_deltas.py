@@ -24,7 +24,7 @@ from topicast.topics.topic import (
 )
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import HEADER_BYTES
-from topicast.topics.wire.messages import SOURCE_CATCH_UP, Delta
+from topicast.topics.wire.messages.data import SOURCE_CATCH_UP, Delta
 
 OTHER = b"db\0other\0"
 ENTRIES = (

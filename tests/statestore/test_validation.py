@@ -15,7 +15,8 @@ from topicast.statestore.validation import (
 from topicast.tests.statestore.hub_driver import HubDriver, hello, refused
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import PROTOCOL, PROTOCOL_MIN
-from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Channel, Message, Role, Welcome
+from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Channel, Role, Welcome
+from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.refusal import request_id
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "wire_v1.json"

@@ -17,7 +17,9 @@ from topicast.topics.wire.header import (
     HEADER_BYTES,
     PIECE_BYTES_MAX,
 )
-from topicast.topics.wire.messages import Delta, Message, Pulled
+from topicast.topics.wire.messages.catalog import Pulled
+from topicast.topics.wire.messages.data import Delta
+from topicast.topics.wire.messages.fields import Message
 
 NOISE = random.Random(1).randbytes(1 << 20).hex()  # 2 MB that compress to one
 OTHER = random.Random(2).randbytes(1 << 20).hex()

@@ -22,7 +22,8 @@ from topicast.topics.follower import (
     Want,
 )
 from topicast.topics.topic import FULL, PREFIX, Entry, Topic, prefix_tombstone, stub, tombstone
-from topicast.topics.wire.messages import Chunk, Delta, Wanted
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.readers import Wanted
 
 KEY = b"d\0t\0"
 

@@ -37,7 +37,11 @@ from topicast.topics.topic import (
 from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
-from topicast.topics.wire.messages import Bye, Cancel, Chunk, Message, Pulled, Refused, Wanted
+from topicast.topics.wire.messages.catalog import Pulled
+from topicast.topics.wire.messages.connection import Bye, Refused
+from topicast.topics.wire.messages.data import Chunk
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.readers import Cancel, Wanted
 
 TABLE = b"d\0t\0"
 RETRY = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)

@@ -29,7 +29,9 @@ from topicast.topics.follower import (
     Tick,
 )
 from topicast.topics.topic import FULL, MINIMAL, stub
-from topicast.topics.wire.messages import Chunk, Delta, Refused, Wanted
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.readers import Wanted
 
 SEEDS, WALKS = 10, 100
 

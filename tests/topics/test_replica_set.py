@@ -31,7 +31,9 @@ from topicast.topics.replica_set import (
     Step,
 )
 from topicast.topics.topic import FULL, MINIMAL
-from topicast.topics.wire.messages import CatchUp, Chunk, Refused
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.data import Chunk
+from topicast.topics.wire.messages.readers import CatchUp
 
 STEP = 100  # bytes: the smallest credit
 

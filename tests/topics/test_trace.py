@@ -5,15 +5,14 @@ import pytest
 from topicast.topics.topic import FULL
 from topicast.topics.trace import SHOWN_MAX, STEPS_MAX, TOPICS_MAX, Trace
 from topicast.topics.turn import Turn
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import KeepAlive, Refused
+from topicast.topics.wire.messages.publishers import Filed
+from topicast.topics.wire.messages.readers import (
     CatchUp,
     Credit,
     Drop,
-    Filed,
     Join,
-    KeepAlive,
     Position,
-    Refused,
     Status,
     Wanted,
 )

@@ -14,7 +14,7 @@ from topicast.topics.verdict import (
     verdict_of,
 )
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import Inspected
+from topicast.topics.wire.messages.questions import Inspected
 
 AWAY = Reason(
     state=Serving.DEGRADED, code="hub_away", subject="tcp://a:1", what="a is away", mend="start it"

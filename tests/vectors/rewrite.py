@@ -20,7 +20,82 @@ from topicast.topics.topic import (
     tombstone,
 )
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire import messages as m
+from topicast.topics.wire.messages.catalog import (
+    SELECT_FILTER,
+    SELECT_NAMES,
+    SELECT_VALUES,
+    Claimed,
+    Compare,
+    Compared,
+    Grant,
+    Granted,
+    Lease,
+    Leased,
+    Pull,
+    Pulled,
+    Scan,
+    Scanned,
+    Sync,
+    Synced,
+    Validate,
+    Validated,
+)
+from topicast.topics.wire.messages.connection import (
+    CONTROL_CHANNEL,
+    READER,
+    Bye,
+    Hello,
+    Introduction,
+    KeepAlive,
+    Refused,
+    ServerKeys,
+    Welcome,
+)
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Announce, ClientList, Filed, Have
+from topicast.topics.wire.messages.questions import (
+    Inspect,
+    Inspected,
+    Order,
+    ReadBound,
+    ReadChanges,
+    ReadCuts,
+    ReadFiles,
+    ReadHistory,
+    ReadLog,
+    ReadLogBounds,
+    ReadRecent,
+    ReadSweeps,
+    ReadVersions,
+)
+from topicast.topics.wire.messages.readers import (
+    CURRENT,
+    Cancel,
+    CatchUp,
+    Credit,
+    DriverFacts,
+    Drop,
+    Dropped,
+    Join,
+    Joined,
+    Position,
+    Status,
+    TopicState,
+    Wanted,
+)
+from topicast.topics.wire.messages.reports import (
+    INTENT,
+    OVERWRITTEN,
+    WRITTEN,
+    FileFacts,
+    Report,
+    Reported,
+    Sweep,
+    Swept,
+    Verdict,
+    Write,
+)
 
 HERE = Path(__file__).parent
 EPOCH, START, NOW = 1_790_000_000_000_000, 0x1122334455667788, 1_790_000_001_000_000
@@ -45,7 +120,7 @@ PULLED = {
     "namespace_version": 9,
     "incarnation": 3,
 }
-PART = m.Chunk(
+PART = Chunk(
     **PLACE,
     level=FULL,
     from_version=0,
@@ -58,7 +133,7 @@ PART = m.Chunk(
     first=True,
     snapshot=True,
 )
-HEARTBEAT = m.Heartbeat(
+HEARTBEAT = Heartbeat(
     hub=77,
     epoch=EPOCH,
     start=START,
@@ -71,14 +146,14 @@ HEARTBEAT = m.Heartbeat(
     versions=(3, 0, 42, 9),
     floors=(0, 0, 30, 0),
 )
-MESSAGES: tuple[tuple[str, m.Message], ...] = (
+MESSAGES: tuple[tuple[str, Message], ...] = (
     (
         "delta",
-        m.Delta(**PLACE, level=FULL, from_version=40, to_version=42, source=1, entries=ENTRIES),
+        Delta(**PLACE, level=FULL, from_version=40, to_version=42, source=1, entries=ENTRIES),
     ),
     (
         "delta at minimal",
-        m.Delta(
+        Delta(
             **PLACE,
             level=MINIMAL,
             from_version=41,
@@ -89,7 +164,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "delta too large for its values",
-        m.Delta(
+        Delta(
             **PLACE,
             level=FULL,
             from_version=41,
@@ -101,7 +176,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "delta too large for its stubs",
-        m.Delta(
+        Delta(
             **{**PLACE, "topic": NAMESPACE},
             level=FULL,
             from_version=0,
@@ -115,7 +190,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ("chunk, first of a snapshot", PART),
     (
         "chunk, last and empty",
-        m.Chunk(
+        Chunk(
             **PLACE,
             level=MINIMAL,
             from_version=42,
@@ -131,12 +206,12 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         ),
     ),
     ("heartbeat", HEARTBEAT),
-    ("barrier", m.Barrier(nonce=bytes(range(16)))),
+    ("barrier", Barrier(nonce=bytes(range(16)))),
     (
         "hello",
-        m.Hello(
-            role=m.READER,
-            channel=m.CONTROL_CHANNEL,
+        Hello(
+            role=READER,
+            channel=CONTROL_CHANNEL,
             name="driver-1",
             registration=bytes(range(16)),
             protocol_min=1,
@@ -146,7 +221,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "welcome",
-        m.Welcome(
+        Welcome(
             protocol=1,
             hub=77,
             epoch=EPOCH,
@@ -161,55 +236,55 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             policy_digest=0xFFFFFFFF,
         ),
     ),
-    ("refused", m.Refused(request=9, code="BUSY", message="ask again", retry_ms=100)),
+    ("refused", Refused(request=9, code="BUSY", message="ask again", retry_ms=100)),
     (
         "join",
-        m.Join(request=1, positions=(m.Position(topic=7, level=FULL, epoch=EPOCH, version=42),)),
+        Join(request=1, positions=(Position(topic=7, level=FULL, epoch=EPOCH, version=42),)),
     ),
     (
         "join of several topics",
-        m.Join(
+        Join(
             request=2,
             positions=(
-                *(m.Position(topic=t, level=MINIMAL, epoch=EPOCH, version=t) for t in (0, 1, 9)),
-                m.Position(topic=NAMESPACE, level=FULL, epoch=EPOCH, version=42),
+                *(Position(topic=t, level=MINIMAL, epoch=EPOCH, version=t) for t in (0, 1, 9)),
+                Position(topic=NAMESPACE, level=FULL, epoch=EPOCH, version=42),
             ),
         ),
     ),
     (
         "joined",
-        m.Joined(
+        Joined(
             request=1,
             epoch=EPOCH,
             start=START,
             topics=(
-                m.TopicState(
+                TopicState(
                     topic=7,
                     level=FULL,
-                    answer=m.CURRENT,
+                    answer=CURRENT,
                     version=42,
                     full_bytes=70_000,
                 ),
             ),
         ),
     ),
-    ("drop", m.Drop(request=2, topics=(7, NAMESPACE))),
-    ("dropped", m.Dropped(request=2)),
+    ("drop", Drop(request=2, topics=(7, NAMESPACE))),
+    ("dropped", Dropped(request=2)),
     (
         "status",
-        m.Status(
-            positions=(m.Position(topic=7, level=MINIMAL, epoch=EPOCH, version=41),),
+        Status(
+            positions=(Position(topic=7, level=MINIMAL, epoch=EPOCH, version=41),),
             lag_us=900,
             held_bytes=70_000,
             budget_bytes=256_000_000,
         ),
     ),
-    ("keep-alive", m.KeepAlive()),
-    ("bye", m.Bye(reason="closed")),
-    ("have", m.Have(epoch=EPOCH, start=START, versions=(3, 0, 42, 9))),
+    ("keep-alive", KeepAlive()),
+    ("bye", Bye(reason="closed")),
+    ("have", Have(epoch=EPOCH, start=START, versions=(3, 0, 42, 9))),
     (
         "announce",
-        m.Announce(
+        Announce(
             epoch=EPOCH,
             start=START,
             num_topics=256,
@@ -217,16 +292,16 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             catalog_name="hive",
         ),
     ),
-    ("client-list", m.ClientList(text=b"etl driver " + b"e" * 40 + b"\n")),
-    ("filed", m.Filed(epoch=EPOCH, start=START, versions=((7, 42), (NAMESPACE, 9)))),
+    ("client-list", ClientList(text=b"etl driver " + b"e" * 40 + b"\n")),
+    ("filed", Filed(epoch=EPOCH, start=START, versions=((7, 42), (NAMESPACE, 9)))),
     (
         "catch-up",
-        m.CatchUp(
+        CatchUp(
             stream=9,
             credit=1 << 20,
             wanted=(
-                m.Wanted(topic=7, level=FULL, epoch=EPOCH, version=40),
-                m.Wanted(
+                Wanted(topic=7, level=FULL, epoch=EPOCH, version=40),
+                Wanted(
                     topic=8,
                     level=FULL,
                     epoch=EPOCH,
@@ -238,26 +313,26 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             ),
         ),
     ),
-    ("credit", m.Credit(stream=9, amount=262_144)),
-    ("cancel", m.Cancel(stream=9)),
-    ("compare", m.Compare(request=3, epoch=EPOCH, start=START, versions=((7, 42),))),
-    ("compared", m.Compared(request=3, accepted=True, epoch=EPOCH, start=START)),
+    ("credit", Credit(stream=9, amount=262_144)),
+    ("cancel", Cancel(stream=9)),
+    ("compare", Compare(request=3, epoch=EPOCH, start=START, versions=((7, 42),))),
+    ("compared", Compared(request=3, accepted=True, epoch=EPOCH, start=START)),
     (
         "pull",
-        m.Pull(
+        Pull(
             **PULL,
-            selector=m.SELECT_FILTER,
+            selector=SELECT_FILTER,
             held=((BLOCK, 41),),
             filter="ds >= '2026-11-01'",
             epoch=EPOCH,
-            claims=(m.Claimed(db="sales", table="returns", version=40, whole=True),),
+            claims=(Claimed(db="sales", table="returns", version=40, whole=True),),
         ),
     ),
     (
         "pull of names, continued",
-        m.Pull(
+        Pull(
             **PULL,
-            selector=m.SELECT_VALUES,
+            selector=SELECT_VALUES,
             values=("2026-11-01", ""),
             names_only=True,
             bytes_max=65_536,
@@ -268,15 +343,15 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "pull by names",
-        m.Pull(
+        Pull(
             **PULL,
-            selector=m.SELECT_NAMES,
+            selector=SELECT_NAMES,
             names=("ds=2026-11-01", "ds=2026-11-02"),
         ),
     ),
     (
         "pulled",
-        m.Pulled(
+        Pulled(
             **PULLED,
             sequence=0,
             last=True,
@@ -287,7 +362,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "pulled piece of a value",
-        m.Pulled(
+        Pulled(
             **PULLED,
             sequence=1,
             last=False,
@@ -297,7 +372,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "pulled names",
-        m.Pulled(
+        Pulled(
             **PULLED,
             sequence=1,
             last=True,
@@ -308,69 +383,69 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             moved=False,
         ),
     ),
-    ("sync", m.Sync(request=5)),
+    ("sync", Sync(request=5)),
     (
         "synced",
-        m.Synced(request=5, epoch=EPOCH, start=START, event_id=4711, versions=(3, 0, 42, 9)),
+        Synced(request=5, epoch=EPOCH, start=START, event_id=4711, versions=(3, 0, 42, 9)),
     ),
     (
         "validate",
-        m.Validate(
+        Validate(
             request=8,
             epoch=EPOCH,
-            claims=(m.Claimed(db="sales", table="orders", version=42, whole=True),),
+            claims=(Claimed(db="sales", table="orders", version=42, whole=True),),
         ),
     ),
-    ("validated", m.Validated(request=8, epoch=EPOCH, start=START, stale=((0, 43),))),
-    ("inspect", m.Inspect(request=6, what="topics", member=bytes(range(16)))),
-    ("read-versions", m.ReadVersions(request=6)),
-    ("read-cuts", m.ReadCuts(request=6, topic=7, every_bytes=1 << 20)),
-    ("read-changes", m.ReadChanges(request=6, topic=7, epoch=EPOCH, after=40, until=42, skip=1)),
-    ("read-bound", m.ReadBound(request=6, topic=7, epoch=EPOCH, after=40, count=1000)),
-    ("read-history", m.ReadHistory(request=6, db="sales", table="orders", after=40, count=3)),
-    ("read-log-bounds", m.ReadLogBounds(request=6)),
-    ("read-log", m.ReadLog(request=6, after=99)),
-    ("read-recent", m.ReadRecent(request=6, since_us=NOW, count=200, pattern="sales.*")),
-    ("read-files", m.ReadFiles(request=6, db="sales", table="orders", behind=("ds=1",))),
-    ("read-sweeps", m.ReadSweeps(request=6, behind="sales.orders")),
+    ("validated", Validated(request=8, epoch=EPOCH, start=START, stale=((0, 43),))),
+    ("inspect", Inspect(request=6, what="topics", member=bytes(range(16)))),
+    ("read-versions", ReadVersions(request=6)),
+    ("read-cuts", ReadCuts(request=6, topic=7, every_bytes=1 << 20)),
+    ("read-changes", ReadChanges(request=6, topic=7, epoch=EPOCH, after=40, until=42, skip=1)),
+    ("read-bound", ReadBound(request=6, topic=7, epoch=EPOCH, after=40, count=1000)),
+    ("read-history", ReadHistory(request=6, db="sales", table="orders", after=40, count=3)),
+    ("read-log-bounds", ReadLogBounds(request=6)),
+    ("read-log", ReadLog(request=6, after=99)),
+    ("read-recent", ReadRecent(request=6, since_us=NOW, count=200, pattern="sales.*")),
+    ("read-files", ReadFiles(request=6, db="sales", table="orders", behind=("ds=1",))),
+    ("read-sweeps", ReadSweeps(request=6, behind="sales.orders")),
     (
         "order",
-        m.Order(request=9, sender="ann@host", order="mode", arguments=("minimal", "a.*=full")),
+        Order(request=9, sender="ann@host", order="mode", arguments=("minimal", "a.*=full")),
     ),
     (
         "report",
-        m.Report(
+        Report(
             request=10,
             driver=bytes(range(16)),
             metastore="thrift://metastore:9083",
             settled=6,
             writes=(
-                m.Write(number=6, state=m.INTENT, object="sales.orders"),
-                m.Write(
+                Write(number=6, state=INTENT, object="sales.orders"),
+                Write(
                     number=7,
-                    state=m.WRITTEN,
+                    state=WRITTEN,
                     object="s3a://lake/sales/orders",
                     partitions=("ds=2026-11-01/",),
                 ),
-                m.Write(number=8, state=m.OVERWRITTEN, object="sales.returns"),
+                Write(number=8, state=OVERWRITTEN, object="sales.returns"),
             ),
         ),
     ),
     (
         "reported",
-        m.Reported(
+        Reported(
             request=10,
             epoch=EPOCH,
             start=START,
             verdicts=(
-                m.Verdict(number=6, topic=0, version=0),
-                m.Verdict(number=7, topic=9, version=43),
+                Verdict(number=6, topic=0, version=0),
+                Verdict(number=7, topic=9, version=43),
             ),
         ),
     ),
     (
         "scan",
-        m.Scan(
+        Scan(
             request=11,
             epoch=EPOCH,
             topic=7,
@@ -382,13 +457,13 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "scanned",
-        m.Scanned(request=11, entries=(VALUE, BLOCK_VALUE), after=BLOCK, offset=0),
+        Scanned(request=11, entries=(VALUE, BLOCK_VALUE), after=BLOCK, offset=0),
     ),
-    ("grant", m.Grant(request=12, public="k" * 40, lease_s=3600)),
-    ("granted", m.Granted(request=12, lease_s=3600)),
+    ("grant", Grant(request=12, public="k" * 40, lease_s=3600)),
+    ("granted", Granted(request=12, lease_s=3600)),
     (
         "lease",
-        m.Lease(
+        Lease(
             request=13,
             db="lake",
             table="events",
@@ -398,16 +473,16 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             renew=True,
         ),
     ),
-    ("leased", m.Leased(request=13, lease_s=30)),
+    ("leased", Leased(request=13, lease_s=30)),
     (
         "sweep",
-        m.Sweep(
+        Sweep(
             request=14,
             db="lake",
             table="events",
             revision=3,
             facts=(
-                m.FileFacts(
+                FileFacts(
                     partition="ds=1",
                     fingerprint=(1 << 62) + 5,
                     files=2,
@@ -426,18 +501,18 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             whole=True,
         ),
     ),
-    ("swept", m.Swept(request=14, revision=4, version=17, kept=True)),
+    ("swept", Swept(request=14, revision=4, version=17, kept=True)),
     (
         "server-keys",
-        m.ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd="c" * 40, catalogd_next=""),
+        ServerKeys(hub="h" * 40, hub_next="i" * 40, catalogd="c" * 40, catalogd_next=""),
     ),
     (
         "introduction",
-        m.Introduction(catalog_address="tcp://127.0.0.1:26000", pages="http://c:25020"),
+        Introduction(catalog_address="tcp://127.0.0.1:26000", pages="http://c:25020"),
     ),
     (
         "inspected",
-        m.Inspected(
+        Inspected(
             request=6,
             columns=("name", "lag_s", "live", "held"),
             rows=(("driver-1", 0.25, True, 7), ("driver-2", None, False, -1)),
@@ -445,7 +520,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ),
     (
         "driver-facts",
-        m.DriverFacts(
+        DriverFacts(
             driver="app-1@node1:4711",
             application="nightly",
             application_id="app-1",

@@ -65,20 +65,10 @@ from .header import (
     Header,
     barrier_prefix,
 )
-from .messages import (
-    BY_TOPIC,
-    NUMBERS,
-    U64,
-    Barrier,
-    Cell,
-    Chunk,
-    Content,
-    Delta,
-    Heartbeat,
-    KeepAlive,
-    Key,
-    Message,
-)
+from .messages.connection import KeepAlive
+from .messages.data import Barrier, Chunk, Delta, Heartbeat
+from .messages.fields import BY_TOPIC, U64, Cell, Content, Key, Message
+from .messages.numbers import NUMBERS
 
 T = TypeVar("T")
 

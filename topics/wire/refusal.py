@@ -3,28 +3,13 @@
 from ..backports import StrEnum
 from ..errors import VersionMismatch, WireError
 from .header import PROTOCOL
-from .messages import (
-    Cancel,
-    CatchUp,
-    Chunk,
-    Compare,
-    Credit,
-    Drop,
-    Grant,
-    Inspect,
-    Join,
-    Lease,
-    Message,
-    Order,
-    Pull,
-    Refused,
-    Report,
-    Scan,
-    StoreRequest,
-    Sweep,
-    Sync,
-    Validate,
-)
+from .messages.catalog import Compare, Grant, Lease, Pull, Scan, Sync, Validate
+from .messages.connection import Refused
+from .messages.data import Chunk
+from .messages.fields import Message
+from .messages.questions import Inspect, Order, StoreRequest
+from .messages.readers import Cancel, CatchUp, Credit, Drop, Join
+from .messages.reports import Report, Sweep
 
 
 class Refusal(StrEnum):

@@ -33,11 +33,13 @@ from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import FRAME_BYTES_MAX
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.data import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
     SOURCE_REPORTS,
+)
+from topicast.topics.wire.messages.questions import (
     Inspected,
     ReadBound,
     ReadChanges,

@@ -17,19 +17,14 @@ from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import group_of, table_of
 from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, PREFIX
-from topicast.topics.wire.messages import (
-    OVERWRITTEN,
+from topicast.topics.wire.messages.catalog import Sync, Synced
+from topicast.topics.wire.messages.data import (
     SOURCE_EVENTS,
     SOURCE_ORDERS,
     SOURCE_OVERWRITES,
     SOURCE_REPORTS,
-    WRITTEN,
-    Report,
-    Reported,
-    Sync,
-    Synced,
-    Write,
 )
+from topicast.topics.wire.messages.reports import OVERWRITTEN, WRITTEN, Report, Reported, Write
 
 PLACES = {
     "twin": "/w/d/days",

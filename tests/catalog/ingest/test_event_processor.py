@@ -11,7 +11,9 @@ from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.topics.errors import SourceError, SourceRefused
-from topicast.topics.wire.messages import SELECT_BLOCKS, Order, Pull, Pulled, Refused, Sync, Synced
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.questions import Order
 
 PAUSE = Order(request=1, sender="ann@host", order="events", arguments=("pause",))
 

@@ -7,7 +7,7 @@ from topicast.catalog.ingest.locations import Locations, normal
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.objects.values import PartitionKind
-from topicast.topics.wire.messages import SOURCE_EVENTS
+from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 WHOLE = ()  # any part of a table
 

@@ -14,15 +14,14 @@ from topicast.tests.catalog.stores import opened
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, STUB, table_topic
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
+from topicast.topics.wire.messages.reports import (
     ABANDONED,
     ALTERED,
     FAILED,
     INTENT,
     NAMED,
     OVERWRITTEN,
-    SOURCE_OVERWRITES,
-    SOURCE_REPORTS,
     WRITTEN,
     Report,
     Verdict,

@@ -9,7 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 from topicast.catalog.ingest.sync_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import copied, make_table
-from topicast.topics.wire.messages import Sync, Synced
+from topicast.topics.wire.messages.catalog import Sync, Synced
 
 DBS = ("d", "e")
 NAMES = ("t", "u", "v")

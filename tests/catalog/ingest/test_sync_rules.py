@@ -9,7 +9,7 @@ from topicast.catalog.core import Lifecycle
 from topicast.catalog.ingest.sync_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import FakeMetastore, copied
-from topicast.topics.wire.messages import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Sync, Synced
 
 
 def core_with(*, off: str = "", database: str = "", **settings: Any) -> Alone:

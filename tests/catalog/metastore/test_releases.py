@@ -19,7 +19,8 @@ from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import Place, make_table, thrift_bytes
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore, home
 from topicast.topics.errors import SourceError
-from topicast.topics.wire.messages import Refused, Sync, Synced
+from topicast.topics.wire.messages.catalog import Sync, Synced
+from topicast.topics.wire.messages.connection import Refused
 
 OTHER = "other"
 DATABASE_CATALOG, TABLE_CATALOG = 8, 17  # fields of the Thrift structs, which hmsclient lacks

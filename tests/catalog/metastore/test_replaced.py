@@ -19,7 +19,7 @@ from topicast.tests.hive.releases import home, real_metastore
 from topicast.tests.integration.tables import connect
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_table_value
-from topicast.topics.wire.messages import Sync, Synced
+from topicast.topics.wire.messages.catalog import Sync, Synced
 
 OTHER = "another metastore: its event " if home() is None else "another metastore: its UUID is "
 

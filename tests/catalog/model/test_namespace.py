@@ -9,7 +9,7 @@ from topicast.topics.objects.names import TableId, database_key, names_group, ru
 from topicast.topics.objects.rules import Rule
 from topicast.topics.objects.values import NAMES_MAX
 from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE
 from topicast.topics.topic import PREFIX, STUB, TOMBSTONE, VALUE, table_topic
 from topicast.topics.wire.header import VALUE_BYTES_MAX
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 
 KEYED = struct(T, "ds")
 

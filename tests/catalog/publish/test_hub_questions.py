@@ -3,7 +3,10 @@
 import pytest
 
 from topicast.catalog.publish.hub_questions import QUESTIONS_MAX, HubQuestions, Known
-from topicast.topics.wire.messages import Have, Inspected, Message, Refused
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Have
+from topicast.topics.wire.messages.questions import Inspected
 
 A, B = "tcp://a:24000", "tcp://b:24000"
 WRITER = b"w" * 16

@@ -34,7 +34,7 @@ from topicast.topics.topic import (
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES, VALUE_BYTES_MAX
-from topicast.topics.wire.messages import SOURCE_EVENTS, Delta
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, Delta
 
 MIXED, WHOLE, LEAN = Mode("mixed"), Mode("full"), Mode("minimal")
 

@@ -40,28 +40,20 @@ from topicast.catalog.publish.publisher import (
 )
 from topicast.topics.liveness import HEARTBEAT_MS
 from topicast.topics.topic import Entry, Topic, topic_ids
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
-    Announce,
     Bye,
-    Cancel,
-    CatchUp,
-    Chunk,
-    ClientList,
-    Credit,
-    Dropped,
-    Filed,
-    Have,
-    Heartbeat,
     Hello,
     Introduction,
-    Message,
     Refused,
     ServerKeys,
-    Wanted,
     Welcome,
 )
+from topicast.topics.wire.messages.data import Chunk, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.publishers import Announce, ClientList, Filed, Have
+from topicast.topics.wire.messages.readers import Cancel, CatchUp, Credit, Dropped, Wanted
 
 EPOCH = 1000
 FULL = 2

@@ -13,7 +13,9 @@ from topicast.tests.cluster.cluster import Cluster, NetworkOrder
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import FULL, STUB, VALUE, Topic, table_topic
-from topicast.topics.wire.messages import BULK_CHANNEL, CatchUp, Chunk, Delta, Wanted
+from topicast.topics.wire.messages.connection import BULK_CHANNEL
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.readers import CatchUp, Wanted
 
 LEAN, MIXED = Mode("minimal"), Mode("mixed")
 T = table_key("d", "t")

@@ -16,7 +16,8 @@ from topicast.catalog.reconcile.reconciliation import (
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, from_thrift
 from topicast.topics.errors import SourceError
-from topicast.topics.wire.messages import SELECT_BLOCKS, SOURCE_RECONCILIATION, Pull
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull
+from topicast.topics.wire.messages.data import SOURCE_RECONCILIATION
 
 ROUND = NAMES_S + 10  # until all objects of a small metastore have been compared once
 

@@ -6,7 +6,8 @@ from topicast.catalog.model.versions import LeaseRow
 from topicast.catalog.serve.leases import LEASE_S_MAX, LEASES_MAX, Full, Leases
 from topicast.tests.cluster.alone import Alone
 from topicast.topics.errors import LeaseHeld
-from topicast.topics.wire.messages import Lease, Leased, Refused
+from topicast.topics.wire.messages.catalog import Lease, Leased
+from topicast.topics.wire.messages.connection import Refused
 
 ANN, BEN = b"a" * 16, b"b" * 16
 TABLE = ("lake", "events")

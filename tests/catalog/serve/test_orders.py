@@ -15,17 +15,10 @@ from topicast.topics.keys.clients import ClientRole
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import STUB, TOMBSTONE, Entry
-from topicast.topics.wire.messages import (
-    SELECT_BLOCKS,
-    SOURCE_EVENTS,
-    SOURCE_ORDERS,
-    Bye,
-    Inspected,
-    Order,
-    Pull,
-    Pulled,
-    Refused,
-)
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
+from topicast.topics.wire.messages.connection import Bye, Refused
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
+from topicast.topics.wire.messages.questions import Inspected, Order
 
 # mode
 

@@ -18,18 +18,18 @@ from topicast.topics.errors import SourceError
 from topicast.topics.objects import values
 from topicast.topics.objects.values import LOADING, decode_block, decode_table_value
 from topicast.topics.topic import value_of
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_NAMES,
     SELECT_TABLE,
     SELECT_VALUES,
-    Credit,
-    Message,
     Pull,
     Pulled,
-    Refused,
 )
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.readers import Credit
 
 
 def pull(request: int = 4, table: str = "t", selector: int = SELECT_BLOCKS, **fields: int) -> Pull:

@@ -21,15 +21,15 @@ from topicast.topics.wire.header import (
     PIECE_BYTES_MAX,
     VALUE_BYTES_MAX,
 )
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_TABLE,
-    SOURCE_EVENTS,
     Claimed,
     Pull,
     Pulled,
 )
+from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 KEYED = struct(T, "ds")
 PLACE = (5, 7)

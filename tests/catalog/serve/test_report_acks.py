@@ -10,16 +10,9 @@ from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S
 from topicast.tests.cluster.alone import TURN_S, Alone, loaded
-from topicast.topics.wire.messages import (
-    INTENT,
-    SOURCE_REPORTS,
-    WRITTEN,
-    Bye,
-    Refused,
-    Report,
-    Reported,
-    Write,
-)
+from topicast.topics.wire.messages.connection import Bye, Refused
+from topicast.topics.wire.messages.data import SOURCE_REPORTS
+from topicast.topics.wire.messages.reports import INTENT, WRITTEN, Report, Reported, Write
 
 DRIVER = b"d" * 16
 

@@ -19,33 +19,27 @@ from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
 from topicast.topics.topic import table_topic
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_TABLE,
-    WRITTEN,
-    Bye,
-    Cancel,
     Claimed,
     Compare,
     Compared,
     Grant,
-    Inspect,
-    Inspected,
-    Join,
     Lease,
-    Message,
-    Order,
     Pull,
     Pulled,
-    Refused,
-    Report,
     Sync,
     Synced,
     Validate,
     Validated,
-    Write,
 )
+from topicast.topics.wire.messages.connection import Bye, Refused
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import Inspect, Inspected, Order
+from topicast.topics.wire.messages.readers import Cancel, Join
+from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
 REFRESH = Order(request=4, sender="ann", order="refresh")
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)

@@ -13,7 +13,7 @@ from topicast.topics.errors import UsageError
 from topicast.topics.objects.names import block_key, partition_name, partition_values, table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Column
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_NAMES,

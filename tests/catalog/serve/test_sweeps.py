@@ -8,14 +8,9 @@ from topicast.catalog.model.versions import SweepRow
 from topicast.catalog.storage.history import HistoryReader
 from topicast.tests.catalog.stores import opened
 from topicast.tests.cluster.alone import Alone
-from topicast.topics.wire.messages import (
-    SOURCE_OVERWRITES,
-    SOURCE_REPORTS,
-    FileFacts,
-    Refused,
-    Sweep,
-    Swept,
-)
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
+from topicast.topics.wire.messages.reports import FileFacts, Sweep, Swept
 
 TABLE = ("d", "t")
 

@@ -7,7 +7,8 @@ import pytest
 from topicast.catalog.serve.pull_server import stale_claims
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.objects.names import table_key
-from topicast.topics.wire.messages import SOURCE_EVENTS, Claimed
+from topicast.topics.wire.messages.catalog import Claimed
+from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 EPOCH = 5
 

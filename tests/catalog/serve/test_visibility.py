@@ -15,29 +15,33 @@ from topicast.topics.objects.names import table_key, table_name
 from topicast.topics.policy import Policy
 from topicast.topics.topic import table_topic
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages import (
-    INTENT,
+from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_TABLE,
-    WRITTEN,
     Claimed,
-    Inspect,
-    Inspected,
-    Message,
     Pull,
     Pulled,
-    ReadFiles,
-    ReadHistory,
-    ReadSweeps,
-    Refused,
-    Report,
-    Reported,
-    Sweep,
-    Swept,
     Sync,
     Synced,
     Validate,
     Validated,
+)
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import (
+    Inspect,
+    Inspected,
+    ReadFiles,
+    ReadHistory,
+    ReadSweeps,
+)
+from topicast.topics.wire.messages.reports import (
+    INTENT,
+    WRITTEN,
+    Report,
+    Reported,
+    Sweep,
+    Swept,
     Write,
 )
 

@@ -18,7 +18,7 @@ from topicast.catalog.serve.pending import (
     PendingRequests,
     TableWaits,
 )
-from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Pull
+from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Pull
 
 NOW = 100.0
 WAIT_S = 5.0

@@ -39,7 +39,7 @@ from topicast.tests.strategies import value
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import database_key, rules_key
 from topicast.topics.topic import NAMESPACE, Topic, tombstone
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
+from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
 
 Operation = tuple[int, str, int, int]
 OPERATIONS = st.lists(

@@ -24,7 +24,7 @@ from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import table_topic
-from topicast.topics.wire.messages import FileFacts
+from topicast.topics.wire.messages.reports import FileFacts
 
 NOWHERE = "tcp://127.0.0.1:1"
 

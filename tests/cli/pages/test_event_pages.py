@@ -23,7 +23,8 @@ from topicast.topics.errors import UsageError
 from topicast.topics.histogram import Histogram
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import table_topic
-from topicast.topics.wire.messages import SOURCE_REPORTS, Inspected
+from topicast.topics.wire.messages.data import SOURCE_REPORTS
+from topicast.topics.wire.messages.questions import Inspected
 
 HUB = "tcp://hub:24000"
 WRITER = b"\xab" * 16

@@ -1,7 +1,7 @@
 import pytest
 
 from topicast.cli.pages.grid import ROWS_MAX, Grid, shown
-from topicast.topics.wire.messages import Cell
+from topicast.topics.wire.messages.fields import Cell
 
 MANY = 2 * ROWS_MAX + 1
 

@@ -11,7 +11,9 @@ from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.errors import UsageError
-from topicast.topics.wire.messages import Cell, Inspected, Refused
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.fields import Cell
+from topicast.topics.wire.messages.questions import Inspected
 
 READ_BY = {1: (0, 0), 2: (3, 0), 3: (0, 1), 4: (0, 0)}  # each topic in full, and at its minimum
 

@@ -47,7 +47,7 @@ from topicast.topics.errors import AuthRefused, HistoryGone
 from topicast.topics.keys.credential import KeyPair, credential_text, read_credential
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.settings import parse_addresses
-from topicast.topics.wire.messages import FileFacts
+from topicast.topics.wire.messages.reports import FileFacts
 
 PARTITIONS = [("sales", f"ds={day:03}") for day in range(100)]
 

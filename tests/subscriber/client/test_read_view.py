@@ -11,7 +11,8 @@ from topicast.subscriber.client.read_view import TABLES_MAX, claims_of, names_of
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import LinkError, NoSuchObject, NotReady, StaleMetadata, UsageError
 from topicast.topics.topic import epoch_of
-from topicast.topics.wire.messages import Chunk, Delta, Pull, Validate
+from topicast.topics.wire.messages.catalog import Pull, Validate
+from topicast.topics.wire.messages.data import Chunk, Delta
 
 ORDERS, ITEMS, SALES = ("shop", "orders"), ("shop", "items"), ("shop", "sales")
 

@@ -15,7 +15,7 @@ from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
 from topicast.topics.topic import NAMESPACE
-from topicast.topics.wire.messages import Pulled
+from topicast.topics.wire.messages.catalog import Pulled
 
 LEVELS = ("full", "minimal", "none")
 HOURS = ("00", "01", "02")

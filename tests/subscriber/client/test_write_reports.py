@@ -5,7 +5,7 @@ import pytest
 from topicast.subscriber.client.write_reports import WriteIntent, object_name, report_write
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.topics.errors import UsageError
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.reports import (
     ABANDONED,
     FAILED,
     INTENT,

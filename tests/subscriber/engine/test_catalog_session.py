@@ -9,19 +9,11 @@ from topicast.subscriber import Subscriber
 from topicast.tests.cluster.cluster import Way
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import LinkError, NoSuchObject, NotReady
-from topicast.topics.wire.messages import (
-    Cancel,
-    Chunk,
-    Compared,
-    Credit,
-    Delta,
-    Message,
-    Pull,
-    Pulled,
-    Refused,
-    Sync,
-    Synced,
-)
+from topicast.topics.wire.messages.catalog import Compared, Pull, Pulled, Sync, Synced
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.readers import Cancel, Credit
 
 CATALOGD, HUB, READER = "catalogd", "hub-0", "reader-0"
 

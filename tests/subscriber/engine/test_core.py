@@ -28,21 +28,12 @@ from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
 from topicast.topics.topic import STUB, VALUE, accounted_bytes, table_topic
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import (
-    Announce,
-    Bye,
-    Delta,
-    DriverFacts,
-    Dropped,
-    Heartbeat,
-    Inspect,
-    Inspected,
-    Join,
-    Order,
-    Refused,
-    Sync,
-    Welcome,
-)
+from topicast.topics.wire.messages.catalog import Sync
+from topicast.topics.wire.messages.connection import Bye, Refused, Welcome
+from topicast.topics.wire.messages.data import Delta, Heartbeat
+from topicast.topics.wire.messages.publishers import Announce
+from topicast.topics.wire.messages.questions import Inspect, Inspected, Order
+from topicast.topics.wire.messages.readers import DriverFacts, Dropped, Join
 
 
 def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> None:

@@ -46,7 +46,9 @@ from topicast.topics.errors import LinkError, NotReady, SourceError, StaleMetada
 from topicast.topics.link import Link, Received, new_pair
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages import Delta, Heartbeat, ServerKeys, Sync
+from topicast.topics.wire.messages.catalog import Sync
+from topicast.topics.wire.messages.connection import ServerKeys
+from topicast.topics.wire.messages.data import Delta, Heartbeat
 
 HUBS = ("tcp://127.0.0.1:1",)  # where no hub is
 GARBAGE = Received(Connection.DATA, b"", b"garbage of a stranger")

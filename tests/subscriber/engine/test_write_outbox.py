@@ -12,7 +12,8 @@ from topicast.subscriber.protocol.effects import Effect
 from topicast.topics.errors import UsageError
 from topicast.topics.requests import RETRY_S
 from topicast.topics.turn import Turn
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.reports import (
     ABANDONED,
     ALTERED,
     FAILED,
@@ -20,7 +21,6 @@ from topicast.topics.wire.messages import (
     NAMED,
     OVERWRITTEN,
     WRITTEN,
-    Refused,
     Report,
     Reported,
     Verdict,

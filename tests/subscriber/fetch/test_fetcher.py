@@ -47,14 +47,9 @@ from topicast.topics.requests import RETRY_S
 from topicast.topics.turn import Turn
 from topicast.topics.wire.codec import TEXT_MAX
 from topicast.topics.wire.header import VALUE_BYTES_MAX
-from topicast.topics.wire.messages import (
-    SELECT_TABLE,
-    Cancel,
-    Claimed,
-    Pull,
-    Pulled,
-    Refused,
-)
+from topicast.topics.wire.messages.catalog import SELECT_TABLE, Claimed, Pull, Pulled
+from topicast.topics.wire.messages.connection import Refused
+from topicast.topics.wire.messages.readers import Cancel
 
 LONG = "x" * (TEXT_MAX + 1)
 PIECE, FIVE = VALUE_BYTES_MAX // 2, 5

@@ -16,7 +16,7 @@ from topicast.tests.cluster.published import Published
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.topic import Entry
-from topicast.topics.wire.messages import SELECT_TABLE, Claimed, Pull
+from topicast.topics.wire.messages.catalog import SELECT_TABLE, Claimed, Pull
 
 
 def pulled(**at: int) -> TopicView:

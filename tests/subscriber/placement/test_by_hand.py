@@ -11,7 +11,8 @@ from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NotReady, OverBudget, UsageError
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
-from topicast.topics.wire.messages import Chunk, Drop, Join, Joined
+from topicast.topics.wire.messages.data import Chunk
+from topicast.topics.wire.messages.readers import Drop, Join, Joined
 
 HUB, READER = "hub-0", "reader-0"
 ALL = tuple(range(256))

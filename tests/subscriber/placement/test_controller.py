@@ -23,7 +23,8 @@ from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import UsageError
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
-from topicast.topics.wire.messages import CatchUp, Heartbeat
+from topicast.topics.wire.messages.data import Heartbeat
+from topicast.topics.wire.messages.readers import CatchUp
 
 ROOM = 6_000  # bytes, for all tables
 ROOMY = "all topics fit comfortably into the budget"

@@ -26,7 +26,8 @@ from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
 from topicast.topics.objects.names import parse_table_key, table_key
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
-from topicast.topics.wire.messages import DENIED, Joined, Pulled
+from topicast.topics.wire.messages.catalog import Pulled
+from topicast.topics.wire.messages.readers import DENIED, Joined
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 ROOM = 16_000  # bytes, for all tables

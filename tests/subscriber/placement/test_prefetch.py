@@ -15,7 +15,8 @@ from topicast.subscriber.placement.usage import HALF_LIFE_S, HOT_PER_S
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.subscriber.crowd import crowded
 from topicast.topics.objects.names import table_key
-from topicast.topics.wire.messages import Delta, Pulled
+from topicast.topics.wire.messages.catalog import Pulled
+from topicast.topics.wire.messages.data import Delta
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 ROOM = 14_000  # bytes, for all tables

@@ -22,7 +22,9 @@ from topicast.topics.wire.header import (
     prefix,
     set_prefix,
 )
-from topicast.topics.wire.messages import Drop, Heartbeat, Hello, Welcome
+from topicast.topics.wire.messages.connection import Hello, Welcome
+from topicast.topics.wire.messages.data import Heartbeat
+from topicast.topics.wire.messages.readers import Drop
 
 WELCOME = Welcome(
     hub=1,

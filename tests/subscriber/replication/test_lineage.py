@@ -15,7 +15,8 @@ from topicast.tests.topics.following import delta
 from topicast.topics import bulk
 from topicast.topics.follower import Follower
 from topicast.topics.topic import FULL, NAMESPACE
-from topicast.topics.wire.messages import Chunk, Compare, Compared, Delta, Heartbeat
+from topicast.topics.wire.messages.catalog import Compare, Compared
+from topicast.topics.wire.messages.data import Chunk, Delta, Heartbeat
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 

@@ -12,7 +12,9 @@ from topicast.tests.cluster.store import SimStore
 from topicast.tests.topics.following import behind, delta, live
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
-from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
+from topicast.topics.wire.messages.catalog import Pulled
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta
+from topicast.topics.wire.messages.readers import Joined
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 PARTITIONS = {f"ds={day:03}": {"n": "1"} for day in range(100)}

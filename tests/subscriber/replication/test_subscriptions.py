@@ -14,23 +14,17 @@ from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NotReady, OverBudget, UsageError
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE
 from topicast.topics.wire.header import prefix
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.connection import Hello, KeepAlive, Refused, Welcome
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.readers import (
     DENIED,
-    Barrier,
     Cancel,
     CatchUp,
-    Chunk,
-    Delta,
     Drop,
-    Heartbeat,
-    Hello,
     Join,
     Joined,
-    KeepAlive,
-    Message,
-    Refused,
     Status,
-    Welcome,
 )
 
 HUB, READER = "hub-0", "reader-0"

@@ -18,14 +18,14 @@ from topicast.tests.topics.following import delta
 from topicast.topics.objects.names import database_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
 from topicast.topics.topic import NAMESPACE, STUB, Entry, stub, tombstone
-from topicast.topics.wire.messages import (
+from topicast.topics.wire.messages.data import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
     Chunk,
     Delta,
-    Joined,
 )
+from topicast.topics.wire.messages.readers import Joined
 
 HUB, READER = "hub-0", "reader-0"
 SALES = table_key("shop", "sales")

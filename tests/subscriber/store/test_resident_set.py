@@ -32,7 +32,9 @@ from topicast.topics.topic import (
 from topicast.topics.turn import Turn
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
-from topicast.topics.wire.messages import CatchUp, Chunk, Delta, Join, Joined, Pulled
+from topicast.topics.wire.messages.catalog import Pulled
+from topicast.topics.wire.messages.data import Chunk, Delta
+from topicast.topics.wire.messages.readers import CatchUp, Join, Joined
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
 SALES = table_key("shop", "sales")

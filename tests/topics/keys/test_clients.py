@@ -16,7 +16,7 @@ from topicast.topics.keys.clients import (
 from topicast.topics.policy import Policy
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import VALUE_BYTES_MAX
-from topicast.topics.wire.messages import ClientList
+from topicast.topics.wire.messages.publishers import ClientList
 
 ETL = Client(name="etl", role=ClientRole.DRIVER, public="#" + "e" * 39)
 HUB = Client(name="h@1", role=ClientRole.HUB, public="h" * 40, address="tcp://hub-1:24000")

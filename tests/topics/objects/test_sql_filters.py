@@ -14,7 +14,7 @@ from topicast.topics.objects.selector import Selector, SelectorKind, by_filter, 
 from topicast.topics.objects.sql_filters import in_hive, parse_sql
 from topicast.topics.objects.tables import Column
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import Pull
+from topicast.topics.wire.messages.catalog import Pull
 
 COLUMNS = (Column("s", "string"), Column("n", "int"), Column("d", "date"))
 ROWS = [

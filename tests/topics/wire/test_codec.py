@@ -14,7 +14,6 @@ from topicast.topics.errors import WireError
 from topicast.topics.objects.names import KEY_BYTES_MAX
 from topicast.topics.topic import FULL, PREFIX, STUB, TOMBSTONE, Entry, prefix_tombstone
 from topicast.topics.wire import header as h
-from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import (
     ADDRESS_BYTES_MAX,
     KEEP_ALIVE,
@@ -28,11 +27,15 @@ from topicast.topics.wire.codec import (
     read_header,
     row_bytes,
 )
+from topicast.topics.wire.messages.connection import KeepAlive
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.numbers import NUMBERS
 
 FILE = Path(__file__).parent.parent.parent / "vectors" / "wire_v1.json"
 VECTORS: list[dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
 TABLE = b"sales\0orders\0"
-DELTA = m.Delta(
+DELTA = Delta(
     topic=7,
     level=FULL,
     epoch=5,
@@ -44,7 +47,7 @@ DELTA = m.Delta(
     source=1,
     entries=(Entry(TABLE, 11, 9, 8, 3, b"abc"), Entry(TABLE + b"\x01k", 12, 12, 12, 2, b"de")),
 )
-CHUNK = m.Chunk(
+CHUNK = Chunk(
     topic=7,
     level=FULL,
     epoch=5,
@@ -59,7 +62,7 @@ CHUNK = m.Chunk(
     resume_key=TABLE + b"\x01k",
     entries=DELTA.entries,
 )
-HEARTBEAT = m.Heartbeat(
+HEARTBEAT = Heartbeat(
     hub=1,
     epoch=5,
     start=6,
@@ -75,14 +78,14 @@ HEARTBEAT = m.Heartbeat(
 )
 
 
-def _decodes_or_refuses(frame: bytes) -> m.Message | None:
+def _decodes_or_refuses(frame: bytes) -> Message | None:
     try:
         return decode(frame)
     except WireError:
         return None
 
 
-def _of(message: m.Message, body: bytes, **changed: int) -> bytes:
+def _of(message: Message, body: bytes, **changed: int) -> bytes:
     """Return a frame with the header of ``message``, another body, and a CRC that is right."""
     return pack(read_header(encode(message))._replace(**changed), body)
 
@@ -97,19 +100,19 @@ def test_golden_vector_reads_and_writes_the_same_bytes(vector: dict[str, str]) -
 
 def test_there_is_a_vector_of_every_message() -> None:
     kinds = {type(decode(bytes.fromhex(vector["frame"]))) for vector in VECTORS}
-    assert kinds == {m.Delta, m.Chunk, m.Heartbeat, m.Barrier, *m.NUMBERS.values()}
+    assert kinds == {Delta, Chunk, Heartbeat, Barrier, *NUMBERS.values()}
 
 
 @given(messages)
-def test_message_survives_the_wire(message: m.Message) -> None:
+def test_message_survives_the_wire(message: Message) -> None:
     assert repr(decode(encode(message))) == repr(message)
 
 
 @given(deltas() | chunks() | heartbeats())
-def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
+def test_read_entries_refuses_what_is_no_delta(message: Message) -> None:
     frame = encode(message)
     header, body = read_header(frame), frame[h.HEADER_BYTES :]
-    if isinstance(message, m.Delta):
+    if isinstance(message, Delta):
         assert delta_of(header, read_entries(header, body)) == message
         assert read_entries(header, body) == message.entries
         return
@@ -118,14 +121,14 @@ def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
 
 
 @given(entries(), deltas())
-def test_row_bytes_are_what_an_entry_adds_to_a_frame(entry: Entry, delta: m.Delta) -> None:
+def test_row_bytes_are_what_an_entry_adds_to_a_frame(entry: Entry, delta: Delta) -> None:
     """P-CREDIT-2: both sides count the same."""
     alone = replace(delta, from_version=0, to_version=entry.version, entries=(entry,))
     assert len(encode(alone)) == h.HEADER_BYTES + row_bytes(entry)
 
 
 @given(messages, st.data())
-def test_cut_frame_is_refused(message: m.Message, data: st.DataObject) -> None:
+def test_cut_frame_is_refused(message: Message, data: st.DataObject) -> None:
     """P-BAD-1."""
     frame = encode(message)
     with pytest.raises(WireError):
@@ -133,7 +136,7 @@ def test_cut_frame_is_refused(message: m.Message, data: st.DataObject) -> None:
 
 
 @given(messages, st.data())
-def test_mutated_frame_is_refused_or_read(message: m.Message, data: st.DataObject) -> None:
+def test_mutated_frame_is_refused_or_read(message: Message, data: st.DataObject) -> None:
     """P-BAD-1."""
     frame = bytearray(encode(message))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -143,11 +146,11 @@ def test_mutated_frame_is_refused_or_read(message: m.Message, data: st.DataObjec
 
 @given(messages, st.data())
 def test_mutated_body_under_a_right_crc_is_refused_or_read(
-    message: m.Message, data: st.DataObject
+    message: Message, data: st.DataObject
 ) -> None:
     """P-BAD-1: any peer that has the protocol can compute a CRC; data frames have one spelling."""
     frame = encode(message)
-    if not isinstance(message, m.Delta | m.Chunk | m.Heartbeat):
+    if not isinstance(message, Delta | Chunk | Heartbeat):
         return
     body = bytearray(frame[h.HEADER_BYTES :])
     for _ in range(data.draw(st.integers(0, 4)) if body else 0):
@@ -160,7 +163,7 @@ def test_mutated_body_under_a_right_crc_is_refused_or_read(
 
 @given(messages, messages, st.data())
 def test_spliced_frames_are_refused_or_read(
-    one: m.Message, other: m.Message, data: st.DataObject
+    one: Message, other: Message, data: st.DataObject
 ) -> None:
     """P-BAD-1."""
     head, tail = encode(one), encode(other)
@@ -310,7 +313,7 @@ def test_row_at_its_bounds_is_read(entry: Entry) -> None:
     assert decode(encode(largest)) == largest
 
 
-def _body(message: m.Message) -> bytes:
+def _body(message: Message) -> bytes:
     return encode(message)[h.HEADER_BYTES :]
 
 
@@ -373,6 +376,6 @@ def test_known_levels_may_be_offered(offers: int) -> None:
 def test_keep_alive_is_known_by_its_bytes_and_has_no_others(more: bytes) -> None:
     """P-LIVE-6."""
     assert decode(KEEP_ALIVE_FRAME) is KEEP_ALIVE
-    assert decode(encode(m.KeepAlive())) == m.KeepAlive()
+    assert decode(encode(KeepAlive())) == KeepAlive()
     with pytest.raises(WireError):
         decode(KEEP_ALIVE_FRAME + more)

@@ -19,7 +19,7 @@ from topicast.topics.topic import (
 from topicast.topics.wire import encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.codec import pack, read_header
-from topicast.topics.wire.messages import Delta
+from topicast.topics.wire.messages.data import Delta
 
 PLAIN = h.Header(1, 7, 2, h.DELTA_KIND, 0, 1, 0, 0, 5, 6, 10, 11, 9, 123)
 OF_HEARTBEAT = {"topic": HEARTBEAT, "level": 0, "kind": h.HEARTBEAT_KIND, "from_version": 11}

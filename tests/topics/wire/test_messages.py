@@ -1,19 +1,30 @@
 """Messages: immutable, keyword-only, one class for every shape, no field that nothing checks."""
 
 import dataclasses
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.selector import SelectorKind, by_filter, by_names
-from topicast.topics.wire import messages as m
+from topicast.topics.wire import messages
 from topicast.topics.wire.codec import SHAPES
+from topicast.topics.wire.messages.catalog import SELECT_FILTER, SELECT_NAMES, Pull
+from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
+from topicast.topics.wire.messages.fields import Message
 
-DATA = (m.Delta, m.Chunk, m.Heartbeat, m.Barrier)
+MODULES = [
+    import_module(f"{messages.__name__}.{one.name}") for one in iter_modules(messages.__path__)
+]
+DATA = (Delta, Chunk, Heartbeat, Barrier)
 EVERY = tuple(
-    one
-    for one in vars(m).values()
-    if isinstance(one, type) and issubclass(one, m.Message) and not one.__subclasses__()
+    {
+        one: None
+        for module in MODULES
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, Message) and not one.__subclasses__()
+    }
 )
 
 
@@ -30,15 +41,15 @@ def test_every_message_has_a_header_or_a_shape() -> None:
 
 
 def test_fields_of_a_pull_make_up_its_selector() -> None:
-    pull = m.Pull(request=1, db="d", table="t", selector=m.SELECT_FILTER, credit=1, filter="a = 1")
+    pull = Pull(request=1, db="d", table="t", selector=SELECT_FILTER, credit=1, filter="a = 1")
     assert pull.selection == by_filter("a = 1")
-    named = dataclasses.replace(pull, selector=m.SELECT_NAMES, filter="", names=("a=2", "a=1"))
+    named = dataclasses.replace(pull, selector=SELECT_NAMES, filter="", names=("a=2", "a=1"))
     assert named.selection == by_names(("a=1", "a=2"))
 
 
 @pytest.mark.parametrize("selector", [6, 99, SelectorKind.FILTER])
 def test_pull_that_selects_nothing_known_has_no_selector(selector: int) -> None:
     """P-PULL-7."""
-    pull = m.Pull(request=1, db="d", table="t", selector=selector, credit=1, filter="nonsense")
+    pull = Pull(request=1, db="d", table="t", selector=selector, credit=1, filter="nonsense")
     with pytest.raises(UsageError):
         assert pull.selection

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.wire.messages import Refused
+from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.refusal import Refusal, refuse, refuse_frame
 
 PROTOCOL = Path(__file__).parents[3] / "docs" / "protocol.md"

@@ -16,7 +16,7 @@ from topicast.subscriber.spark.writes.listener import (
 from topicast.subscriber.spark.writes.metastores import Metastore
 from topicast.subscriber.spark.writes.reporter import Reporter
 from topicast.topics.objects.rules import OFF, ON
-from topicast.topics.wire.messages import WRITTEN, Verdict
+from topicast.topics.wire.messages.reports import WRITTEN, Verdict
 
 NO_SESSION = object()  # each call to it fails, and is counted
 

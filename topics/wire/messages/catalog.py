@@ -1,0 +1,243 @@
+"""The catalog service: pulls, scans, syncs, claims, and clients' keys and leases."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from ...errors import UsageError
+from ...objects.selector import Selector, SelectorKind, by_filter, by_sql
+from ...topic import Entry
+from .fields import U8, U16, U64, Content, Key, Message, Registration
+
+SELECTORS_MAX: Final = 64  # of pulls that are kept read: names of a pull may take 512 KB
+
+SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES, SELECT_SQL = SelectorKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare(Message):
+    """A reader to catalogd, on a new start: does what it holds belong to the lineage?"""
+
+    request: U64
+    epoch: U64
+    start: U64
+    versions: tuple[tuple[U16, U64], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared(Message):
+    """The answer to Compare: accepted, or ahead (a new epoch was minted)."""
+
+    request: U64
+    accepted: bool
+    epoch: U64
+    start: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A claim about a table: nothing of it has changed after ``version`` of its topic.
+
+    ``whole``: of the table with its partitions, else of the table's own entry.
+    """
+
+    db: str
+    table: str
+    version: U64
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull(Message):
+    """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
+
+    ``selector``: a SelectorKind.
+    ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
+    the first ones of a partition, "" means any. ``names_only``: the names of the selected
+    partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
+    ``after``: the cursor of the answer to be continued. ``version`` not 0: only if nothing of the
+    table has changed since this version of its topic, in ``epoch``. ``claims``: made in ``epoch``,
+    about tables of the topic, and judged with the answer.
+    """
+
+    request: U64
+    db: str
+    table: str
+    selector: U8
+    credit: U64
+    held: tuple[tuple[Key, U64], ...] = ()
+    filter: str = ""
+    names: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    names_only: bool = False
+    bytes_max: U64 = 0
+    after: Key = b""
+    epoch: U64 = 0
+    version: U64 = 0
+    claims: tuple[Claimed, ...] = ()
+
+    @property
+    def selection(self) -> Selector:
+        """The selector that the fields of the message make up, read once for as long as it waits.
+
+        Raises:
+            UsageError: its kind is not known here, or its filter is not valid.
+        """
+        return _selector(self.selector, self.filter, names=self.names, values=self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled(Message):
+    """A part of the answer to Pull; all parts are of one topic version.
+
+    ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
+    that exist no more, or are stale and not selected; keys that are neither here nor in
+    ``entries`` are current. ``names``: where only names were requested, packed
+    (topics/objects/values.py). ``cursor``: of the last part, from where to continue; empty:
+    nothing is left. ``moved``: the table has changed since the requested version. ``stale``: the
+    indexes of the claims that are not true at ``topic_version``. Adjacent entries of one key are
+    pieces of one value, whose length is the ``size`` of each.
+    """
+
+    request: U64
+    sequence: U64
+    last: bool
+    found: bool
+    epoch: U64
+    start: U64
+    topic: U16
+    topic_version: U64
+    namespace_version: U64
+    incarnation: U64
+    gone: tuple[Key, ...]
+    entries: tuple[Entry, ...]
+    names: Content = b""
+    cursor: Key = b""
+    moved: bool = False
+    stale: tuple[U64, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan(Message):
+    """Request a page of the entries of ``topic`` as of ``version`` in ``epoch``, sorted by key.
+
+    The page begins behind the key ``after``, or inside of the value of the key behind it: at
+    ``offset``, if that is not 0. It ends before the key ``until``; empty: at the topic's end.
+    """
+
+    request: U64
+    epoch: U64
+    topic: U16
+    version: U64
+    after: Key = b""
+    offset: U64 = 0
+    until: Key = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned(Message):
+    """The answer to Scan: values; keys without one are left out, as if they were not there.
+
+    The next page begins at ``after`` and ``offset``; empty and 0: nothing is left. An entry whose
+    ``size`` is above that of its value is a piece, and the only entry.
+    """
+
+    request: U64
+    entries: tuple[Entry, ...]
+    after: Key
+    offset: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate(Message):
+    """Request which of these claims, made in ``epoch``, are no longer true."""
+
+    request: U64
+    epoch: U64
+    claims: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated(Message):
+    """The answer to Validate: indexes of stale claims with versions, as of one moment.
+
+    A claim of that version, made in ``epoch``, would be true; 0: there is none that would be.
+    """
+
+    request: U64
+    epoch: U64
+    start: U64
+    stale: tuple[tuple[U64, U64], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync(Message):
+    """Request that catalogd finish everything that HMS had committed when this arrived."""
+
+    request: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced(Message):
+    """The answer to Sync: reach these versions (by topic_ids) and it is visible."""
+
+    request: U64
+    epoch: U64
+    start: U64
+    event_id: U64
+    versions: tuple[U64, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant(Message):
+    """A client to catalogd: admit the key ``public`` for a process of mine, which may only read."""
+
+    request: U64
+    public: str
+    lease_s: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted(Message):
+    """The answer to Grant: the key is admitted for so long, and renewed by the same Grant."""
+
+    request: U64
+    lease_s: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease(Message):
+    """A client to catalogd: let me alone change the table, for so long; ``lease_s`` 0 ends it.
+
+    ``holder``: drawn by the client, another one each time that it begins. ``owner``: its name for
+    people. ``renew``: only if nobody else has held the lease since I took it.
+    """
+
+    request: U64
+    db: str
+    table: str
+    holder: Registration
+    owner: str
+    lease_s: U64
+    renew: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leased(Message):
+    """The answer to Lease: the lease is the holder's for so long; 0: it is not."""
+
+    request: U64
+    lease_s: U64
+
+
+@lru_cache(maxsize=SELECTORS_MAX)
+def _selector(
+    number: int, text: str, *, names: tuple[str, ...], values: tuple[str, ...]
+) -> Selector:
+    try:
+        kind = SelectorKind(number)
+    except ValueError:
+        raise UsageError(f"no selector {number}") from None
+    if kind in (SelectorKind.FILTER, SelectorKind.SQL):
+        return (by_filter if kind == SelectorKind.FILTER else by_sql)(text)
+    return Selector(kind, names=tuple(sorted(set(names))), values=values)
