@@ -433,7 +433,7 @@ class Catalog:
             case NamesListed():
                 self.reconciliation.on_listed(fact, now)
             case ListingFailed():
-                self.reconciliation.on_failed(None, now)
+                self.reconciliation.on_failed(fact, now)
             case EventRead():
                 self.admin.on_event_read(fact, self.event_log)
             case HistoryRead():
@@ -456,6 +456,7 @@ class Catalog:
         """Return what may leave now: reads, the commit, then what depends on it."""
         self._now, self._now_us = now, now_us
         self._note_unreadable()
+        self.reconciliation.progress.observe(self._before_comparing(now), now=now)
         noted, self._noted = self._noted, []
         if self.lifecycle is Lifecycle.ABANDONED:
             return (*noted, *self._last_effects())
@@ -665,6 +666,7 @@ class Catalog:
             | {f"reconcile_{name}": n for name, n in asdict(self.reconciliation.counts).items()}
             | {"polls_late": poller.late, "tables_unfit": self.tables.unfit},
             topics=topics,
+            reconciliation=self.reconciliation.progress.facts(self._now),
             events=self.event_history.facts(
                 [self.loader.left(seq) for seq in self.event_history.running_seqs],
                 now=self._now,
@@ -917,6 +919,18 @@ class Catalog:
         """Whether what is held can be compared: nothing is being read again as a whole."""
         serving = self.lifecycle is Lifecycle.SERVING and self.poller.reads
         return serving and not self.loader.resyncing
+
+    def _before_comparing(self, now: float) -> str:
+        """Return what comes before anything is compared; empty: nothing does."""
+        if not self.settings.reconcile_calls_per_s:
+            return "--reconcile_calls_per_s is 0"
+        if not self.poller.reads:
+            return "events are paused"
+        if self.poller.problem(now):
+            return "the metastore does not answer"
+        if self.lifecycle is not Lifecycle.SERVING:
+            return "the names are read"
+        return "what events are missing of is read again" if self.loader.resyncing else ""
 
     def _read_differing(self, found: Sequence[Difference], now: float) -> None:
         """Read again what is not as it is held; an event of it may follow."""

@@ -10,6 +10,7 @@ from typing import Final
 from ..topics.wire.messages.fields import Cell
 from .ingest.event_history import SLOT_S, EventBatch, EventFacts
 from .ingest.event_processor import ProcessorFacts
+from .reconcile.progress import ReconciliationFacts
 
 RATES_MIN: Final = (1, 5, 15)  # as the load averages of a machine
 SLOTS_A_MINUTE: Final = int(60 / SLOT_S)
@@ -24,11 +25,16 @@ SKIPPED: Final[Mapping[str, str]] = {
     "skipped_passed": "events_passed",
 }
 """The facts that say why events were not applied, and the counts that they are."""
+COMPARED: Final = (
+    *("reconcile_rounds", "reconcile_objects", "reconcile_differing", "reconcile_drift"),
+)
+"""The counts of the comparison with the metastore."""
 
 
 def event_facts(
     processor: ProcessorFacts,
     found: EventFacts,
+    compared: ReconciliationFacts,
     *,
     counts: Mapping[str, int],
     lag: tuple[int | None, float | None],
@@ -59,21 +65,28 @@ def event_facts(
         **_spread("batch", took),
         **_spread("delay", waited),
         **_oldest(found.running),
+        "reconcile_waits": compared.waits,
+        **{name: counts[name] for name in COMPARED},
+        "reconcile_calls_per_s": round(compared.calls_per_s, 3),
+        "reconcile_ended_s": compared.ended_s,
+        "reconcile_took_s": compared.took_s,
+        "reconcile_late_s": compared.late_s,
     }
 
 
 def types_of_facts() -> dict[str, object]:
     """Return the type of each fact, for the schema of what prints them."""
-    texts, seconds = ("state", "because"), ("batch", "delay")
+    texts, seconds = ("state", "because", "reconcile_waits"), ("batch", "delay")
     spread = {f"{of}_{name}_s": float for of in seconds for name in SPREAD}
     numbers = (
         *("since_us", "lag_events", "newest_event", "published_event", "received", *SKIPPED),
-        *("not_understood", "failed", "gaps", "batches", *OLDEST),
+        *("not_understood", "failed", "gaps", "batches", *OLDEST, *COMPARED),
     )
     return {
         **dict.fromkeys(texts, str),
         **dict.fromkeys(numbers, int),
         **dict.fromkeys(("lag_s", "oldest_s"), float),
+        **{f"reconcile_{of}": float for of in ("calls_per_s", "ended_s", "took_s", "late_s")},
         **{f"rate_{minutes}_min": float for minutes in RATES_MIN},
         **spread,
     }

@@ -23,16 +23,18 @@ from .ingest.event_history import EventFacts
 from .ingest.event_processor import ProcessorFacts
 from .ingest.poller import EVENTS_OFF, PAUSED, UNPROVEN
 from .publish.publisher import HubFacts
+from .reconcile.progress import ReconciliationFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
 HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a restart takes 1 s
 APART: Final = frozenset(
     (
         *("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics"),
-        *("events", "processor", "pull_times"),
+        *("events", "processor", "pull_times", "reconciliation"),
     )
 )
 """The fields of a Status that are not facts of one value."""
+COMPARED: Final = ("reconcile_ended_s", "reconcile_late_s")
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
 TRY_EVENTS: Final = "topicast doctor --role catalogd, on this host, tries whether events come"
 
@@ -94,7 +96,8 @@ class Status:
     ``partitions_unreadable``: of tables whose other partitions are served; ``unreadable`` names
     some of them, with the reason.
     ``sync_off_by_default``: whether tables are followed only if they, or their database, say so.
-    ``events``: what became of the last batches of events; ``processor``: whether they are followed.
+    ``events``: what became of the last batches of events; ``processor``: whether they are followed;
+    ``reconciliation``: how the comparison with the metastore goes.
     ``pull_times``: from the arrival of pulls
     until their last part was sent, in seconds.
     """
@@ -134,6 +137,7 @@ class Status:
     topics: tuple[TopicStatus, ...]
     events: EventFacts
     processor: ProcessorFacts
+    reconciliation: ReconciliationFacts
     pull_times: HistogramFacts
 
 
@@ -161,6 +165,7 @@ def verdict(status: Status) -> Verdict:
         (
             *_store(status.store_full),
             *_metastore(status.metastore),
+            *_comparison(status.reconciliation),
             *_hubs(status.hubs),
             *_rules(status.rules),
             *refused_handshakes(status.handshake_failed_s),
@@ -237,6 +242,19 @@ def _metastore(found: MetastoreFacts) -> Iterator[Reason]:
         )
 
 
+def _comparison(found: ReconciliationFacts) -> Iterator[Reason]:
+    """Yield that nothing is compared with the metastore although it is due."""
+    if found.has_stopped:
+        why = f": {found.error}" if found.error else ""
+        yield Reason(
+            state=Serving.DEGRADED,
+            code="comparison_stopped",
+            what="nothing that is held has been compared with the metastore for "
+            f"{found.late_s:.0f} s{why}; changes that leave no event are not seen",
+            mend="topicast doctor --role catalogd, on this host, tries the metastore's calls",
+        )
+
+
 def _hubs(hubs: tuple[HubFacts, ...]) -> Iterator[Reason]:
     """Yield each hub that is not connected."""
     for hub in hubs:
@@ -276,7 +294,10 @@ def facts(status: Status) -> dict[str, Cell]:
         "hubs": len(status.hubs),
         "hubs_connected": sum(one.connected for one in status.hubs),
     }
-    return about | {name: getattr(status, name) for name in names} | status.counts
+    own = {name: getattr(status, name) for name in names}
+    times = (status.reconciliation.ended_s, status.reconciliation.late_s)
+    compared: dict[str, Cell] = dict(zip(COMPARED, times, strict=True))
+    return about | own | compared | status.counts
 
 
 def events(status: Status) -> dict[str, Cell]:
@@ -286,6 +307,7 @@ def events(status: Status) -> dict[str, Cell]:
     return event_facts(
         replace(status.processor, because=status.processor.because or why),
         status.events,
+        status.reconciliation,
         counts=status.counts,
         lag=(status.lag_events, status.lag_s),
         ids=(status.newest_event, status.watermark),

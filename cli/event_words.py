@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from ..catalog.event_status import RATES_MIN
 from ..catalog.ingest.event_processor import EventState
+from ..catalog.reconcile.progress import STOPPED_S
 from ..topics.wire.messages.fields import Cell
 from . import changes
 from .lists import amount, in_ms, span
@@ -35,6 +36,8 @@ def told(facts: Mapping[str, Any]) -> dict[str, Cell]:
         "rate": ", ".join(f"{facts[f'rate_{of}_min']:.2f}/s in {of} min" for of in RATES_MIN),
         "time of a batch": _spread(facts, "batch"),
         "delay of a batch": _spread(facts, "delay"),
+        "comparison": _comparison(facts),
+        "compared": _compared(facts),
     }
 
 
@@ -68,6 +71,30 @@ def _progress(facts: Mapping[str, Any]) -> str:
         f"{amount(facts['oldest_events'], 'event', 'events')} up to {facts['oldest_up_to']}, "
         f"{tables - facts['oldest_left']} of {amount(tables, 'table', 'tables')} published, "
         f"for {span(facts['oldest_s'])}{behind}"
+    )
+
+
+def _comparison(facts: Mapping[str, Any]) -> str:
+    """Return how the comparison with the metastore goes, and when all was compared."""
+    ended_s, late_s = facts["reconcile_ended_s"], facts["reconcile_late_s"]
+    if facts["reconcile_waits"]:
+        state = f"waits: {facts['reconcile_waits']}"
+    elif late_s >= STOPPED_S:
+        state = f"stopped for {span(late_s)}"
+    else:
+        state = f"{facts['reconcile_calls_per_s']:.1f} calls/s"
+    if ended_s is None:
+        return f"{state}, not everything was compared yet"
+    return f"{state}, all compared {span(ended_s)} ago in {span(facts['reconcile_took_s'])}"
+
+
+def _compared(facts: Mapping[str, Any]) -> str:
+    """Return what was compared with the metastore, and what came of it."""
+    rounds = amount(facts["reconcile_rounds"], "round", "rounds")
+    objects = amount(facts["reconcile_objects"], "object", "objects")
+    return (
+        f"{objects} in {rounds}, {facts['reconcile_differing']} differed and were read again, "
+        f"{facts['reconcile_drift']} by no event"
     )
 
 

@@ -29,6 +29,7 @@ from ..metastore.port import (
     DirtyDatabase,
     DirtyPartitions,
     DirtyTable,
+    ListingFailed,
     ListNames,
     NamesListed,
     Read,
@@ -37,6 +38,7 @@ from ..metastore.port import (
     TableRequest,
 )
 from .held import Difference, Held, Name
+from .progress import Progress
 
 CALLS_PER_S_DEFAULT: Final = 3.0  # a table's struct is a hundredth of one
 NAMES_S: Final = 30.0  # between two listings of names, where the calls suffice
@@ -78,6 +80,7 @@ class Reconciliation:
         self._held = held
         self._pause_s = 1 / calls_per_s if calls_per_s else None
         self.counts = ReconciliationCounts()
+        self.progress = Progress()
         self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
         self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.names_rounds = 0  # times that every name was compared
@@ -108,8 +111,7 @@ class Reconciliation:
             return self._names_due_at
         if self._pause_s is None:
             return None
-        runs = self._retries or self._objects is not None
-        return max(self._due_at, min(self._names_due_at, 0.0 if runs else self._objects_due_at))
+        return self._following()
 
     def demand(self, now: float) -> int:
         """Compare every name from now on; return the round at whose end that is done."""
@@ -139,19 +141,20 @@ class Reconciliation:
             return self._run(self._list())
         return None if read is None else self._run(read)
 
-    def on_failed(self, fact: ReadFailed | None, now: float) -> list[Difference]:
+    def on_failed(self, fact: ReadFailed | ListingFailed, now: float) -> list[Difference]:
         """Note that a call failed; return the objects that the metastore refuses to read.
 
         It is repeated RETRY_S later; if it was refused, in halves, for one object may be the
-        reason. ``fact`` None: it was a listing.
+        reason.
         """
         failed, self._running = self._running, None
         self._due_at = now + RETRY_S
+        self.progress.error = fact.error
         if not isinstance(failed, Read):
             self._names_begun -= not self._names_after
             self._names_due_at = now + RETRY_S
             return []
-        if fact is None or fact.away:
+        if isinstance(fact, ListingFailed) or fact.away:
             self._retries.appendleft(failed)
             return []
         requests, databases = failed.requests, failed.databases
@@ -289,7 +292,15 @@ class Reconciliation:
         return what
 
     def _pause(self, calls: int, now: float) -> None:
+        """Note so many calls that were answered, and wait as long as their pace demands."""
         self._due_at = now + (self._pause_s or 0.0) * calls
+        self.progress.on_answer(calls=calls, next_at=self._following(), now=now)
+
+    def _following(self) -> float:
+        """Return when the next call is due."""
+        runs = self._retries or self._objects is not None
+        due_at = min(self._names_due_at or 0.0, 0.0 if runs else self._objects_due_at)
+        return max(self._due_at, due_at)
 
     def _next_read(self, now: float) -> Read | None:
         if self._pause_s is None:
@@ -300,12 +311,14 @@ class Reconciliation:
             return None
         if self._objects is None:
             self._objects, self._objects_due_at = self._round(), now + ROUND_S
+            self.progress.on_round_began(now)
         for read in self._objects:
             if read is None:
                 self._due_at = now + LOOK_S
             return read
         self._objects = None
         self.counts.rounds += 1
+        self.progress.on_round_ended(next_at=self._following(), now=now)
         return None
 
     def _round(self) -> Iterator[Read | None]:

@@ -28,7 +28,7 @@ COUNTED: Final = ("with_problem", "with_another_hub")  # drivers, beside those o
 
 def _documents() -> Documents:
     from ...catalog.publish.publisher import HubFacts
-    from ...catalog.status import APART, Status
+    from ...catalog.status import APART, COMPARED, Status
     from ...statestore import status as hub
 
     about = {"address": str, "verdict": str, "reasons": [fields_of(Reason).but(state=str)]}
@@ -37,7 +37,8 @@ def _documents() -> Documents:
     of_hub = fields_of(hub.HubStatus).without(hub.APART).but(release=str, offers=str, **totals)
     of_hub = of_hub.but(**fields_of(hub.Counts).without(("refused",)).types).or_null()
     catalogd = fields_of(Status).without(APART).but(release=str, metastore=str, offers=str)
-    catalogd = catalogd.but(hubs=int, hubs_connected=int).or_null()
+    compared = dict.fromkeys(COMPARED, float)
+    catalogd = catalogd.but(hubs=int, hubs_connected=int, **compared).or_null()
     away = {"process": str, "address": str, "problem": str}
     found = {
         "verdict": str,

@@ -24,6 +24,7 @@ SEE: Final = {
     "events_paused": "events",
     "events_unproven": "events",
     "events_not_understood": "logs",
+    "comparison_stopped": "events",
     "store_full": "memory",
     "drivers_off": "history",
     "handshakes_failed": "logs",

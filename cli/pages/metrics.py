@@ -211,6 +211,14 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
             "reconcile_objects": (COUNTER, "Databases, tables and partitions that were compared"),
             "reconcile_differing": (COUNTER, "Those that differed, and were read again"),
             "reconcile_drift": (COUNTER, "Those of them that had changed without an event"),
+            "reconcile_ended_s": (
+                GAUGE,
+                "Seconds since everything was compared last; absent before the first time",
+            ),
+            "reconcile_late_s": (
+                GAUGE,
+                "Seconds for which a comparison has been due; from 300 on they have stopped",
+            ),
         },
         "statestoreds": {
             "hubs": (GAUGE, "Hubs to which is published"),

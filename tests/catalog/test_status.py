@@ -10,6 +10,7 @@ from topicast.catalog.ingest.poller import NO_LISTENER, UNPROVEN, Poll
 from topicast.catalog.publish.publisher import HubFacts
 from topicast.catalog.status import (
     APART,
+    COMPARED,
     HUB_AWAY_S,
     NAMED_MAX,
     TRY_EVENTS,
@@ -41,6 +42,7 @@ def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) 
     facts = dict(found.rows)
     named = {field.name for field in fields(Status)} - APART
     about = {"release", "metastore", "verdict", "problem", "warning", "hubs", "hubs_connected"}
+    about |= {*COMPARED}
     assert set(facts) == about | named | set(status.counts)
     assert facts["databases"] == 2
     assert facts["events"] == status.counts["events"] > 0

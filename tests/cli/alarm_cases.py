@@ -22,6 +22,7 @@ from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.ingest.event_history import EventBatch
 from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, PAUSED
 from topicast.catalog.publish.publisher import HubFacts
+from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import MetastoreFacts, Status
 from topicast.catalog.status import facts as facts_of_catalogd
 from topicast.catalog.status import verdict as verdict_of_catalogd
@@ -328,11 +329,13 @@ def nobody_listens() -> str:
     return found.replace(f"{LOCAL}:{port}", HUB.removeprefix("tcp://"))
 
 
-def page_of_events(of: Status) -> Iterator[str]:
+def page_of_events(of: Status, *only: str) -> Iterator[str]:
+    """Yield the page; ``only``: some of its rows."""
     found = events(of, is_guarded=False)[""]
     assert isinstance(found, Grid)
     yield "http://catalogd:25020/events"
-    known = [(f"  {in_words(str(name))}", shown(str(name), value)) for name, value in found.rows]
+    rows = [row for row in found.rows if not only or row[0] in only]
+    known = [(f"  {in_words(str(name))}", shown(str(name), value)) for name, value in rows]
     yield from described(known, width=WIDTH)
 
 
@@ -352,6 +355,14 @@ def slow() -> Status:
     done = [replace(batch, last_id=64, left=0, took_s=took_s, waited_s=took_s) for took_s in TIMES]
     made = replace(well.events, running=(batch,), batches=tuple(done), up_s=7200.0)
     return replace(well, events=made)
+
+
+def uncompared() -> Status:
+    """Return a catalogd whose metastore hangs when it is to list names, and sends events."""
+    why = "get_all_tables: no answer within 60 s"
+    return catalogd(
+        reconciliation=ReconciliationFacts(late_s=420.0, error=why, ended_s=470.0, took_s=31.0)
+    )
 
 
 def unreadable() -> Status:
@@ -427,6 +438,10 @@ CASES: Final = (
     Case(
         ("TopicastEventsNotUnderstood", "events_not_understood"),
         lambda: [*status(None, metastore(not_understood=("RELOAD_PLUS",)))],
+    ),
+    Case(
+        ("TopicastComparisonStopped", "comparison_stopped"),
+        lambda: [*status(None, uncompared()), "", *page_of_events(uncompared(), "comparison")],
     ),
     Case(("store_full",), lambda: [*status(None, catalogd(store_full=FULL))]),
     Case(

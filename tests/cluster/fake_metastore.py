@@ -172,7 +172,7 @@ class FakeMetastore:
         self.tells = True  # whether it says that events have all of an object
         self.unsendable: set[int] = set()  # ids of events at which it fails
         self.limits = True  # its query of events; Hive 2.3 reads all, and then cuts
-        self.unreadable: dict[str, str] = {}  # tables, or partitions, that cannot be read, and why
+        self.unreadable: dict[str, str] = {}  # databases, tables or partitions that cannot be read
         self._open = threading.Event()
         self._open.set()
         self._lock = threading.RLock()
@@ -284,6 +284,7 @@ class FakeMetastore:
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         with self._reading("table_names"):
+            self._demand_readable(db)
             return tuple((n, t.tableType) for (d, n), t in self._tables.items() if d == db)
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:

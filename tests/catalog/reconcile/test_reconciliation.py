@@ -8,7 +8,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 from topicast.catalog.core import Noted
 from topicast.catalog.ingest.poller import WINDOW_S, Poll
 from topicast.catalog.metastore.port import ListNames, Read
+from topicast.catalog.reconcile.progress import STOPPED_S
 from topicast.catalog.reconcile.reconciliation import (
+    CALLS_PER_S_DEFAULT,
     COMPARING,
     NAMES_S,
     ROUND_S,
@@ -88,6 +90,42 @@ def test_database_that_changes_without_an_event_is_read_again(core: Alone) -> No
     assert struct is not None
     assert from_thrift(Database, struct).description == "said"
     assert core.catalog.reconciliation.counts.drift == 1
+
+
+def test_how_the_comparison_goes_is_told(core: Alone) -> None:
+    core.wait(ROUND + ROUND_S)
+    found = core.catalog.status().reconciliation
+    assert (found.waits, found.has_stopped, found.error) == ("", False, "")
+    assert found.ended_s is not None
+    assert found.ended_s < ROUND_S
+    assert found.took_s is not None
+    assert 0 < found.took_s < 10
+    assert 0 < found.calls_per_s <= CALLS_PER_S_DEFAULT
+    core.order("events", "pause")
+    core.wait(STOPPED_S + NAMES_S)
+    found = core.catalog.status().reconciliation
+    assert (found.waits, found.late_s) == ("events are paused", 0.0)
+
+
+def test_comparison_that_is_not_answered_is_a_reason_of_the_verdict_until_it_is(
+    core: Alone,
+) -> None:
+    core.wait(ROUND)
+    core.catalogd.hold(ListNames)
+    core.wait(NAMES_S + STOPPED_S - 20)
+    assert core.reasons == {}
+    core.wait(30)
+    assert core.reasons["comparison_stopped"].startswith("nothing that is held has been compared")
+    core.catalogd.resume()
+    core.wait(2)
+    assert core.reasons == {}
+
+
+def test_metastore_that_refuses_to_list_is_named_with_what_it_says(core: Alone) -> None:
+    core.wait(ROUND)
+    core.metastore.unreadable["d"] = "java.lang.OutOfMemoryError"
+    core.wait(2 * NAMES_S + STOPPED_S)
+    assert "java.lang.OutOfMemoryError" in core.reasons["comparison_stopped"]
 
 
 def test_nothing_is_published_or_read_again_where_nothing_differs(core: Alone) -> None:
