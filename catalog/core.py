@@ -78,7 +78,7 @@ from .publish.backfill import Backfill
 from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
 from .publish.publisher import HubFacts
 from .reconcile.held import Difference, Held
-from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation, text_of
+from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
 from .serve.grants import Admit
@@ -939,7 +939,7 @@ class Catalog:
         seq = self.poller.next_seq()
         self.reconciliation.suspect(found, seq=seq, now=now)
         parts: dict[tuple[TableId, bool], list[str]] = {}
-        for (db, table, part), content in found:
+        for (db, table, part), content, _ in found:
             if part:
                 parts.setdefault(((db, table), content), []).append(part)
             elif not table:
@@ -968,7 +968,7 @@ class Catalog:
             self._noted.append(Noted(text=self.reconciliation.missed, trouble=True))
         elif drift:
             others = f" and {len(drift) - 1} others" if len(drift) > 1 else ""
-            text = f"{text_of(drift[0])}{others} changed without an event, and was read again"
+            text = f"{drift[0]}{others} changed without an event, and was read again"
             self._noted.append(Noted(text=text, trouble=False))
 
     def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:

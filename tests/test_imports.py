@@ -72,6 +72,7 @@ ONE_WAY = {
         *(
             "policy",
             "wire",
+            "comparison",
             "trace",
             "turn",
             "keys",

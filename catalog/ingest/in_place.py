@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...topics.backports import assert_never
+from ...topics.comparison import same_struct
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import TableId, partition_name
-from ...topics.objects.thrift import fields, read_int, read_texts, same_struct, shape
+from ...topics.objects.thrift import fields, read_int, read_texts, shape
 from ..metastore.port import (
     KEPT,
     Content,

@@ -20,6 +20,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final
 
+from ...topics.comparison import database_as_held
 from ...topics.errors import UsageError, WireError
 from ...topics.newest import Newest
 from ...topics.objects.changes import ChangeKind
@@ -40,7 +41,7 @@ from ...topics.objects.names import (
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
 from ...topics.objects.templates import Templates
-from ...topics.objects.thrift import FIELD_HEADER_BYTES, STOP, fields, read_int
+from ...topics.objects.thrift import fields, read_int
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -74,14 +75,12 @@ from ...topics.topic import (
     table_topic,
     tombstone,
 )
-from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
 from .versions import ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one, col
 CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
-DATABASE_PARAMETERS: Final = 4  # their field in that of a database
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
 CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
@@ -277,7 +276,7 @@ class Namespace:
             rows.append(_row(db, ChangeKind.DROPPED, before))
             gone = [tombstone(key, version)] if have else []
             return [*gone, *([prefix_tombstone(names_group(db), version)] if names else [])]
-        value = _database_value(thrift)
+        value = encode_database_value(database_as_held(thrift))
         if have is not None and have.value == value:
             return []
         self.databases_count += have is None
@@ -750,24 +749,6 @@ def created_at(thrift: bytes) -> int | None:
     """Return when the table in ``thrift`` was created, s since 1970; None if it does not say."""
     found = (read_int(thrift, one) for one in fields(thrift) if one.id == CREATE_TIME)
     return next(found, None)
-
-
-def database_as_held(thrift: bytes) -> bytes:
-    """Return what is held of a database with this Thrift struct."""
-    return decode_database_value(_database_value(thrift))
-
-
-def _database_value(thrift: bytes) -> bytes:
-    """Return the value of a database, without its parameters if it is too large for a frame.
-
-    A database is sent to every reader, and never pulled.
-    """
-    value = encode_database_value(thrift)
-    if len(value) <= VALUE_BYTES_MAX:
-        return value
-    others = [found for found in fields(thrift) if found.id != DATABASE_PARAMETERS]
-    kept = [thrift[found.start - FIELD_HEADER_BYTES : found.end] for found in others]
-    return encode_database_value(b"".join(kept) + bytes((STOP,)))
 
 
 def _schema_of(thrift: bytes) -> tuple[object, ...]:

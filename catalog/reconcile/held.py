@@ -2,26 +2,36 @@
 
     every_table ──next_tables──▶ Read ──metastore──▶ ReadDone ──compare, in slices──▶ Difference
 
-It changes nothing. Objects are compared by what they say: the order of a map means nothing.
+It changes nothing. Whether two objects are equal says ``topics/comparison.py``.
 """
 
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
+from ...topics.comparison import (
+    DATABASE,
+    PARTITION,
+    TABLE,
+    Shape,
+    database_as_held,
+    differences,
+    digest,
+    same_struct,
+)
 from ...topics.errors import WireError
 from ...topics.objects.names import TableId
-from ...topics.objects.thrift import same_struct
 from ...topics.objects.values import COMPLETE
 from ..ingest.sync_rules import SyncRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
-from ..model.tables import Namespace, Tables, database_as_held, read_struct
+from ..model.tables import Namespace, Tables, read_struct
 
 LOOKED_AT_MAX: Final = 200  # tables in one call of ``next_tables``: 1 ms
 TABLES_PER_SLICE: Final = 20  # compared in one turn: below 1 ms, as are
 PARTITIONS_PER_SLICE: Final = 96  # three blocks of them
 DATABASES_PER_SLICE: Final = 50
+VALUES_SAID_MAX: Final = 3  # of an object that differs
+VALUE_CHARS_MAX: Final = 60  # of each
 
 Name = tuple[str, str, str]
 """Of a partition: database, table, its name; of a table or database with the rest empty."""
@@ -32,6 +42,7 @@ class Difference(NamedTuple):
 
     name: Name
     content: bool  # both have it
+    what: str = ""  # differs, with what is held and what is there; of the first object of a read
 
 
 class Held:
@@ -58,6 +69,7 @@ class Held:
             rules: Which tables are not followed: only whether they are followed again is compared.
         """
         self._rules = rules
+        self._is_said = False  # it was said what differs of an object of the present answer
         self._namespace = namespace
         self._tables = tables
         self._follows = follows
@@ -83,7 +95,7 @@ class Held:
             found = None if value is None else value.thrift
         else:
             found = self._namespace.database(db)
-        return None if found is None else blake2b(found, digest_size=16).digest()
+        return None if found is None else digest(found)
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of the databases that are held."""
@@ -132,6 +144,7 @@ class Held:
 
     def compare(self, read: ReadDone) -> Iterator[list[Difference]]:
         """Yield what differs, slice by slice; what is pending by then is left out."""
+        self._is_said = False
         databases = list(read.databases.items())
         for at in range(0, len(databases), DATABASES_PER_SLICE):
             some = databases[at : at + DATABASES_PER_SLICE]
@@ -149,8 +162,8 @@ class Held:
             return
         if struct is None:
             yield _alone(db)
-        elif _differs(database_as_held(struct), held):
-            yield Difference((db, "", ""), content=True)
+        else:
+            yield from self._differing((db, "", ""), database_as_held(struct), held, shape=DATABASE)
 
     def _table(self, table: TableId, read: TableRead) -> Iterator[Difference]:
         value = self._tables.value(table)
@@ -158,8 +171,7 @@ class Held:
             return
         if self._rules.stays_off(table, read.thrift):
             return
-        if _differs(read.thrift, value.thrift):
-            yield Difference((*table, ""), content=True)
+        yield from self._differing((*table, ""), read.thrift, value.thrift, shape=TABLE)
 
     def _partitions(self, table: TableId, read: TableRead) -> Iterator[list[Difference]]:
         """Yield nothing after each slice, and at last what differs of a table's partitions."""
@@ -172,13 +184,25 @@ class Held:
             found += [_alone(*table, one) for one in sorted(there ^ seen)]
         names = sorted(read.partitions)
         for at in range(0, len(names), PARTITIONS_PER_SLICE):
-            found += [
-                Difference((*table, name), content=True)
-                for name, held in self._tables.structs(table, names[at : at + PARTITIONS_PER_SLICE])
-                if _differs(read.partitions[name], held)
-            ]
+            for name, held in self._tables.structs(table, names[at : at + PARTITIONS_PER_SLICE]):
+                struct = read.partitions[name]
+                found += self._differing((*table, name), struct, held, shape=PARTITION)
             yield []
         yield found if found and self._is_compared(table) else []
+
+    def _differing(
+        self, name: Name, there: bytes, held: bytes, *, shape: Shape
+    ) -> Iterator[Difference]:
+        """Yield an object that differs; one that cannot be read does, as a read will say."""
+        what = ""
+        try:
+            if same_struct(there, held):
+                return
+            if not self._is_said:  # said of few: it takes 0.5 ms
+                self._is_said, what = True, _what(there, held, shape)
+        except WireError as error:
+            what = str(error)
+        yield Difference(name, content=True, what=what)
 
     def _is_compared(self, table: TableId) -> bool:
         return self.has_partitions(table) and not (
@@ -186,12 +210,17 @@ class Held:
         )
 
 
-def _differs(there: bytes, held: bytes) -> bool:
-    """Return whether two structs differ; one that cannot be read differs, as a read will say."""
-    try:
-        return not same_struct(there, held)
-    except WireError:
-        return True
+def _what(there: bytes, held: bytes, shape: Shape) -> str:
+    """Say which values differ, and from what to what: only some, and the beginning of each."""
+    said = [
+        f"{path}: {_short(kept)} -> {_short(here)}"
+        for path, here, kept in islice(differences(there, held, shape), VALUES_SAID_MAX)
+    ]
+    return "; ".join(said)
+
+
+def _short(value: str | None) -> str:
+    return "none" if value is None else repr(value[:VALUE_CHARS_MAX])
 
 
 def _alone(db: str, table: str = "", part: str = "") -> Difference:

@@ -59,6 +59,7 @@ class _Suspect:
     before: bytes | bool | None  # what was held of it
     at: float  # when that was found
     seq: int  # arrival number of what was read because of it
+    what: str  # differs, as far as that was said
 
 
 @dataclass(slots=True)
@@ -210,10 +211,10 @@ class Reconciliation:
 
     def suspect(self, found: Iterable[Difference], *, seq: int, now: float) -> None:
         """Suspect what differs until an event names it; it is read under the number ``seq``."""
-        for name, content in found:
+        for name, content, what in found:
             if len(self.suspects) < SUSPECTS_MAX:
                 before = self._held.mark(name) if content else self._held.has(name)
-                self.suspects[name] = _Suspect(before, now, seq)
+                self.suspects[name] = _Suspect(before, now, seq, what)
 
     def has_found(self, table: TableId, names: Iterable[str] = ()) -> bool:
         """Return whether ``table``, or a partition of it, differed, and no event has named it."""
@@ -252,8 +253,8 @@ class Reconciliation:
 
     def judge(
         self, *, unpublished: int, polled_at: float, connection: int, now: float
-    ) -> tuple[Name, ...]:
-        """Return the objects that have changed without an event, as far as is known by now.
+    ) -> tuple[str, ...]:
+        """Return which objects have changed without an event, for people, as far as is known.
 
         Args:
             unpublished: The arrival number of the oldest change that is not published.
@@ -276,7 +277,7 @@ class Reconciliation:
             if not self.missed:
                 self._connection = connection
                 self.missed = _missed(appeared[0], there=not judged[appeared[0]].before)
-        return drift
+        return tuple(_said(name, judged[name].what) for name in drift)
 
     def _has_changed(self, name: Name, one: _Suspect) -> bool:
         if isinstance(one.before, bool):
@@ -361,6 +362,10 @@ def _missed(name: Name, *, there: bool) -> str:
         f"{text_of(name)} {verb}, and no event reported it: the metastore, or one of its servers, "
         f"does not record every change: {LISTENER_SETTING}; then everything is read again"
     )
+
+
+def _said(name: Name, what: str) -> str:
+    return f"{text_of(name)} ({what})" if what else text_of(name)
 
 
 def text_of(name: Name) -> str:

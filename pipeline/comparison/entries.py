@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
+from ...topics.comparison import DATABASE, PARTITION, TABLE
 from ...topics.errors import WireError
 from ...topics.objects.names import (
     DatabaseKey,
@@ -30,7 +31,6 @@ from ...topics.objects.values import (
     decode_table_value,
 )
 from ...topics.topic import NAMESPACE, STUB, Entry, value_of
-from .paths import DATABASE, PARTITION, TABLE
 from .verdict import Verdict
 
 DIGEST_BYTES: Final = 16

@@ -17,13 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...subscriber.client.subscriber import Subscriber
+from ...topics.comparison import DATABASE, database_as_held
 from ...topics.errors import LinkError, NoSuchObject, ObjectGone, SourceRefused
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
 from ..datasource.options import Options
 from ..datasource.planning import Piece, ReadPlanner, Work
 from ..progress import OnProgress, Progress
-from .paths import DATABASE
 from .selection import Selection
 from .tables import MakeMetastore, Metastore, Target, compare_tables
 from .verdict import METASTORE, SideResult, Verdict
@@ -156,7 +156,7 @@ class MetastoreSide:
         with suppress(NoSuchObject):
             stored = self._catalog.database(db).thrift()
         if thrift is not None and stored is not None:
-            verdict.compare(db, thrift, stored, shape=DATABASE)
+            verdict.compare(db, database_as_held(thrift), stored, shape=DATABASE)
         elif (thrift is None) != (stored is None):
             verdict.note_existence(db, there=thrift is not None)
         return verdict if verdict.differences else None

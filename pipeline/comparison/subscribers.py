@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Final
 
 from ...subscriber.client.subscriber import Subscriber
+from ...topics.comparison import DATABASE, TABLE
 from ...topics.errors import (
     HistoryGone,
     NoSuchObject,
@@ -36,7 +37,6 @@ from ..datasource.planning import ReadPlanner
 from ..datasource.scanning import KeyRange
 from ..progress import OnProgress, Progress
 from .entries import compare_partitions, table_or_database
-from .paths import DATABASE, TABLE
 from .selection import Selection
 from .verdict import SUBSCRIBER, SideResult, Verdict
 

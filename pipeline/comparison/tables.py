@@ -13,6 +13,7 @@ from itertools import chain, starmap
 from typing import Protocol
 
 from ...subscriber.client.conversation import Conversation
+from ...topics.comparison import TABLE
 from ...topics.errors import ObjectGone, SourceRefused, TopicastError, WireError
 from ...topics.objects.names import TableId, key_before, table_key, table_name
 from ...topics.objects.tables import read_table
@@ -22,7 +23,6 @@ from ..datasource.planning import BEHIND_BLOCKS, Work
 from ..datasource.reading import catalogd_of, is_whole
 from ..datasource.scanning import KeyRange, scan
 from .entries import compare_partitions
-from .paths import TABLE
 from .verdict import METASTORE, SideResult, Verdict
 
 

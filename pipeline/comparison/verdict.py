@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from .paths import Shape, said_by
+from ...topics.comparison import Shape, differences
 
 METASTORE: Final = "metastore"
 HUB: Final = "hub"  # a blank and its address follow
@@ -57,8 +57,8 @@ class Verdict:
 
     def compare(self, name: str, there: bytes, stored: bytes, *, shape: Shape) -> None:
         """Compare the Thrift struct that the side has of ``name`` with what catalogd has stored."""
-        if there != stored:
-            self.compare_values(name, said_by(there, shape), said_by(stored, shape))
+        for of, here, kept in differences(there, stored, shape):
+            self.note(name, of, there=here, stored=kept)
 
     def compare_values(
         self, name: str, there: Mapping[str, str], stored: Mapping[str, str]

@@ -95,15 +95,6 @@ def check_struct(data: bytes) -> None:
         raise WireError(f"{len(data) - end} bytes follow a Thrift struct")
 
 
-def same_struct(one: bytes, other: bytes) -> bool:
-    """Return whether two structs say the same: the order of fields, maps and sets means nothing.
-
-    Raises:
-        WireError: one of them is damaged.
-    """
-    return one == other or _said(one, 0, STRUCT)[0] == _said(other, 0, STRUCT)[0]
-
-
 def shape(data: bytes, pos: int = 0, depth: int = 0) -> tuple[object, ...]:
     """Return which fields the struct at ``pos`` has, with those of the structs and maps in it.
 
@@ -124,27 +115,6 @@ def shape(data: bytes, pos: int = 0, depth: int = 0) -> tuple[object, ...]:
             inner = tuple(sorted(keys))
         found.append((one.id, one.type, inner))
     return tuple(sorted(found, key=repr))
-
-
-def _said(data: bytes, pos: int, kind: int, *, depth: int = 0) -> tuple[object, int]:
-    """Return what the value of type ``kind`` at ``pos`` says, comparable, and where it ends."""
-    if kind == STRUCT:
-        found = fields(data, pos, depth)
-        end = found[-1].end if found else pos
-        said = {one.id: _said(data, one.start, one.type, depth=depth + 1)[0] for one in found}
-        return said, end + 1  # behind its STOP
-    if kind not in (MAP, LIST, SET):
-        end = skip(data, pos, kind, depth=depth)
-        return data[pos:end], end
-    *kinds, count, pos = (map_header if kind == MAP else list_header)(data, pos)
-    items: list[tuple[object, ...]] = []
-    for _ in range(count):
-        item: list[object] = []
-        for one in kinds:
-            value, pos = _said(data, pos, one, depth=depth + 1)
-            item.append(value)
-        items.append(tuple(item))
-    return items if kind == LIST else sorted(items, key=repr), pos
 
 
 def skip(data: bytes, pos: int, kind: int, *, depth: int = 0) -> int:

@@ -19,8 +19,8 @@ from topicast.tests.cluster.fake_metastore import (
     thrift_bytes,
     thrift_json,
 )
+from topicast.topics.comparison import same_struct
 from topicast.topics.errors import WireError
-from topicast.topics.objects.thrift import same_struct
 
 TURNS = 4
 Change = Callable[[Alone], object]

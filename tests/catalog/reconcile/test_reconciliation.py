@@ -54,11 +54,15 @@ def partition_changes(core: Alone) -> None:
 @pytest.mark.parametrize(
     ("change", "shown", "name"),
     [
-        (owner_changes, lambda core: table_of(core).owner == "ann", "table d.t"),
+        (
+            owner_changes,
+            lambda core: table_of(core).owner == "ann",
+            "table d.t (owner: 'tester' -> 'ann')",
+        ),
         (
             partition_changes,
             lambda core: partition_of(core, "ds=2").parameters == {"numRows": "7"},
-            "partition ds=2 of table d.t",
+            "partition ds=2 of table d.t (parameters[numRows]: none -> '7')",
         ),
     ],
 )

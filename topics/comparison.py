@@ -1,21 +1,26 @@
-"""Paths: the values of a Thrift struct of the metastore, under readable names.
+"""Comparison: whether two structs of the metastore say the same, and which of their values differ.
 
+    metastore, catalogd, hub, subscriber ──two structs──▶ same_struct ──no──▶ differences, by path
     Table ──▶ {"owner": "ann", "sd.cols[0].type": "int", "parameters[rev]": "7", …}
 
-Two structs say the same if these are equal: the order of a map, which the metastore is free to
-choose at each answer, counts for nothing. A field without a name here is called by its number.
+Whatever compares what is held goes by it: reconciliation, events that are applied, the audit of
+pipelines. The order of fields, maps and sets, which the metastore is free to choose at each answer,
+counts for nothing. A field without a name here is called by its number.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
-from ...topics.objects.thrift import (
+from .objects.thrift import (
     BOOL,
     DOUBLE,
+    FIELD_HEADER_BYTES,
     LIST,
     MAP,
     SET,
+    STOP,
     STRING,
     STRUCT,
     fields,
@@ -23,6 +28,11 @@ from ...topics.objects.thrift import (
     map_header,
     skip,
 )
+from .objects.values import encode_database_value
+from .wire.header import VALUE_BYTES_MAX
+
+DATABASE_PARAMETERS: Final = 4  # their field in the struct of a database
+DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,56 @@ PARTITION: Final = _shape(
 )
 
 
+def same_struct(one: bytes, other: bytes) -> bool:
+    """Return whether two structs say the same.
+
+    Raises:
+        WireError: one of them is damaged.
+    """
+    return one == other or _said(one, 0, STRUCT)[0] == _said(other, 0, STRUCT)[0]
+
+
+def digest(thrift: bytes) -> bytes:
+    """Return what structs that say the same have in common, and no other.
+
+    Raises:
+        WireError: the struct is damaged.
+    """
+    said = repr(_said(thrift, 0, STRUCT)[0]).encode()
+    return blake2b(said, digest_size=DIGEST_BYTES).digest()
+
+
+def differences(
+    there: bytes, held: bytes, shape: Shape
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield the path of each value that differs, with the value of each side; None: it has none.
+
+    There is none exactly if the two say the same.
+
+    Raises:
+        WireError: one of them is damaged.
+    """
+    if same_struct(there, held):
+        return
+    one, other = said_by(there, shape), said_by(held, shape)
+    paths = [path for path in sorted({*one, *other}) if one.get(path) != other.get(path)]
+    yield from ((path, one.get(path), other.get(path)) for path in paths)
+    if not paths:  # as of two values that are no text, or of a type that is another one
+        yield "bytes", digest(there).hex(), digest(held).hex()
+
+
+def database_as_held(thrift: bytes) -> bytes:
+    """Return what is held of a database: it has no parameters if they are too large for a frame.
+
+    A database is sent to every reader, and never pulled.
+    """
+    if len(encode_database_value(thrift)) <= VALUE_BYTES_MAX:
+        return thrift
+    others = [found for found in fields(thrift) if found.id != DATABASE_PARAMETERS]
+    kept = [thrift[found.start - FIELD_HEADER_BYTES : found.end] for found in others]
+    return b"".join(kept) + bytes((STOP,))
+
+
 def said_by(thrift: bytes, shape: Shape) -> dict[str, str]:
     """Return each value in the struct ``thrift`` by its path; a list also says its length.
 
@@ -92,9 +152,14 @@ class _Struct:
         elif kind in (LIST, SET):
             item, count, at = list_header(self._data, pos)
             yield f"{path} (length)", str(count)
-            for number in range(count):
-                yield from self._value(at, item, shape, path=f"{path}[{number}]")
+            places = []
+            for _ in range(count):
+                places.append(at)
                 at = skip(self._data, at, item)
+            if kind == SET:
+                places.sort(key=lambda place: repr(_said(self._data, place, item)[0]))
+            for number, place in enumerate(places):
+                yield from self._value(place, item, shape, path=f"{path}[{number}]")
         else:
             yield path, self._text(pos, kind)
 
@@ -115,3 +180,27 @@ class _Struct:
         if kind == DOUBLE:
             return data[pos:end].hex()
         return str(int.from_bytes(data[pos:end], "big", signed=True))
+
+
+def _said(data: bytes, pos: int, kind: int, *, depth: int = 0) -> tuple[object, int]:
+    """Return what the value of type ``kind`` at ``pos`` says, comparable, and where it ends."""
+    if kind == STRUCT:
+        found = fields(data, pos, depth)
+        end = found[-1].end if found else pos
+        said = {
+            one.id: (one.type, _said(data, one.start, one.type, depth=depth + 1)[0])
+            for one in sorted(found)
+        }
+        return said, end + 1  # behind its STOP
+    if kind not in (MAP, LIST, SET):
+        end = skip(data, pos, kind, depth=depth)
+        return data[pos:end], end
+    *kinds, count, pos = (map_header if kind == MAP else list_header)(data, pos)
+    items: list[tuple[object, ...]] = []
+    for _ in range(count):
+        item: list[object] = []
+        for one in kinds:
+            value, pos = _said(data, pos, one, depth=depth + 1)
+            item.append(value)
+        items.append(tuple(item))
+    return items if kind == LIST else sorted(items, key=repr), pos
