@@ -9,21 +9,17 @@ query     short queries of a driver that is attached, and of the same one that i
           turns, each after a rest, so that what an attach leaves to do is not in it; the ratio is
           the mean of those of neighbours, without the outer fourths; error: its standard error
 
-Run: make bench ARGS=tests/bench/bench_attach.py
 """
 
-import tempfile
-from contextlib import ExitStack
 from os import getloadavg
-from pathlib import Path
 from statistics import fmean, stdev
 
 from psutil import Process
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.bench.report import beside, quantile, say, target
-from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.processes import used_s
+from topicast.tests.bench.report import at_most, beside, quantile, say
+from topicast.tests.spark.applications import Application
 from topicast.tests.spark.jvm.shells import agent_of
 
 ATTACHES = 20
@@ -39,13 +35,7 @@ IDLE_S = 60.0
 IDLE_PERCENT_MAX = 0.2
 RESIDENT_MB_MAX = 45.0
 PREPARE = """
-import time
 from topicast.subscriber.spark import attach
-
-def ms(work):
-    begin = time.perf_counter()
-    work()
-    return (time.perf_counter() - begin) * 1000
 
 def select():
     spark.sql("SELECT 1").collect()
@@ -95,33 +85,26 @@ def bench_attach(driver: Application) -> None:
         driver.do("handle.detach()")
     its = quantile([float(driver.do("ms(select)")) for _ in range(ATTACHES)], 0.5)
     for name, times, most in (("attach", returned, ATTACH_MS_MAX), ("live", live, LIVE_MS_MAX)):
-        p50 = quantile(times, 0.5)
-        against = beside("spark.sql('SELECT 1').collect(), ms", ours=p50, its=its)
-        worst = max(times)
-        reached = target(worst, at_most=most)
-        say("attach", name, n=ATTACHES, p50_ms=p50, worst_ms=worst, **against, **reached)
+        p50, worst = quantile(times, 0.5), max(times)
+        against = beside("spark.sql('SELECT 1').collect(), ms", p50, its)
+        say(name, against, at_most(worst, most), n=ATTACHES, p50_ms=p50, worst_ms=worst)
 
 
 def bench_agent(driver: Application) -> None:
     driver.do("on(); live(); handle.sync(60)")
-    agent = Process(agent_of(driver.pids[1]))
+    agent = agent_of(driver.pids[1])
     driver.do(f"time.sleep({SETTLED_S})")
-    begun_s = _used_s(agent)
-    say("attach", "start", cpu_s=begun_s, **target(begun_s, at_most=START_S_MAX))
+    begun_s = used_s(agent)
+    say("start", at_most(begun_s, START_S_MAX), cpu_s=begun_s)
     driver.do(f"time.sleep({IDLE_S})")
-    percent = (_used_s(agent) - begun_s) / IDLE_S * 100
-    facts = {"percent_of_a_core": percent, "load": getloadavg()[0]}
-    say("attach", "idle", **facts, **target(percent, at_most=IDLE_PERCENT_MAX))
-    memory = agent.memory_full_info()
+    percent = (used_s(agent) - begun_s) / IDLE_S * 100
+    reached = at_most(percent, IDLE_PERCENT_MAX)
+    say("idle", reached, percent_of_a_core=percent, load=getloadavg()[0])
+    memory = Process(agent).memory_full_info()
     resident_mb, own_mb = memory.rss / 1e6, memory.pss / 1e6
-    facts = {"resident_mb": resident_mb, "proportional_mb": own_mb}
-    say("attach", "memory", **facts, **target(resident_mb, at_most=RESIDENT_MB_MAX))
+    reached = at_most(resident_mb, RESIDENT_MB_MAX)
+    say("memory", reached, resident_mb=resident_mb, proportional_mb=own_mb)
     driver.do("handle.detach()")
-
-
-def _used_s(process: Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
 
 
 def bench_query(driver: Application, work: str) -> None:
@@ -133,27 +116,21 @@ def bench_query(driver: Application, work: str) -> None:
     ours, its = (quantile([pair[at] for pair in pairs], 0.5) for at in (0, 1))
     ratios = sorted(mine / other for mine, other in pairs)[PAIRS // 4 : -PAIRS // 4]
     ratio, error = fmean(ratios), stdev(ratios) / len(ratios) ** 0.5
-    against = {**beside("one that is not attached, ms", ours=ours, its=its), "ratio": ratio}
-    reached = {"error": error, **target(ratio, at_most=RATIO_MAX[work])}
-    say("attach", f"query_{work}", n=PAIRS * QUERIES, p50_ms=ours, **against, **reached)
+    against = {**beside("one that is not attached, ms", ours, its), "ratio": ratio}
+    reached = {"error": error, **at_most(ratio, RATIO_MAX[work])}
+    say(f"query_{work}", against, reached, n=PAIRS * QUERIES, p50_ms=ours)
 
 
-def main() -> None:
-    with ExitStack() as up:
-        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
-        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
-        daemons = up.enter_context(both_daemons(folder, hive.uri))
-        driver = up.enter_context(applications(folder, hive.uri, driver={}))["driver"]
-        driver.do(f"HUB, QUERIES, REST_S = {daemons.hub_address!r}, {QUERIES}, {REST_S}")
-        driver.do(PREPARE)
-        driver.sql("CREATE DATABASE bench", "CREATE TABLE bench.t (id INT) USING parquet")
-        driver.sql("INSERT INTO bench.t VALUES (1)")
-        driver.do("for _ in range(100): read(); select()")
-        bench_attach(driver)
-        bench_agent(driver)
-        for work in ("select", "read"):
-            bench_query(driver, work)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    hive = bench.metastore()
+    hub = bench.daemons(hive).hub_address
+    (driver,) = bench.drivers(hive.uri, driver={})
+    driver.do(f"HUB, QUERIES, REST_S = {hub!r}, {QUERIES}, {REST_S}")
+    driver.do(PREPARE)
+    driver.sql("CREATE DATABASE bench", "CREATE TABLE bench.t (id INT) USING parquet")
+    driver.sql("INSERT INTO bench.t VALUES (1)")
+    driver.do("for _ in range(100): read(); select()")
+    bench_attach(driver)
+    bench_agent(driver)
+    for work in ("select", "read"):
+        bench_query(driver, work)

@@ -8,26 +8,19 @@ one     ms until one partition of a cold table of 20,000 is there, by name and b
 Real processes and sockets; each driver is a connection of its own. The mode is minimal, so what
 was invalidated is not loaded before it is asked for. The metastore is a real one (Derby), asked by
 hmsclient.
-Run: make bench ARGS=tests/bench/bench_cold.py
 """
 
-import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.bench_latency import TIMEOUT_S
+from topicast.tests.bench.bench import DB, TIMEOUT_S, Bench
 from topicast.tests.bench.metastores import create_large
-from topicast.tests.bench.report import beside, percentiles, quantile, say, target, timed_s
-from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.bench.report import at_most, beside, percentiles, quantile, say, timed_s
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
@@ -35,13 +28,13 @@ from topicast.tests.waiting import until
 from topicast.topics.bulk import CREDIT_DEFAULT
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
-from topicast.topics.settings import parse_addresses
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
 
 DRIVERS = 100
 PARTITIONS = 500
 TABLES = ("alone", "cold")
+MINIMAL = "--catalog_topic_mode=minimal"
 LARGE, CALLS, ONE_MS_MAX = 20_000, 20, 500.0
 OF_HMS_MAX = 0.2  # of what as many drivers take at the metastore
 
@@ -90,50 +83,38 @@ def straight_ms(uri: str) -> float:
         return timed_s(lambda: list(clients.map(one, range(DRIVERS)))) * 1000
 
 
-@contextmanager
-def stack(folder: Path) -> Iterator[tuple[str, Operator, str]]:
+def prepared(bench: Bench) -> tuple[HMSClient, str, Operator, str]:
     """Run a metastore with tables, and hub and catalogd, which has loaded none of them."""
-    with ExitStack() as started:
-        hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
-        client = started.enter_context(connect(hive.uri))
-        client.create_database(Database("bench", "", f"file:{folder}", {}))
-        for name in TABLES:
-            table = make_table("bench", name, location=f"file:{folder}/{name}", keys=["ds"])
-            client.create_table(table)
-            days = range(PARTITIONS)
-            client.add_partitions([make_partition(table, [f"{day:03}"]) for day in days])
-        create_large(hive, client, ("bench", "large"), partitions=LARGE)
-        address = started.enter_context(statestored(folder)).ready["address"]
-        minimal = "--catalog_topic_mode=minimal"
-        started.enter_context(catalogd(folder, minimal, hive=hive.uri, statestores=address))
-
-        def known() -> bool:
-            with Operator(parse_addresses(address)) as visit:
-                return bool(visit.welcome.catalog_address)
-
-        until(known, timeout_s=TIMEOUT_S, what="catalogd at the hub")
-        visit = started.enter_context(Operator(parse_addresses(address), timeout_s=TIMEOUT_S))
-        for order in ("refresh", "invalidate"):  # events of their creation may have loaded them
-            visit.order(order, ("bench",), sender="bench")
-        yield hive.uri, visit, address
+    hive = bench.metastore(optimized=False)
+    client = bench.client(hive)
+    for name in TABLES:
+        table = make_table(DB, name, location=f"file:{bench.folder}/{name}", keys=["ds"])
+        client.create_table(table)
+        days = range(PARTITIONS)
+        client.add_partitions([make_partition(table, [f"{day:03}"]) for day in days])
+    create_large(hive, client, (DB, "large"), partitions=LARGE)
+    address, _ = bench.served(hive, MINIMAL)
+    visit = bench.operator(address)
+    for order in ("refresh", "invalidate"):  # events of their creation may have loaded them
+        visit.order(order, (DB,), sender="bench")
+    return client, hive.uri, visit, address
 
 
-def one_of_many(uri: str, visit: Operator, hub: str) -> None:
+def one_of_many(client: HMSClient, visit: Operator, catalog: Subscriber) -> None:
     """Say how long a driver waits for one partition of a large table that is not loaded."""
     mine, theirs = [], []
-    with connect(uri) as client, Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
-        for number in range(CALLS):
-            visit.order("invalidate", ("bench.large",), sender="bench")
-            day = f"{LARGE - 1 - number:08}"
-            theirs.append(timed_s(lambda day=day: straight_to_one(client, day)) * 1000)
-            how = {"filter": f"ds = '{day}'"} if number % 2 else {"names": [f"ds={day}"]}
-            begin = time.perf_counter()
-            (found,) = catalog.partitions("bench.large", **how)
-            mine.append((time.perf_counter() - begin) * 1000)
-            assert found.values == (day,)
-    facts = percentiles(mine) | beside("HMS", ours=quantile(mine, 0.5), its=quantile(theirs, 0.5))
-    p99 = quantile(mine, 0.99)
-    say("cold", "one", partitions=LARGE, **facts, **target(p99, at_most=ONE_MS_MAX))
+    for number in range(CALLS):
+        visit.order("invalidate", ("bench.large",), sender="bench")
+        day = f"{LARGE - 1 - number:08}"
+        theirs.append(timed_s(lambda day=day: straight_to_one(client, day)) * 1000)
+        how = {"filter": f"ds = '{day}'"} if number % 2 else {"names": [f"ds={day}"]}
+        begin = time.perf_counter()
+        (found,) = catalog.partitions("bench.large", **how)
+        mine.append((time.perf_counter() - begin) * 1000)
+        assert found.values == (day,)
+    against = beside("HMS", quantile(mine, 0.5), quantile(theirs, 0.5))
+    reached = at_most(quantile(mine, 0.99), ONE_MS_MAX)
+    say("one", percentiles(mine), against, reached, partitions=LARGE)
 
 
 def straight_to_one(client: HMSClient, day: str) -> None:
@@ -143,25 +124,16 @@ def straight_to_one(client: HMSClient, day: str) -> None:
     client.get_partitions_by_names("bench", "large", [f"ds={day}"])
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as temporary, stack(Path(temporary)) as (uri, visit, hub):
-        address = visit.welcome.catalog_address
-        counts = [reads(visit, pulls=0)]
-        ask(address, "alone", drivers=1)
-        counts.append(reads(visit, pulls=1))
-        took_ms = ask(address, "cold", drivers=DRIVERS)
-        counts.append(reads(visit, pulls=1 + DRIVERS))
-        one, all_ = counts[1] - counts[0], counts[2] - counts[1]
-        facts = {"drivers": DRIVERS, "partitions": PARTITIONS}
-        load = beside("reads for one driver", ours=all_, its=one)
-        say("cold", "loads", **facts, reads=all_, **load, **target(all_ / one, at_most=1.0))
-        one_of_many(uri, visit, hub)
-        its_ms = straight_ms(uri)
-        reached = target(took_ms / its_ms, at_most=OF_HMS_MAX)
-        say(
-            "cold", "all", **facts, ms=took_ms, **beside("HMS", ours=took_ms, its=its_ms), **reached
-        )
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    client, uri, visit, hub = prepared(bench)
+    address = visit.welcome.catalog_address
+    counts = [reads(visit, pulls=0)]
+    ask(address, "alone", drivers=1)
+    counts.append(reads(visit, pulls=1))
+    took_ms = ask(address, "cold", drivers=DRIVERS)
+    counts.append(reads(visit, pulls=1 + DRIVERS))
+    one, all_ = counts[1] - counts[0], counts[2] - counts[1]
+    facts = {"drivers": DRIVERS, "partitions": PARTITIONS}
+    say("loads", facts, beside("reads for one driver", all_, one, most=1.0), reads=all_)
+    one_of_many(client, visit, bench.subscriber(hub))
+    say("all", facts, beside("HMS", took_ms, straight_ms(uri), most=OF_HMS_MAX), ms=took_ms)

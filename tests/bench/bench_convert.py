@@ -5,20 +5,13 @@ again   nothing has changed: ms, for the listing of all files and the comparison
 
 By hand it is one INSERT with dynamic partitions, into a table that Spark manages; both once before,
 in small, so that neither pays for classes that are loaded. What a partition holds is the same.
-Run: make bench ARGS=tests/bench/bench_convert.py
-The target is that of 1,000 partitions: PARTITIONS=1000 python -m topicast.tests.bench.bench_convert
+The target is that of 1,000 partitions: PARTITIONS=1000 in the environment.
 """
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.bench.report import beside, least, say, target
-from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.report import at_most, beside, say
 
 PARTITIONS, WARM_UP = int(os.environ.get("PARTITIONS", "200")), 20
 ROWS = 500  # of a partition
@@ -26,14 +19,9 @@ RATIO_MIN = 0.7  # of the rows of a second by hand
 AGAIN_MS_MAX = 1000.0  # when nothing has changed
 SETTINGS = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 PREPARE = """
-import os, time
+import os
 from pathlib import Path
 from topicast.pipeline.convert import convert
-
-def s(work):
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 def fill(table, folder, partitions, rows):
     text = "".join(f"{at},{at / 4},city {at % 97}\\n" for at in range(rows))
@@ -65,44 +53,20 @@ def same(table):
 """
 
 
-@contextmanager
-def application(folder: Path) -> Iterator[Application]:
-    """Run one, and all that it needs."""
-    with ExitStack() as up:
-        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
-        daemons = up.enter_context(both_daemons(folder, hive.uri))
-        found = up.enter_context(applications(folder, hive.uri, ours=SETTINGS))["ours"]
-        found.do(PREPARE + f"os.environ['TOPICAST_STATESTORES'] = {daemons.hub_address!r}")
-        found.sql("CREATE DATABASE raw", "CREATE DATABASE lake")
-        yield found
-
-
-def main() -> None:
+def main(bench: Bench) -> None:
     """Convert by hand and by ours, in turns, then compare what came of it."""
-    with tempfile.TemporaryDirectory() as name, application(Path(name)) as one:
-        for table, partitions in (("warm", WARM_UP), ("events", PARTITIONS)):
-            one.do(f"fill({table!r}, {f'{name}/{table}'!r}, {partitions}, {ROWS})")
-            its_s, ours_s = one.do(f"[by_hand({table!r}), ours({table!r}, {partitions})]")
-        assert one.do("same('events')")
-        rows = PARTITIONS * ROWS
-        say(
-            "bench_convert",
-            "first",
-            partitions=PARTITIONS,
-            rows=rows,
-            rows_s=rows / ours_s,
-            **beside("one INSERT with dynamic partitions", ours=rows / ours_s, its=rows / its_s),
-            **least(its_s / ours_s, at_least=RATIO_MIN),
-        )
-        again_s = one.do(f"ours('events', {PARTITIONS})")
-        say(
-            "bench_convert",
-            "again",
-            partitions=PARTITIONS,
-            ms=again_s * 1000,
-            **target(again_s * 1000, at_most=AGAIN_MS_MAX),
-        )
-
-
-if __name__ == "__main__":
-    main()
+    hive = bench.metastore()
+    hub = bench.daemons(hive).hub_address
+    (one,) = bench.drivers(hive.uri, ours=SETTINGS)
+    one.do(PREPARE + f"os.environ['TOPICAST_STATESTORES'] = {hub!r}")
+    one.sql("CREATE DATABASE raw", "CREATE DATABASE lake")
+    for table, partitions in (("warm", WARM_UP), ("events", PARTITIONS)):
+        one.do(f"fill({table!r}, {f'{bench.folder}/{table}'!r}, {partitions}, {ROWS})")
+        its_s, ours_s = one.do(f"[by_hand({table!r}), ours({table!r}, {partitions})]")
+    assert one.do("same('events')")
+    rows = PARTITIONS * ROWS
+    what, facts = "one INSERT with dynamic partitions", {"partitions": PARTITIONS, "rows": rows}
+    against = beside(what, rows / ours_s, rows / its_s, least=RATIO_MIN)
+    say("first", facts, against, rows_s=rows / ours_s)
+    ms = one.do(f"ours('events', {PARTITIONS})") * 1000
+    say("again", at_most(ms, AGAIN_MS_MAX), partitions=PARTITIONS, ms=ms)

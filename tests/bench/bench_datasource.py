@@ -10,32 +10,28 @@ stream      ms from a commit in the metastore to its row in foreachBatch, beyond
 
 A store of catalogd with 10 partitions for each table on average, which is filled in bulk; the
 metastore has one table of 20,000 partitions, of which the same rows of a second are taken.
-Run: make bench ARGS=tests/bench/bench_datasource.py
 The target is that of the full size, which is ten times as large:
-TABLES=100000 PARTITIONS=1000000 python -m topicast.tests.bench.bench_datasource
+TABLES=100000 PARTITIONS=1000000 in the environment.
 """
 
 import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import psutil
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.bench_start import known_to
 from topicast.tests.bench.metastores import create_large
-from topicast.tests.bench.report import beside, least, percentiles, quantile, say, target
+from topicast.tests.bench.processes import resident_mb
+from topicast.tests.bench.report import at_most, beside, percentiles, quantile, say
 from topicast.tests.bench.stores import fill_store
-from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.applications import Application
 from topicast.tests.waiting import until
 
 TABLES: Final = int(os.environ.get("TABLES", "10000"))
@@ -45,18 +41,12 @@ FULL_SIZE: Final = 1_000_000  # partitions, for which the ratio is to be reached
 ITS_PARTITIONS, ITS_TABLES = 20_000, 500
 SMALL_MIN: Final = 2.0  # the same with fewer: more of it is what a query costs without rows
 RATIO_MIN: Final = 5.0  # of the rows of a second that Spark has from the metastore
+LEAST: Final = RATIO_MIN if PARTITIONS >= FULL_SIZE else SMALL_MIN
 CHANGES, WARM_UP = 30, 3
 STREAM_P50_MS_MAX: Final = 300.0  # beyond what a trigger takes
 DB: Final = "bench"
 FULL: Final = "db string, table string, partition string, location string, "
 PREPARE: Final = """
-import time
-
-def s(work):
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
 def source(name, columns):
     found = spark.read.format("topicast").options(view=name, statestores={hub!r}, asOf=moment)
     return found.schema(columns).load()
@@ -80,8 +70,7 @@ def looked_up(numbers):
     return s(lambda: [catalog.getTableMetadata(identifier(f"t{{one:04}}")) for one in numbers])
 """
 STREAM: Final = """
-import os, time
-from pathlib import Path
+import os
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 class Appended(DataSource):
@@ -135,65 +124,36 @@ def waits(query):
 """
 
 
-@contextmanager
-def filled(folder: Path, *, tables: int, partitions: int) -> Iterator[str]:
-    """Serve a catalog of this size; yield the hub's address.
+def serve_filled(bench: Bench) -> str:
+    """Serve a catalog of full size; return the hub's address.
 
     Its metastore has none of it, and is stopped before catalogd compares the names.
     """
-    with (
-        statestored(folder) as hub,
-        EmbeddedMetastore(folder / "known", durable=False) as hive,
-    ):
-        fill_store(
-            folder / "state",
-            tables=tables,
-            partitioned=min(PARTITIONED, tables),
-            partitions=partitions,
-            window=known_to(hive.uri),
-        )
-        address = hub.ready["address"]
-        with catalogd(folder, hive=hive.uri, statestores=address):
-            with Subscriber(address, budget="16MB", timeout_s=60) as catalog:
-                catalog.sync()
-            hive.stop()
-            yield address
+    hive = bench.metastore(optimized=False)
+    size = {"tables": TABLES, "partitioned": min(PARTITIONED, TABLES), "partitions": PARTITIONS}
+    fill_store(bench.folder / "state", **size, window=known_to(hive.uri))
+    address, _ = bench.served(hive)
+    hive.stop()
+    return address
 
 
-@contextmanager
-def followed(folder: Path, hive: EmbeddedMetastore) -> Iterator[str]:
-    """Serve what ``hive`` has; yield the hub's address."""
-    folder.mkdir()
-    with statestored(folder) as hub:
-        address = hub.ready["address"]
-        with catalogd(folder, hive=hive.uri, statestores=address):
-            yield address
-
-
-@contextmanager
-def application(folder: Path) -> Iterator[tuple[Application, EmbeddedMetastore, HMSClient]]:
+def application(bench: Bench) -> tuple[Application, EmbeddedMetastore, HMSClient]:
     """Run one on a metastore with some tables, one of which has many partitions."""
-    with EmbeddedMetastore(folder / "hive", durable=False, optimized=True) as hive:
-        host, _, port = hive.uri.removeprefix("thrift://").partition(":")
-        with (
-            HMSClient(host=host, port=int(port)) as client,
-            applications(folder, hive.uri, one={}) as started,
-        ):
-            client.create_database(Database(DB, "", f"file:/{DB}", {}))
-            create_large(hive, client, (DB, "large"), partitions=ITS_PARTITIONS)
-            for number in range(ITS_TABLES):
-                place = f"file:/{DB}/{number}"
-                client.create_table(make_table(DB, f"t{number:04}", location=place))
-            yield started["one"], hive, client
+    hive = bench.metastore()
+    client = bench.client(hive)
+    create_large(hive, client, (DB, "large"), partitions=ITS_PARTITIONS)
+    for number in range(ITS_TABLES):
+        client.create_table(make_table(DB, f"t{number:04}", location=f"file:/{DB}/{number}"))
+    return bench.drivers(hive.uri, one={})[0], hive, client
 
 
 def bench_batch(one: Application, *, hub: str) -> None:
     """Read all of each view, beside what Spark has from the metastore."""
     one.do(PREPARE.format(hub=hub, db=DB))
+    showing = f"s(lambda: spark.sql('SHOW PARTITIONS {DB}.large').collect())"
     its = {
         "partitions": ITS_PARTITIONS / one.do("listed('large')"),
-        "names": ITS_PARTITIONS
-        / one.do(f"s(lambda: spark.sql('SHOW PARTITIONS {DB}.large').collect())"),
+        "names": ITS_PARTITIONS / one.do(showing),
         "tables": ITS_TABLES / one.do(f"looked_up(range({ITS_TABLES}))"),
     }
     what = {
@@ -203,22 +163,12 @@ def bench_batch(one: Application, *, hub: str) -> None:
     }
     one.do("ours('databases', 'db string')")  # so that none pays for what is loaded once
     for name, (view, columns, beside_what) in what.items():
-        before = memory_mb(one)
+        before = resident_mb(*one.pids)
         took_s = one.do(f"ours({view!r}, {columns!r})")
-        grown_mb = memory_mb(one) - before
+        grown_mb = resident_mb(*one.pids) - before
         rows = one.do(f"source({view!r}, 'db string, table string').count()")
-        rows_s = rows / took_s
-        say(
-            "bench_datasource",
-            name,
-            rows=rows,
-            rows_s=rows_s,
-            driver_grown_mb=grown_mb,
-            **beside(beside_what, ours=rows_s, its=its[name]),
-            **least(
-                rows_s / its[name], at_least=RATIO_MIN if PARTITIONS >= FULL_SIZE else SMALL_MIN
-            ),
-        )
+        against = beside(beside_what, rows / took_s, its[name], least=LEAST)
+        say(name, against, rows=rows, rows_s=rows / took_s, driver_grown_mb=grown_mb)
 
 
 def bench_stream(one: Application, client: HMSClient, *, hub: str, folder: Path) -> None:
@@ -249,16 +199,9 @@ def bench_stream(one: Application, client: HMSClient, *, hub: str, folder: Path)
             return f"ds={number}"
 
         ours = delays(one, "ours()", add)
-    beyond = quantile(ours, 0.5) - quantile(plain, 0.5)
-    say(
-        "bench_datasource",
-        "stream",
-        **percentiles(ours),
-        trigger_ms=quantile(plain, 0.5),
-        subscriber_ms=quantile(delivered, 0.5),
-        beyond_ms=beyond,
-        **target(beyond, at_most=STREAM_P50_MS_MAX),
-    )
+    facts = {"trigger_ms": quantile(plain, 0.5), "subscriber_ms": quantile(delivered, 0.5)}
+    beyond = quantile(ours, 0.5) - facts["trigger_ms"]
+    say("stream", percentiles(ours), at_most(beyond, STREAM_P50_MS_MAX), **facts, beyond_ms=beyond)
 
 
 def delays(one: Application, stream: str, change: Callable[[int], str]) -> list[float]:
@@ -279,20 +222,10 @@ def delays(one: Application, stream: str, change: Callable[[int], str]) -> list[
     return found
 
 
-def memory_mb(one: Application) -> float:
-    """Return what the driver's Python and JVM hold in memory."""
-    return float(sum(psutil.Process(pid).memory_info().rss for pid in one.pids) / 1e6)
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with application(folder) as (one, hive, client):
-            with filled(folder, tables=TABLES, partitions=PARTITIONS) as hub:
-                bench_batch(one, hub=hub)
-            with followed(folder / "live", hive) as hub:
-                bench_stream(one, client, hub=hub, folder=folder)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    one, hive, client = application(bench)
+    with Bench() as filled:
+        bench_batch(one, hub=serve_filled(filled))
+    with Bench() as followed:
+        hub, _ = followed.served(hive)
+        bench_stream(one, client, hub=hub, folder=bench.folder)

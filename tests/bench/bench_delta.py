@@ -4,7 +4,6 @@ catalogd's own cores write the table and its changes; ``bytes`` is the largest f
 it is sent to a hub and from there to every reader, beside the Thrift struct that ``get_partition``
 returns; ``stub_bytes`` is what a hub sends at minimal; ``us`` is what catalogd takes to write it
 and to build the frame, ``hub_us`` what a hub takes to file it and to make stubs of it.
-Run: make bench ARGS=tests/bench/bench_delta.py
 """
 
 import random
@@ -15,7 +14,7 @@ from topicast.catalog.model.versions import VersionLog
 from topicast.catalog.publish.publisher import delta_of_transaction
 from topicast.statestore.stub_deltas import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
-from topicast.tests.bench.report import beside, quantile, say, target
+from topicast.tests.bench.report import at_most, beside, quantile, say
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import partition_name, partition_values
 from topicast.topics.topic import Topic, table_topic, topic_ids
@@ -92,20 +91,13 @@ def measure(partitions: int) -> None:
         stub = encode(minimal(delta))
         filing.append(perf_counter() - begin)
         stubs = max(stubs, len(stub))
-    most = max(sizes)
-    say(
-        "delta",
-        f"partitions_{partitions}",
-        bytes=most,
-        bytes_p50=quantile(sizes, 0.5),
-        us=quantile(seconds, 0.5) * 1e6,
-        stub_bytes=stubs,
-        hub_us=quantile(filing, 0.5) * 1e6,
-        **beside("bytes of the Thrift struct", ours=most, its=len(SAMPLES[0][1])),
-        **target(most, at_most=BYTES_MAX),
-    )
+    most, us, hub_us = max(sizes), quantile(seconds, 0.5) * 1e6, quantile(filing, 0.5) * 1e6
+    facts = {"bytes": most, "bytes_p50": quantile(sizes, 0.5), "us": us}
+    against = beside("bytes of the Thrift struct", most, len(SAMPLES[0][1]))
+    reached = at_most(most, BYTES_MAX)
+    say(f"partitions_{partitions}", facts, against, reached, stub_bytes=stubs, hub_us=hub_us)
 
 
-if __name__ == "__main__":
+def main() -> None:
     for size in SIZES:
         measure(size)

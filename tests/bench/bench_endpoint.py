@@ -7,22 +7,20 @@ half          5,000 of them, by a filter
 
 Both are asked over a socket on loopback by the same bytes, and nobody reads what comes; the
 metastore is a real one (Derby).
-Run: make bench ARGS=tests/bench/bench_endpoint.py
 """
 
 import random
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import closing
 from time import perf_counter
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.bench_latency import stack
-from topicast.tests.bench.report import beside, percentiles, quantile, reference, say, target
+from topicast.tests.bench.report import at_most, beside, percentiles, quantile, reference, say
 from topicast.tests.integration import endpoint_process
 from topicast.tests.subscriber.endpoint.messages import call
 from topicast.tests.subscriber.endpoint.test_server import Client
@@ -77,7 +75,7 @@ class Both(NamedTuple):
     its: Socket
 
 
-def bench(
+def answer(
     name: str,
     ask: Callable[[], bytes],
     both: Both,
@@ -96,12 +94,12 @@ def bench(
         for one, size, number in zip(both, sizes, calls, strict=True)
     )
     p50 = quantile(ours, 0.5)
-    against = beside("the metastore p50_ms", ours=p50, its=quantile(its, 0.5))
-    reached = reference("by a filter") if ms_max is None else target(p50, at_most=ms_max)
-    say("endpoint", name, bytes=sizes[0], **percentiles(ours), **against, **reached)
+    against = beside("the metastore p50_ms", p50, quantile(its, 0.5))
+    reached = reference("by a filter") if ms_max is None else at_most(p50, ms_max)
+    say(name, percentiles(ours), against, reached, bytes=sizes[0])
 
 
-def main() -> None:
+def main(bench: Bench) -> None:
     rng = random.Random(SEED)
     table = call("get_table", "bench", "t")
     everything = call("get_partitions", "bench", "p", -1)
@@ -111,27 +109,19 @@ def main() -> None:
         text = f"ds >= '{first:08d}' and ds < '{first + count:08d}'"
         return call("get_partitions_by_filter", "bench", "p", text, -1)
 
-    with ExitStack() as up:
-        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
-        hive, _, hub = up.enter_context(stack(folder, partitions=PARTITIONS))
-        words = [sys.executable, endpoint_process.__file__, hub, str(BUDGET_BYTES), TOKEN]
-        process = up.enter_context(
-            subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        up.callback(process.stdin.close)
-        port = int(process.stdout.readline())
-        ours = Socket(up.enter_context(closing(Client(port, token=TOKEN))))
-        at = urlsplit(hive.uri).port
-        assert at is not None
-        its = Socket(up.enter_context(closing(Client(at, admitted=False))))
-        both = Both(ours, its)
-        bench("table", lambda: table, both, calls=(2000, 200), ms_max=TABLE_MS_MAX)
-        bench("one", lambda: by_filter(1), both, calls=(1000, 100))
-        bench("ten_thousand", lambda: everything, both, calls=(50, 5), ms_max=ALL_MS_MAX)
-        bench("half", lambda: by_filter(HALF), both, calls=(50, 5))
-
-
-if __name__ == "__main__":
-    main()
+    hive, _, hub = stack(bench, partitions=PARTITIONS)
+    words = [sys.executable, endpoint_process.__file__, hub, str(BUDGET_BYTES), TOKEN]
+    pipe = subprocess.PIPE
+    process = bench.enter_context(subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    bench.callback(process.stdin.close)
+    port = int(process.stdout.readline())
+    ours = Socket(bench.enter_context(closing(Client(port, token=TOKEN))))
+    at = urlsplit(hive.uri).port
+    assert at is not None
+    both = Both(ours, Socket(bench.enter_context(closing(Client(at, admitted=False)))))
+    answer("table", lambda: table, both, calls=(2000, 200), ms_max=TABLE_MS_MAX)
+    answer("one", lambda: by_filter(1), both, calls=(1000, 100))
+    answer("ten_thousand", lambda: everything, both, calls=(50, 5), ms_max=ALL_MS_MAX)
+    answer("half", lambda: by_filter(HALF), both, calls=(50, 5))

@@ -8,31 +8,24 @@ unchanged  everything is compared with the metastore, at 3 calls a second: part 
 
 Kinds: of ten, four change a parameter of a partition, three add one, two change a parameter of a
 table, one drops a partition.
-Run: make bench ARGS=tests/bench/bench_events.py
 """
 
 import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import cycle, islice
-from pathlib import Path
 from threading import Event
 from typing import Final
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
-from psutil import Process
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.subscriber import Subscriber
-from topicast.tests.bench.report import beside, least, quantile, reference, say, target
-from topicast.tests.cli.processes import Running, catalogd, statestored
+from topicast.tests.bench.bench import DB, Bench
+from topicast.tests.bench.processes import used_s
+from topicast.tests.bench.report import at_least, beside, both_at_most, quantile, reference, say
+from topicast.tests.cli.processes import Running
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
-from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 
 TABLES: Final = 200
@@ -92,11 +85,6 @@ def facts_of(daemon: Running) -> dict[str, float]:
     return {name: float(value) for name, value in rows}
 
 
-def used_s(daemon: Running) -> float:
-    times = Process(daemon.process.pid).cpu_times()
-    return float(times.user + times.system)
-
-
 def is_complete(daemon: Running, client: HMSClient) -> bool:
     newest = client.get_current_notificationEventId().eventId
     found = facts_of(daemon)
@@ -110,35 +98,20 @@ def bench_backlog(daemon: Running, client: HMSClient, writer: Writer) -> None:
     writer.change(EVENTS)
     events = client.get_current_notificationEventId().eventId - began
     os.kill(daemon.process.pid, signal.SIGCONT)
-    started, cpu = time.perf_counter(), used_s(daemon)
+    started, cpu = time.perf_counter(), used_s(daemon.process.pid)
     until(lambda: is_complete(daemon, client), timeout_s=TIMEOUT_S)
-    took, cpu = time.perf_counter() - started, used_s(daemon) - cpu
+    took, cpu = time.perf_counter() - started, used_s(daemon.process.pid) - cpu
     after = facts_of(daemon)
-    per_s = events / took
-    say(
-        "events",
-        "backlog",
-        tables=TABLES,
-        events=events,
-        per_s=per_s,
-        cpu_s=cpu,
-        **least(per_s, at_least=PER_S_MIN),
-    )
+    per_s, facts = events / took, {"tables": TABLES, "events": events}
+    say("backlog", facts, at_least(per_s, PER_S_MIN), per_s=per_s, cpu_s=cpu)
     calls = (after["reads_total"] - before["reads_total"]) / events
     in_place = (after["events_in_place_total"] - before["events_in_place_total"]) / events
-    say(
-        "events",
-        "calls",
-        events=events,
-        in_place=in_place,
-        calls=calls,
-        **beside("one call an event", ours=calls, its=1.0),
-        **target(calls, at_most=CALLS_MAX),
-    )
+    against = beside("one call an event", calls, 1.0, most=CALLS_MAX)
+    say("calls", against, events=events, in_place=in_place, calls=calls)
 
 
 def bench_steady(daemon: Running, writer: Writer) -> None:
-    lags, cpu, began = list[float](), used_s(daemon), time.perf_counter()
+    lags, cpu, began = list[float](), used_s(daemon.process.pid), time.perf_counter()
     calls = facts_of(daemon)["reads_total"]
     sent = 0
     while (elapsed := time.perf_counter() - began) < STEADY_S:
@@ -147,64 +120,42 @@ def bench_steady(daemon: Running, writer: Writer) -> None:
         sent += due
         lags.append(facts_of(daemon)["lag_seconds"])
         Event().wait(0.2)
-    percent = (used_s(daemon) - cpu) / (time.perf_counter() - began) * 100
+    percent = (used_s(daemon.process.pid) - cpu) / (time.perf_counter() - began) * 100
     lag, calls = quantile(lags, 0.99), facts_of(daemon)["reads_total"] - calls
-    say(
-        "events",
-        "steady",
-        per_s=sent / STEADY_S,
-        percent_of_a_core=percent,
-        lag_p99_s=lag,
-        calls=calls / max(sent, 1),
-        target=[CORE_MAX, LAG_S_MAX],
-        met=percent <= CORE_MAX and lag <= LAG_S_MAX,
-    )
+    facts = {"percent_of_a_core": percent, "lag_p99_s": lag, "calls": calls / max(sent, 1)}
+    reached = both_at_most((percent, CORE_MAX), (lag, LAG_S_MAX))
+    say("steady", facts, reached, per_s=sent / STEADY_S)
 
 
 def bench_unchanged(daemon: Running) -> None:
     """Beside it the daemon is idle: its heartbeats, and five looks a second at the newest event."""
-    before, cpu, began = facts_of(daemon), used_s(daemon), time.perf_counter()
+    before, cpu, began = facts_of(daemon), used_s(daemon.process.pid), time.perf_counter()
     Event().wait(UNCHANGED_S)
-    percent = (used_s(daemon) - cpu) / (time.perf_counter() - began) * 100
+    percent = (used_s(daemon.process.pid) - cpu) / (time.perf_counter() - began) * 100
     after = facts_of(daemon)
-    calls = after["reconcile_calls_total"] - before["reconcile_calls_total"]
-    objects = after["reconcile_objects_total"] - before["reconcile_objects_total"]
-    say(
-        "events",
-        "unchanged",
-        calls_per_s=calls / UNCHANGED_S,
-        objects_per_s=objects / UNCHANGED_S,
-        differing=after["reconcile_differing_total"],
-        percent_of_a_core=percent,
-        **reference("all that an idle catalogd takes while it compares; see the docstring"),
-    )
+    facts = {
+        f"{what}_per_s": (after[name] - before[name]) / UNCHANGED_S
+        for what in ("calls", "objects")
+        for name in (f"reconcile_{what}_total",)
+    }
+    facts |= {"differing": after["reconcile_differing_total"], "percent_of_a_core": percent}
+    why = "all that an idle catalogd takes while it compares; see the docstring"
+    say("unchanged", facts, reference(why))
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as made, ExitStack() as started:
-        folder = Path(made)
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        client = started.enter_context(connect(hive.uri))
-        client.create_database(Database("bench", "", f"file:{folder}", {}))
-        for number in range(TABLES):
-            name = f"t{number:03d}"
-            table = make_table("bench", name, location=f"file:{folder}/{name}", keys=["ds"])
-            client.create_table(table)
-            client.add_partitions([make_partition(table, ["000000"])])
-        address = started.enter_context(statestored(folder)).ready["address"]
-        daemon = started.enter_context(catalogd(folder, hive=hive.uri, statestores=address))
-        with Subscriber(address, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
-            catalog.sync(TIMEOUT_S)
-        until(lambda: is_complete(daemon, client), timeout_s=TIMEOUT_S)
-        writer = Writer(client)
-        writer.change(len(KINDS) * TABLES // 10)  # each table has been changed once
-        until(lambda: is_complete(daemon, client), timeout_s=TIMEOUT_S)
-        bench_backlog(daemon, client, writer)
-        bench_steady(daemon, writer)
-        bench_unchanged(daemon)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    hive = bench.metastore()
+    client = bench.client(hive)
+    for number in range(TABLES):
+        name = f"t{number:03d}"
+        table = make_table(DB, name, location=f"file:{bench.folder}/{name}", keys=["ds"])
+        client.create_table(table)
+        client.add_partitions([make_partition(table, ["000000"])])
+    _, daemon = bench.served(hive)
+    until(lambda: is_complete(daemon, client), timeout_s=TIMEOUT_S)
+    writer = Writer(client)
+    writer.change(len(KINDS) * TABLES // 10)  # each table has been changed once
+    until(lambda: is_complete(daemon, client), timeout_s=TIMEOUT_S)
+    bench_backlog(daemon, client, writer)
+    bench_steady(daemon, writer)
+    bench_unchanged(daemon)

@@ -14,7 +14,6 @@ a delta is not measured: the frames are made before.
 Prints one JSON line a result: messages a second, summed over the readers; the ratio is the median
 of those of the rounds, in each of which all ways run. ``middle_us`` and ``sender_us`` are the CPU
 time of a message in hub or proxy and in the sender, all threads: a busy machine changes rates more.
-Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_fanout.py
 """
 
 import functools
@@ -22,30 +21,29 @@ import json
 import multiprocessing
 import random
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import zmq
 
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
-from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState, Publisher
-from topicast.tests.bench.report import beside, least, reference, say
-from topicast.tests.cli.processes import Running, statestored
+from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.catalogd import Publishing
+from topicast.tests.bench.report import at_least, beside, reference, say
+from topicast.tests.cli.processes import Running
 from topicast.tests.keys import CREDENTIAL, PAIR, user_keys
 from topicast.topics.keys.credential import Credential, KeyPair
 from topicast.topics.keys.folder import CATALOGD, DRIVER
 from topicast.topics.link import Link
 from topicast.topics.link.curve import join, serve
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
-from topicast.topics.wire import decode, encode
+from topicast.topics.wire import encode
 from topicast.topics.wire.header import barrier_prefix, prefix
 from topicast.topics.wire.messages.data import Delta
-from topicast.topics.wire.messages.publishers import Filed
 
 READERS = 10
 RATIO_MIN = 0.9  # of the rate of zmq.proxy
@@ -54,7 +52,6 @@ TOLD = 32  # messages between two words of a reader
 MESSAGES = 40_000
 ROUNDS = 5
 TOPIC = 1
-SOCKETS = {1: "control", 2: "bulk"}
 Counts = Any  # an array of integers that processes share
 SERVER = multiprocessing.get_context("forkserver")  # readers are forked from what holds no socket
 WARM = prefix(TOPIC, FULL) + b"warm"
@@ -146,12 +143,7 @@ def timed(
         SERVER.Process(
             target=read,
             args=(address, own),
-            kwargs={
-                "hub": warm is None,
-                "ready": ready,
-                "place": place,
-                "counts": pace.counts,
-            },
+            kwargs={"hub": warm is None, "ready": ready, "place": place, "counts": pace.counts},
         )
         for place in range(READERS)
     ]
@@ -210,60 +202,35 @@ class Writer:
         published = PublishedState(
             topics=self.topics, starts=starts, catalog_address="tcp://x:1", catalog_name="hive"
         )
-        self.address = hub.ready["address"]
-        own = user_keys(CATALOGD).credential
-        self.link, self.server = Link(own.pair), own.hub_key(self.address)
-        self.filed = 0  # version of the topic that the hub has acknowledged
-        self.publisher = Publisher(
-            published, name="bench", registration=bytes(16), rng=random.Random(1)
-        )
-        while self.publisher.state != publisher.State.LEADING:
+        self.link = Link(user_keys(CATALOGD).credential.pair)
+        self.publishing = Publishing(published, hub.address, self.link)
+        while not self.publishing.is_leading:
             self.turn(0.05)
 
     def turn(self, timeout_s: float) -> None:
         """Exchange messages with the hub."""
         for one in self.link.poll(timeout_s):
-            channel = next(number for number, name in SOCKETS.items() if name == one.name)
-            message = decode(one.frame)
-            if isinstance(message, Filed):
-                self.filed = dict(message.versions).get(TOPIC, self.filed)
-            self.publish(publisher.FromHub(channel, message))
-        self.publish(publisher.Tick())
-        self._perform(self.publisher.turn(1 << 20))
-
-    def publish(self, fact: publisher.Fact) -> None:
-        now = time.monotonic()
-        self._perform(self.publisher.handle(fact, now=now, now_us=int(now * 1e6)))
-
-    def _perform(self, effects: Iterable[publisher.Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case publisher.Put(frame=frame):
-                    self.link.send("bulk", frame)
-                case publisher.SendOn(channel=channel, message=message):
-                    self.link.send(SOCKETS[channel], encode(message))
-                case publisher.Reconnect():
-                    for name in SOCKETS.values():
-                        self.link.connect_dealer(name, self.address, self.server)
-                case _:
-                    pass
+            self.publishing.receive(one)
+        self.publishing.handle(publisher.Tick())
+        self.publishing.send()
 
     def send(self, deltas: list[Sent], pace: Pace) -> None:
         """Send them, each filed here first, as catalogd does."""
         pace.idle = lambda: self.turn(0.0001)
         for version, entry, frame in deltas:
             pace.wait(version)
-            while version - self.filed >= UNACKED_MAX:
+            while version - self.publishing.filed.get(TOPIC, 0) >= UNACKED_MAX:
                 self.turn(0.05)
             self.topics[TOPIC].file((entry,))
             self.topics[TOPIC].version = version
-            self.publish(publisher.Committed(TOPIC, version, frame))
+            self.publishing.handle(publisher.Committed(TOPIC, version, frame))
             if version % 64 == 0:
                 self.turn(0.0)
 
 
 def through_hub(deltas: list[Sent]) -> Found:
-    with tempfile.TemporaryDirectory() as folder, statestored(Path(folder)) as hub:
+    with Bench() as bench:
+        hub = bench.hub()
         writer = Writer(hub)
         status = json.loads(hub.page("/?json"))
         # What came before it serves would be one stub.
@@ -334,16 +301,12 @@ def main() -> None:
     ours = medians["hub"]
     for name in ("zmq.proxy", "pub_sub"):
         its = medians[name]
-        facts = beside(name, ours=ours.per_s, its=its.per_s)
-        facts["ratio"] = statistics.median(one["hub"].per_s / one[name].per_s for one in rounds)
-        facts |= {"middle_us": ours.middle_us, "sender_us": ours.sender_us}
-        facts |= {"its_middle_us": its.middle_us, "its_sender_us": its.sender_us}
+        ratio = statistics.median(one["hub"].per_s / one[name].per_s for one in rounds)
+        against = {**beside(name, ours.per_s, its.per_s), "ratio": ratio}
+        facts = {"per_s": ours.per_s, "readers": READERS, "middle_us": ours.middle_us}
+        facts |= {"sender_us": ours.sender_us, "its_middle_us": its.middle_us}
+        facts["its_sender_us"] = its.sender_us
+        reached = reference("nobody in the middle: no hub is as fast")
         if name == "zmq.proxy":  # which has a process in the middle, too
-            facts |= least(facts["ratio"], at_least=RATIO_MIN)
-        else:
-            facts |= reference("nobody in the middle: no hub is as fast")
-        say("fanout", f"beside {name}", per_s=ours.per_s, readers=READERS, **facts)
-
-
-if __name__ == "__main__":
-    main()
+            reached = at_least(ratio, RATIO_MIN)
+        say(f"beside {name}", facts, against, reached)

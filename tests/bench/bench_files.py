@@ -14,17 +14,13 @@ Run: make bench ARGS=tests/bench/bench_files.py, with PARTITIONS=20000 in the en
 
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.bench.report import beside, say, target
-from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.spark.applications import Application, Failed, applications
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.report import at_most, beside, say
+from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.waiting import until
 
 PARTITIONS = int(os.environ.get("PARTITIONS", "2000"))
@@ -52,19 +48,14 @@ def watch():
 """
 
 
-@contextmanager
-def pair(folder: Path) -> Iterator[tuple[Application, Application]]:
+def pair(bench: Bench) -> tuple[Application, Application]:
     """Run an application that watches and an attached one that reads, and all that they need."""
-    with ExitStack() as up:
-        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
-        daemons = up.enter_context(both_daemons(folder, hive.uri))
-        both = up.enter_context(applications(folder, hive.uri, watcher={}, reader={}))
-        both["watcher"].do(WATCH.format(address=daemons.hub_address))
-        both["reader"].do(
-            "from topicast.subscriber.spark import attach\n"
-            f"handle = attach(spark, {daemons.hub_address!r})"
-        )
-        yield both["watcher"], both["reader"]
+    hive = bench.metastore()
+    hub = bench.daemons(hive).hub_address
+    watcher, reader = bench.drivers(hive.uri, watcher={}, reader={})
+    watcher.do(WATCH.format(address=hub))
+    reader.do(f"from topicast.subscriber.spark import attach\nhandle = attach(spark, {hub!r})")
+    return watcher, reader
 
 
 def walk(folder: str) -> int:
@@ -124,37 +115,16 @@ def bench_runs(folder: Path, watcher: Application) -> None:
     )
     counted, spark_s = watcher.do(query)
     assert counted == files == PARTITIONS * FILES + RUNS * CHANGED
-    say(
-        "bench_files",
-        "full",
-        partitions=PARTITIONS,
-        files=full["files"],
-        requests=full["requests"],
-        s=full_s,
-        first_s=first["seconds"],
-        spark_query_s=spark_s,
-        **beside("os.scandir on one thread", ours=full_s, its=walked_s),
-        **target(full_s / spark_s, at_most=OF_SPARK_MAX),
-    )
+    facts = {"partitions": PARTITIONS, "files": full["files"], "requests": full["requests"]}
+    facts |= {"s": full_s, "first_s": first["seconds"], "spark_query_s": spark_s}
+    against = beside("os.scandir on one thread", full_s, walked_s)
+    say("full", facts, against, at_most(full_s / spark_s, OF_SPARK_MAX))
     share = found["requests"] / full["requests"]
-    say(
-        "bench_files",
-        "incremental",
-        partitions=PARTITIONS,
-        changed=CHANGED,
-        requests=found["requests"],
-        requests_share=share,
-        s=found_s,
-        **target(share, at_most=SHARE),
-    )
-    of_seconds = found_s / full_s
-    say(
-        "bench_files",
-        "incremental_seconds",
-        s=found_s,
-        s_share=of_seconds,
-        **target(of_seconds, at_most=SHARE if PARTITIONS >= FULL_SIZE else SMALL_SHARE),
-    )
+    facts = {"partitions": PARTITIONS, "changed": CHANGED, "requests": found["requests"]}
+    say("incremental", facts, at_most(share, SHARE), requests_share=share, s=found_s)
+    of_s = found_s / full_s
+    most = SHARE if PARTITIONS >= FULL_SIZE else SMALL_SHARE
+    say("incremental_seconds", at_most(of_s, most), s=found_s, s_share=of_s)
 
 
 def put_s(table: Path, number: int, reader: Application) -> float:
@@ -169,39 +139,25 @@ def put_s(table: Path, number: int, reader: Application) -> float:
     return time.perf_counter() - began
 
 
-def main() -> None:
+def main(bench: Bench) -> None:
     """List many files; put some while a watch runs."""
-    with tempfile.TemporaryDirectory() as name, pair(Path(name)) as (watcher, reader):
-        bench_runs(Path(name), watcher)
-        table = Path(name) / "events"
-        watcher.sql(
-            "CREATE DATABASE raw",
-            f"CREATE TABLE raw.events (id INT, ds STRING) USING csv PARTITIONED BY (ds) "
-            f"LOCATION '{table}'",
-            "INSERT INTO raw.events VALUES (1, '1')",
-        )
-        until(lambda: reader.rows(QUERY) == [[1]], timeout_s=60)
-        watcher.do("thread = threading.Thread(target=watch); thread.start()")
-        put_s(table, 0, reader)
-        took = [put_s(table, number, reader) for number in range(1, CHANGES + 1)]
-        watcher.do("ended.set(); thread.join(60); assert not errors, errors")
-        sweeps = watcher.do(
-            "begin = []\n"
-            f"for _ in range({SWEEPS}): "
-            "begin.append(files(spark, 'raw.*', statestores=hub).seconds)\n"
-            "begin"
-        )
-        ours = median(took) * 1000
-        say(
-            "bench_files",
-            "watch",
-            changes=CHANGES,
-            ms=ours,
-            slowest_ms=max(took) * 1000,
-            **beside("one sweep, without Spark's start", ours=ours, its=median(sweeps) * 1000),
-            **target(ours, at_most=TARGET_MS),
-        )
-
-
-if __name__ == "__main__":
-    main()
+    watcher, reader = pair(bench)
+    bench_runs(bench.folder, watcher)
+    table = bench.folder / "events"
+    watcher.sql(
+        "CREATE DATABASE raw",
+        f"CREATE TABLE raw.events (id INT, ds STRING) USING csv PARTITIONED BY (ds) "
+        f"LOCATION '{table}'",
+        "INSERT INTO raw.events VALUES (1, '1')",
+    )
+    until(lambda: reader.rows(QUERY) == [[1]], timeout_s=60)
+    watcher.do("thread = threading.Thread(target=watch); thread.start()")
+    put_s(table, 0, reader)
+    took = [put_s(table, number, reader) for number in range(1, CHANGES + 1)]
+    watcher.do("ended.set(); thread.join(60); assert not errors, errors")
+    sweep = "files(spark, 'raw.*', statestores=hub).seconds"
+    sweeps = watcher.do(f"[{sweep} for _ in range({SWEEPS})]")
+    ours = median(took) * 1000
+    against = beside("one sweep, without Spark's start", ours, median(sweeps) * 1000)
+    facts = {"changes": CHANGES, "ms": ours, "slowest_ms": max(took) * 1000}
+    say("watch", facts, against, at_most(ours, TARGET_MS))

@@ -5,7 +5,6 @@ change      one every EVERY_S beside them: committed -> notified to a reader's w
 
 A real statestored and catalogd's cores; the clients are sockets of one process, each with a
 handshake of its own, which costs both sides alike. Targets are for two cores, which both share.
-Run: make bench ARGS=tests/bench/bench_handshakes.py
 """
 
 import os
@@ -14,9 +13,10 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from typing import Final
 
-from topicast.tests.bench.catalogd import DB, Reader, leading
+from topicast.tests.bench.bench import DB, Bench
+from topicast.tests.bench.catalogd import Reader, leading
 from topicast.tests.bench.crowds import Crowd
-from topicast.tests.bench.report import percentiles, say, target
+from topicast.tests.bench.report import at_most, percentiles, say
 from topicast.tests.bench.source import Catalog
 from topicast.tests.keys import user_keys
 from topicast.topics.keys.folder import DRIVER
@@ -48,45 +48,37 @@ def connect(hub: str, clients: int, pipe: Connection) -> None:
         pipe.recv()  # they stay connected until the process is ended
 
 
-def main() -> None:
+def main(bench: Bench) -> None:
     """Print a line for the clients, and one for the reader."""
     catalog = Catalog(NUM_TOPICS_DEFAULT)
     catalog.create_database(DB)
     catalog.create_table(DB, TABLE)
     topic = catalog.topic(DB, TABLE)
-    with leading(catalog) as (hub, catalogd):
-        address = hub.ready["address"]
-        reader, crowd = Reader(address, [topic]), Crowd(connect, address, CLIENTS)
-        try:
-            catalogd.wait_for(reader)
-            crowd.answer()
-            began = time.monotonic()
-            crowd.order("connect")
-            versions: list[int] = []
-            while not crowd.answered or len(versions) < CHANGES_MIN:
-                assert time.monotonic() < began + TIMEOUT_S, "the handshakes do not end"
-                delta = catalog.put_table(DB, TABLE, columns=(f"c{len(versions)}",))
-                versions.append(delta.to_version)
-                catalogd.commit(delta)
-                catalogd.turn(EVERY_S)
-            took_s = crowd.answer() - began
-            while not reader.seen or reader.seen[-1].version < versions[-1]:
-                assert time.monotonic() < began + TIMEOUT_S, "the reader has missed a change"
-                catalogd.turn(EVERY_S)
-                reader.collect()
-        finally:
-            reader.end()
-            crowd.end()
+    hub, catalogd = leading(bench, catalog)
+    reader = bench.enter_context(Reader(hub.address, [topic]))
+    crowd = bench.enter_context(Crowd(connect, hub.address, CLIENTS))
+    catalogd.wait_for(reader)
+    crowd.answer()
+    began = time.monotonic()
+    crowd.order("connect")
+    versions: list[int] = []
+    while not crowd.answered or len(versions) < CHANGES_MIN:
+        assert time.monotonic() < began + TIMEOUT_S, "the handshakes do not end"
+        delta = catalog.put_table(DB, TABLE, columns=(f"c{len(versions)}",))
+        versions.append(delta.to_version)
+        catalogd.commit(delta)
+        catalogd.turn(EVERY_S)
+    took_s = crowd.answer() - began
+    while not reader.seen or reader.seen[-1].version < versions[-1]:
+        assert time.monotonic() < began + TIMEOUT_S, "the reader has missed a change"
+        catalogd.turn(EVERY_S)
+        reader.collect()
     facts = {"clients": CLIENTS, "cores": os.cpu_count()}
-    say("handshakes", "all", **facts, took_s=took_s, **target(took_s, at_most=ALL_S_MAX))
-    facts |= percentiles(
+    say("all", facts, at_most(took_s, ALL_S_MAX), took_s=took_s)
+    changes = percentiles(
         (min(one.at for one in reader.seen if one.version >= version) - catalogd.at[topic, version])
         * 1000  # of several changes that a busy reader is notified of at once, to the last
         for version in versions
     )
-    reached = target(float(str(facts["p99_ms"])), at_most=CHANGE_MS_MAX)
-    say("handshakes", "a reader's changes meanwhile", **facts, **reached)
-
-
-if __name__ == "__main__":
-    main()
+    reached = at_most(changes["p99_ms"], CHANGE_MS_MAX)
+    say("a reader's changes meanwhile", facts, changes, reached)

@@ -8,33 +8,27 @@ process of the first reader, beside the same while nothing is loaded. Everything
 metastore is polled without a pause, so no wait for a poll hides what a change waits for the table.
 ``call_p99_ms`` is how long the metastore takes for the commit itself, ``idle_call_p99_ms``
 while nothing is loaded: what the metastore is slower is in the delays, too.
-Run: make bench ARGS=tests/bench/bench_head_of_line.py
 """
 
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import DB, TIMEOUT_S, Bench
 from topicast.tests.bench.metastores import add_partitions, create_large
 from topicast.tests.bench.processes import Reporter
-from topicast.tests.bench.report import beside, percentiles, quantile, say, target
-from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.bench.report import at_most, beside, percentiles, quantile, say
 from topicast.tests.cluster.fake_metastore import make_table
-from topicast.tests.integration.tables import connect
 from topicast.topics.errors import SourceError
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import table_topic
@@ -47,8 +41,6 @@ EVERY_S: Final = 0.03  # on average
 POLL_S: Final = 0.001
 SLOWER_MAX: Final = 2.0
 BUDGET: Final = "1GB"
-TIMEOUT_S: Final = 240.0
-DB: Final = "bench"
 LARGE: Final = "large"
 NUM_TOPICS: Final = 16
 NUMBERS: Final = range(1000)
@@ -156,22 +148,13 @@ def counted(count: int) -> Callable[[], bool]:
 
 
 def report(what: str, reader: Reader, idle: Committed, busy: Committed, **facts: object) -> None:
-    calls = {"call_p99_ms": quantile(busy.calls_ms, 0.99)}
-    calls["idle_call_p99_ms"] = quantile(idle.calls_ms, 0.99)
+    facts |= {"partitions": PARTITIONS, "call_p99_ms": quantile(busy.calls_ms, 0.99)}
+    facts["idle_call_p99_ms"] = quantile(idle.calls_ms, 0.99)
     for name, table in (("other", OTHER), ("same", NEAR)):
         calm, found = (percentiles(reader.delays_ms(table, of)) for of in (idle, busy))
-        p99, idle_p99 = float(str(found["p99_ms"])), float(str(calm["p99_ms"]))
-        say(
-            "head_of_line",
-            f"{what}_{name}",
-            partitions=PARTITIONS,
-            **facts,
-            **found,
-            **calls,
-            idle_p50_ms=calm["p50_ms"],
-            **beside("idle p99_ms", ours=p99, its=idle_p99),
-            **target(p99, at_most=SLOWER_MAX * idle_p99),
-        )
+        against = beside("idle p99_ms", found["p99_ms"], calm["p99_ms"])
+        reached = at_most(found["p99_ms"], SLOWER_MAX * calm["p99_ms"])
+        say(f"{what}_{name}", facts, found, against, reached, idle_p50_ms=calm["p50_ms"])
 
 
 def measure(client: HMSClient, load: Callable[[], object], holder: Reader, joiner: Reader) -> None:
@@ -203,43 +186,22 @@ def load_large(hub: str) -> None:
         visit.order("refresh", (f"{DB}.{LARGE}",), sender="bench")
 
 
-def end(readers: Iterable[Reader]) -> None:
-    for reader in readers:
-        reader.end()
-
-
-@contextmanager
-def stack(folder: Path) -> Iterator[tuple[HMSClient, str]]:
+def prepared(bench: Bench) -> tuple[HMSClient, str]:
     """Run a metastore with all tables, and hub and catalogd, which know one partition of LARGE."""
-    with ExitStack() as started:
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        client = started.enter_context(connect(hive.uri))
-        client.create_database(Database(DB, "", f"file:{folder}", {}))
-        for name in (OTHER, NEAR):
-            client.create_table(make_table(DB, name, location=f"file:{folder}/{name}"))
-        create_large(hive, client, (DB, LARGE), partitions=1)
-        address = started.enter_context(statestored(folder)).ready["address"]
-        flags = (f"--hms_event_polling_interval_s={POLL_S}", f"--num_topics={NUM_TOPICS}")
-        started.enter_context(catalogd(folder, *flags, hive=hive.uri, statestores=address))
-        with Subscriber(address, budget=BUDGET, timeout_s=TIMEOUT_S) as catalog:
-            catalog.sync(TIMEOUT_S)
-            assert len(catalog.partitions(f"{DB}.{LARGE}")) == 1
-        add_partitions(hive, LARGE, held=1, partitions=PARTITIONS)  # by SQL: no event reports it
-        yield client, address
+    hive = bench.metastore()
+    client = bench.client(hive)
+    for name in (OTHER, NEAR):
+        client.create_table(make_table(DB, name, location=f"file:{bench.folder}/{name}"))
+    create_large(hive, client, (DB, LARGE), partitions=1)
+    flags = (f"--hms_event_polling_interval_s={POLL_S}", f"--num_topics={NUM_TOPICS}")
+    address, _ = bench.served(hive, *flags)
+    with Subscriber(address, budget=BUDGET, timeout_s=TIMEOUT_S) as catalog:
+        assert len(catalog.partitions(f"{DB}.{LARGE}")) == 1
+    add_partitions(hive, LARGE, held=1, partitions=PARTITIONS)  # by SQL: no event reports it
+    return client, address
 
 
-def main() -> None:
-    with (
-        TemporaryDirectory() as temporary,
-        stack(Path(temporary)) as (client, hub),
-        ExitStack() as started,
-    ):
-        readers = [Reader(hub), Reader(hub, quiet=True)]
-        started.callback(end, readers)
-        measure(client, partial(load_large, hub), *readers)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    client, hub = prepared(bench)
+    readers = [bench.enter_context(Reader(hub, quiet=quiet)) for quiet in (False, True)]
+    measure(client, partial(load_large, hub), *readers)

@@ -3,22 +3,19 @@
 A real catalogd with a store (the metastore is away: nothing changes), readers that hold every
 topic, 50,000 partitions among them. Bytes are those of all frames on all sockets of a reader, from
 the kill until each topic is known to be current again; beside what a reader receives that joins.
-Run: make bench ARGS=tests/bench/bench_hub_restart.py
 """
 
 import signal
-import tempfile
 import time
-from contextlib import ExitStack
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.frames import count_frames
 from topicast.tests.bench.processes import Process
-from topicast.tests.bench.report import beside, say, target
+from topicast.tests.bench.report import at_most, beside, say
 from topicast.tests.bench.stores import fill_store
-from topicast.tests.cli.processes import catalogd, statestored, steady_port
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
@@ -42,54 +39,31 @@ def read(hub: str, pipe: Connection) -> None:
         while True:
             (killed_at,) = pipe.recv()
             frames.clear()
-            until(
-                lambda at=killed_at: all(
-                    topic.lag_s < time.monotonic() - at for topic in catalog.topics()
-                ),
-                timeout_s=TIMEOUT_S,
-                what="every topic to be current",
-            )
-            took_s = time.monotonic() - killed_at
-            pipe.send(
-                {
-                    "bytes": frames.total,
-                    "heartbeat_bytes": frames.heartbeat_bytes,
-                    "frames": frames.frames,
-                    "took_s": took_s,
-                }
-            )
+
+            def current(at: float = killed_at) -> bool:
+                return all(topic.lag_s < time.monotonic() - at for topic in catalog.topics())
+
+            until(current, timeout_s=TIMEOUT_S, what="every topic to be current")
+            took_s, received = time.monotonic() - killed_at, {"bytes": frames.total}
+            received |= {"heartbeat_bytes": frames.heartbeat_bytes, "frames": frames.frames}
+            pipe.send({**received, "took_s": took_s})
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        fill_store(folder / "state", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
-        port = f"--state_store_port={steady_port()}"
-        first = stack.enter_context(statestored(folder, port))
-        address = first.ready["address"]
-        stack.enter_context(catalogd(folder, hive=NOBODY, statestores=address))
-        readers = [Process(read, address) for _ in range(READERS)]
-        for reader in readers:
-            stack.callback(reader.end)
-        joined = [reader.answer() for reader in readers]
-        first.end(signal.SIGKILL)
-        killed_at = time.monotonic() + IN_FLIGHT_S
-        for reader in readers:
-            reader.order(killed_at)
-        stack.enter_context(statestored(folder, port))
-        restarted = [reader.answer() for reader in readers]
-    most = max(restarted, key=lambda one: one["bytes"])
+def main(bench: Bench) -> None:
+    size = {"tables": TABLES, "partitioned": PARTITIONED, "partitions": PARTITIONS}
+    fill_store(bench.folder / "state", **size)
+    port = f"--state_store_port={steady_port()}"
+    first = bench.hub(port)
+    bench.catalogd(NOBODY, first.address)
+    readers = [bench.enter_context(Process(read, first.address)) for _ in range(READERS)]
+    joined = [reader.answer() for reader in readers]
+    first.end(signal.SIGKILL)
+    killed_at = time.monotonic() + IN_FLIGHT_S
+    for reader in readers:
+        reader.order(killed_at)
+    bench.hub(port)
+    most = max((reader.answer() for reader in readers), key=lambda one: one["bytes"])
     join_bytes = sum(one["bytes"] for one in joined) / READERS
     facts = {"readers": READERS, "partitions": PARTITIONS, "topics": NUM_TOPICS_DEFAULT}
-    say(
-        "hub_restart",
-        "received_most",
-        **facts,
-        **most,
-        **beside("bytes of a join", ours=most["bytes"], its=join_bytes),
-        **target(most["bytes"], at_most=BYTES_MAX),
-    )
-
-
-if __name__ == "__main__":
-    main()
+    against = beside("bytes of a join", most["bytes"], join_bytes)
+    say("received_most", facts, most, against, at_most(most["bytes"], BYTES_MAX))

@@ -7,19 +7,18 @@ driver   the same of one beside others in a process
 
 A real statestored and real subscribers that follow all 256 topics, 50 in each process. CPU is
 that of threads, as the kernel counts it, so a busy machine changes times more than costs.
-Run: make bench ARGS=tests/bench/bench_idle.py
 """
 
 import os
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Final
 
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.crowds import TIMEOUT_S, Crowd, Stand, Used
-from topicast.tests.bench.report import reference, say, target
+from topicast.tests.bench.bench import TIMEOUT_S, Bench
+from topicast.tests.bench.crowds import Crowd, Stand, Used
+from topicast.tests.bench.report import at_most, reference, say
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 MEMBERS: Final = 200  # on two cores 1,000 take all of both: each is a real one
@@ -58,34 +57,27 @@ def measure(stand: Stand) -> None:
     facts = {"members": MEMBERS, "topics": NUM_TOPICS_DEFAULT, "cores": os.cpu_count()}
     base, _, base_s = idle(stand, ())
     base_cores = base.own_s / base_s
-    say("idle", "base", cores=base_cores, **reference("what the others are beyond"))
+    say("base", reference("what the others are beyond"), cores=base_cores)
 
     alone = stand.add(1)
     stand.ask(alone, "join")
     _, (one,), took_s = idle(stand, alone)
     percent = (one.own_s + one.zmq_s) / took_s * 100
-    facts_alone = {"percent_of_a_core": percent, "wakes_per_s": one.wakes / took_s}
-    reached = target(percent, at_most=DRIVER_PERCENT_MAX)
-    say("idle", "alone", **facts_alone, **reached)
+    reached = at_most(percent, DRIVER_PERCENT_MAX)
+    say("alone", reached, percent_of_a_core=percent, wakes_per_s=one.wakes / took_s)
 
     crowds = stand.add(OF_A_PROCESS, processes=MEMBERS // OF_A_PROCESS)
     stand.ask(crowds, "join")
     hub, of_crowds, took_s = idle(stand, crowds)
     hub_ms = (hub.own_s / took_s - base_cores) / MEMBERS * 1000
     zmq_ms = hub.zmq_s / took_s / MEMBERS * 1000
-    reached = target(hub_ms, at_most=HUB_MS_MAX)
-    say("idle", "hub", **facts, ms_per_s=hub_ms, zmq_ms_per_s=zmq_ms, **reached)
+    reached = at_most(hub_ms, HUB_MS_MAX)
+    say("hub", facts, reached, ms_per_s=hub_ms, zmq_ms_per_s=zmq_ms)
     percent = sum(one.own_s + one.zmq_s for one in of_crowds) / took_s / MEMBERS * 100
     wakes = sum(one.wakes for one in of_crowds) / took_s / MEMBERS
-    reached = target(percent, at_most=DRIVER_PERCENT_MAX)
-    shares = {"percent_of_a_core": percent, "wakes_per_s": wakes}
-    say("idle", "driver", **facts, **shares, **reached)
+    reached = at_most(percent, DRIVER_PERCENT_MAX)
+    say("driver", facts, reached, percent_of_a_core=percent, wakes_per_s=wakes)
 
 
-def main() -> None:
-    with ExitStack() as stack:
-        measure(Stand(stack, _crowd))
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    measure(Stand(bench, _crowd))

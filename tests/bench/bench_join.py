@@ -6,31 +6,24 @@ budget   the most that counted at any moment, while what was pulled gave way to 
 drop     the call; ``left``: bytes of the topic that count after it
 
 A real statestored, a catalogd of ours, the driver in a process of its own; a hundred times each.
-Run: make bench ARGS=tests/bench/bench_join.py
 """
 
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from hmsclient.genthrift.hive_metastore.ttypes import Database
-
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.store.resident_set import Budget
+from topicast.tests.bench.bench import DB, Bench
 from topicast.tests.bench.bench_representation import KEYS
-from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd, leading
+from topicast.tests.bench.catalogd import NUM_TOPICS, BenchCatalogd, leading
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.processes import Reporter
-from topicast.tests.bench.report import beside, percentiles, quantile, say, target
+from topicast.tests.bench.report import at_most, beside, percentiles, quantile, say
 from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import blocks_of
-from topicast.tests.integration.tables import connect
 from topicast.topics.replica_set import Account
 
 PARTITIONS: Final = 100_000
@@ -140,7 +133,7 @@ def _watch_budget() -> list[int]:
     return noted
 
 
-class Bench:
+class Joining:
     """A driver, and a catalogd that publishes small changes while it is busy."""
 
     def __init__(self, catalogd: BenchCatalogd, driver: Driver) -> None:
@@ -196,67 +189,41 @@ class Bench:
         catalogd.turn(max(begin + EVERY_S - time.monotonic(), 0.0))
 
 
-@contextmanager
-def stand() -> Iterator[Bench]:
-    """Run a statestored, a catalogd of ours and a driver."""
-    with leading(filled()) as (hub, catalogd):
-        driver = Driver(hub.ready["address"], catalogd.catalog)
-        try:
-            yield Bench(catalogd, driver)
-        finally:
-            driver.end()
-
-
-def fetch_s() -> float:
+def fetch_s(bench: Bench) -> float:
     """Return what it takes hmsclient to read so many: their names, then by names in pieces."""
-    with (
-        TemporaryDirectory() as folder,
-        EmbeddedMetastore(Path(folder), durable=False, optimized=True) as hive,
-        connect(hive.uri) as client,
-    ):
-        client.create_database(Database(DB, "", f"file:{folder}", {}))
-        create_large(hive, client, (DB, TABLE), partitions=PARTITIONS)
-        begin = time.monotonic()
-        names = client.get_partition_names(DB, TABLE, -1)
-        found = 0
-        for at in range(0, PARTITIONS, PIECE):
-            found += len(client.get_partitions_by_names(DB, TABLE, names[at : at + PIECE]))
-        assert found == PARTITIONS
-        return time.monotonic() - begin
+    hive = bench.metastore()
+    client = bench.client(hive)
+    create_large(hive, client, (DB, TABLE), partitions=PARTITIONS)
+    begin = time.monotonic()
+    names = client.get_partition_names(DB, TABLE, -1)
+    found = 0
+    for at in range(0, PARTITIONS, PIECE):
+        found += len(client.get_partitions_by_names(DB, TABLE, names[at : at + PIECE]))
+    assert found == PARTITIONS
+    return time.monotonic() - begin
 
 
-def main() -> None:
-    with stand() as bench:
-        idle = percentiles(bench.idle())
+def main(bench: Bench) -> None:
+    with Bench() as stand:
+        hub, catalogd = leading(stand, filled())
+        driver = stand.enter_context(Driver(hub.address, catalogd.catalog))
+        joining = Joining(catalogd, driver)
+        idle = percentiles(joining.idle())
         joins, drops = [], []
         for _ in range(JOINS):
-            joins.append(bench.order("join"))
-            drops.append(bench.order("drop"))
-            bench.pull()
-        busy = percentiles(bench.delays_ms())
+            joins.append(joining.order("join"))
+            drops.append(joining.order("drop"))
+            joining.pull()
+        busy = percentiles(joining.delays_ms())
     seconds = [answer[0] for answer in joins]
-    held = int(joins[0][1])
-    say(
-        "join",
-        "join",
-        partitions=PARTITIONS,
-        bytes=held,
-        p50_ms=quantile(seconds, 0.5) * 1000,
-        s=max(seconds),
-        **beside("hmsclient's s", ours=max(seconds), its=fetch_s()),
-        **target(max(seconds), at_most=JOIN_S_MAX),
-    )
-    p99 = float(str(busy["p99_ms"]))
-    facts = beside("idle p99_ms", ours=p99, its=float(str(idle["p99_ms"])))
-    say("join", "others", **busy, **facts, **target(p99, at_most=P99_MS_MAX))
+    s, held, budget_bytes = max(seconds), int(joins[0][1]), joining.budget_bytes
+    facts = {"partitions": PARTITIONS, "bytes": held, "p50_ms": quantile(seconds, 0.5) * 1000}
+    say("join", facts, beside("hmsclient's s", s, fetch_s(bench)), at_most(s, JOIN_S_MAX), s=s)
+    against = beside("idle p99_ms", busy["p99_ms"], idle["p99_ms"])
+    say("others", busy, against, at_most(busy["p99_ms"], P99_MS_MAX))
     most = int(max(answer[2] for answer in (*joins, *drops)))
-    facts = beside("the budget", ours=most, its=bench.budget_bytes)
-    say("join", "budget", bytes=most, **facts, **target(most, at_most=bench.budget_bytes))
+    against = beside("the budget", most, budget_bytes)
+    say("budget", against, at_most(most, budget_bytes), bytes=most)
     left = int(max(answer[1] for answer in drops))
     took_ms = max(answer[0] for answer in drops) * 1000
-    facts = beside("the bytes held", ours=left, its=held)
-    say("join", "drop", ms=took_ms, left=left, **facts, **target(left, at_most=0))
-
-
-if __name__ == "__main__":
-    main()
+    say("drop", beside("the bytes held", left, held), at_most(left, 0), ms=took_ms, left=left)

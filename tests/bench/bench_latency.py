@@ -7,28 +7,23 @@ table_again         table() the second time, beside get_table
 
 Both alternatives ask again every 0.2 s: get_table, and get_partition for the one that changes
 next, which a real client would not know. Times are ms, on one clock.
-Run: make bench ARGS=tests/bench/bench_latency.py
 """
 
 import random
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import BUDGET, TIMEOUT_S, Bench
 from topicast.tests.bench.frames import Frames, count_frames
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.processes import Process
-from topicast.tests.bench.report import beside, best_us, percentiles, say, target
-from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.bench.report import at_most, beside, best_us, both_at_most, percentiles, say
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
@@ -40,7 +35,6 @@ CHANGES = 60
 PARTITION_CHANGES = 60
 PARTITIONS = 100_000
 POLL_S = 0.2
-TIMEOUT_S = 120.0
 P50_MS_MAX, P99_MS_MAX, BYTES_MAX, AGAIN_US_MAX = 250.0, 500.0, 1_500, 10.0
 TOPICS = [table_topic("bench", table, NUM_TOPICS_DEFAULT) for table in ("t", "p")]
 
@@ -149,25 +143,18 @@ class Watchers:
         ]
 
 
-@contextmanager
 def stack(
-    folder: Path, *, partitions: int = PARTITIONS
-) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
+    bench: Bench, *, partitions: int = PARTITIONS
+) -> tuple[EmbeddedMetastore, HMSClient, str]:
     """Run a metastore with ``bench.t`` and the large ``bench.p``, and all of ours, at rest."""
-    with ExitStack() as started:
-        hive = started.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
-        )
-        client = started.enter_context(connect(hive.uri))
-        client.create_database(Database("bench", "", f"file:{folder}", {}))
-        client.create_table(make_table("bench", "t", location=f"file:{folder}"))
-        create_large(hive, client, ("bench", "p"), partitions=partitions)
-        address = started.enter_context(statestored(folder)).ready["address"]
-        started.enter_context(catalogd(folder, hive=hive.uri, statestores=address))
-        with Subscriber(address, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
-            catalog.sync(TIMEOUT_S)
-            assert len(catalog.partitions("bench.p")) == partitions
-        yield hive, client, address
+    hive = bench.metastore()
+    client = bench.client(hive)
+    client.create_table(make_table("bench", "t", location=f"file:{bench.folder}"))
+    create_large(hive, client, ("bench", "p"), partitions=partitions)
+    address, _ = bench.served(hive)
+    with Subscriber(address, budget=BUDGET, timeout_s=TIMEOUT_S) as catalog:
+        assert len(catalog.partitions("bench.p")) == partitions
+    return hive, client, address
 
 
 def measure(
@@ -190,11 +177,10 @@ def report(
 ) -> None:
     ours = percentiles(readers.delays_ms(committed))
     its = percentiles(poller.delays_ms(committed))
-    p50, p99 = float(str(ours["p50_ms"])), float(str(ours["p99_ms"]))
-    against = beside("p50_ms of one that polls", ours=p50, its=float(str(its["p50_ms"])))
-    most = {"target": [P50_MS_MAX, P99_MS_MAX], "met": p50 <= P50_MS_MAX and p99 <= P99_MS_MAX}
-    facts |= {"subscribers": SUBSCRIBERS, "sent": len(committed)}
-    say("latency", name, **facts, **ours, **against, its_p99=its["p99_ms"], **most)
+    against = beside("p50_ms of one that polls", ours["p50_ms"], its["p50_ms"])
+    reached = both_at_most((ours["p50_ms"], P50_MS_MAX), (ours["p99_ms"], P99_MS_MAX))
+    facts |= {"subscribers": SUBSCRIBERS, "sent": len(committed), "its_p99": its["p99_ms"]}
+    say(name, facts, ours, against, reached)
 
 
 def bench_tables(hive: EmbeddedMetastore, client: HMSClient, readers: Watchers) -> None:
@@ -223,31 +209,21 @@ def bench_partitions(hive: EmbeddedMetastore, client: HMSClient, readers: Watche
     report("visible_partition", readers, poller, committed, partitions=PARTITIONS)
     poller.end()
     most = max(readers.sizes)
-    reached = target(most, at_most=BYTES_MAX)
-    say("latency", "partition_bytes", partitions=PARTITIONS, bytes=most, **reached)
+    say("partition_bytes", at_most(most, BYTES_MAX), partitions=PARTITIONS, bytes=most)
 
 
-def bench_reads(hub: str, client: HMSClient) -> None:
-    with Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
-        catalog.join(TOPICS[0])
-        until(lambda: catalog.table("bench.t").parameters.get("rev"), what="the table")
-        ours = best_us(lambda: catalog.table("bench.t"), calls=10_000)
-        theirs = best_us(lambda: client.get_table("bench", "t"), calls=100)
-    against = beside("get_table", ours=ours, its=theirs)
-    say("latency", "table_again", us=ours, **against, **target(ours, at_most=AGAIN_US_MAX))
+def bench_reads(catalog: Subscriber, client: HMSClient) -> None:
+    catalog.join(TOPICS[0])
+    until(lambda: catalog.table("bench.t").parameters.get("rev"), what="the table")
+    ours = best_us(lambda: catalog.table("bench.t"), calls=10_000)
+    theirs = best_us(lambda: client.get_table("bench", "t"), calls=100)
+    say("table_again", beside("get_table", ours, theirs), at_most(ours, AGAIN_US_MAX), us=ours)
 
 
-def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        stack(Path(temporary)) as (hive, client, hub),
-    ):
-        readers = Watchers(subscribe, hub, count=SUBSCRIBERS)
-        bench_tables(hive, client, readers)
-        bench_partitions(hive, client, readers)
-        readers.end()
-        bench_reads(hub, client)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    hive, client, hub = stack(bench)
+    readers = Watchers(subscribe, hub, count=SUBSCRIBERS)
+    bench_tables(hive, client, readers)
+    bench_partitions(hive, client, readers)
+    readers.end()
+    bench_reads(bench.subscriber(hub), client)

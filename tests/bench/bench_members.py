@@ -16,7 +16,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from functools import lru_cache
 from multiprocessing.connection import Connection as Pipe
 from operator import eq
@@ -42,9 +41,9 @@ from topicast.subscriber.protocol.effects import (
     Unsubscribe,
     Watching,
 )
-from topicast.tests.bench.catalogd import DB
+from topicast.tests.bench.bench import DB, Bench
 from topicast.tests.bench.crowds import TABLE, Crowd, Stand
-from topicast.tests.bench.report import percentiles, say, target
+from topicast.tests.bench.report import at_most, percentiles, say
 from topicast.tests.keys import user_keys
 from topicast.topics.backports import assert_never
 from topicast.topics.keys.folder import DRIVER
@@ -227,12 +226,10 @@ def measure(stand: Stand) -> None:
     before, began = used_s(stand, crowds), time.monotonic()
     joined_s = max(stand.ask(crowds, "join")) - began
     spent = {name: at - before[name] for name, at in used_s(stand, crowds).items()}
-    reached = target(joined_s, at_most=JOIN_S_MAX)
-    say("members", "join", **facts, took_s=joined_s, **spent, **reached)
+    say("join", facts, spent, at_most(joined_s, JOIN_S_MAX), took_s=joined_s)
 
     delays = percentiles(stand.delays_ms(crowds, every_s=EVERY_S))
-    reached = target(float(str(delays["p99_ms"])), at_most=CHANGE_MS_MAX)
-    say("members", "change", **facts, **delays, **reached)
+    say("change", facts, delays, at_most(delays["p99_ms"], CHANGE_MS_MAX))
 
     stand.ask(crowds, "hubs")
     killed_at = time.monotonic()
@@ -241,14 +238,9 @@ def measure(stand: Stand) -> None:
     restarted_s = max(stand.ask(crowds, "current", killed_at)) - killed_at
     after = used_s(stand, crowds)
     after["drivers_s"] -= drivers_s
-    reached = target(restarted_s, at_most=RESTART_S_MAX)
-    say("members", "restart", **facts, all_current_s=restarted_s, **after, **reached)
+    reached = at_most(restarted_s, RESTART_S_MAX)
+    say("restart", facts, after, reached, all_current_s=restarted_s)
 
 
-def main() -> None:
-    with ExitStack() as stack:
-        measure(Stand(stack, _crowd))
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    measure(Stand(bench, _crowd))

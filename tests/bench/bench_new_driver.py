@@ -4,17 +4,13 @@ query_N   the query, right after its session, the metastore N ms away
 whole_N   the application, from its start to its end
 
 They take turns; the ratio is that of the medians.
-Run: make bench ARGS=tests/bench/bench_new_driver.py
 """
 
-import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
-from topicast.tests.bench.report import beside, quantile, say, target
-from topicast.tests.integration.daemons import both_daemons
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.report import beside, quantile, say
 from topicast.tests.spark.applications import applications
 from topicast.tests.spark.jvm.shells import of_run
 from topicast.tests.spark.new_driver import Ran, create, run
@@ -27,8 +23,7 @@ RATIO_MAX = 1.0
 def report(name: str, ours: list[float], its: list[float]) -> None:
     mine, other = quantile(ours, 0.5), quantile(its, 0.5)
     facts = {"n": len(ours), "s": mine, "worst_s": max(ours)}
-    against = beside("plain Spark, s", ours=mine, its=other)
-    say("new_driver", name, **facts, **against, **target(mine / other, at_most=RATIO_MAX))
+    say(name, facts, beside("plain Spark, s", mine, other, most=RATIO_MAX))
 
 
 def drivers(folder: Path, uris: str, metastore: str, *, hub: str) -> dict[bool, list[Ran]]:
@@ -44,21 +39,15 @@ def drivers(folder: Path, uris: str, metastore: str, *, hub: str) -> dict[bool, 
     return found
 
 
-def main() -> None:
-    with ExitStack() as up:
-        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
-        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
-        daemons = up.enter_context(both_daemons(folder, hive.uri))
-        counting = up.enter_context(Counting(hive.uri))
-        with applications(folder, hive.uri, maker={}) as both:
-            create(both["maker"])
-        for delay_ms in DELAYS_MS:
-            counting.delay_s = delay_ms / 1000
-            ran = drivers(folder / str(delay_ms), counting.uri, hive.uri, hub=daemons.hub_address)
-            for name in ("query", "whole"):
-                ours, its = ([getattr(one, f"{name}_s") for one in ran[at]] for at in (True, False))
-                report(f"{name}_{delay_ms}", ours, its)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    hive = bench.metastore()
+    hub = bench.daemons(hive).hub_address
+    counting = bench.enter_context(Counting(hive.uri))
+    with applications(bench.folder, hive.uri, maker={}) as both:
+        create(both["maker"])
+    for delay_ms in DELAYS_MS:
+        counting.delay_s = delay_ms / 1000
+        ran = drivers(bench.folder / str(delay_ms), counting.uri, hive.uri, hub=hub)
+        for name in ("query", "whole"):
+            ours, its = ([getattr(one, f"{name}_s") for one in ran[at]] for at in (True, False))
+            report(f"{name}_{delay_ms}", ours, its)

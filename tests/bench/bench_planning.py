@@ -14,27 +14,21 @@ of a table, 7 minutes in all. The heap is that of the driver, after a collection
 all_plain   Spark's own catalog
 all_N       attached with a budget of N, beside Spark's own; with the memory of its agent at most
 
-Run: make bench ARGS=tests/bench/bench_planning.py
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hmsclient.genthrift.hive_metastore.ttypes import Database
-
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.counting import Counting
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import DB, Bench
 from topicast.tests.bench.metastores import create_large
-from topicast.tests.bench.report import beside, least, reference, say, target
-from topicast.tests.integration.daemons import both_daemons
-from topicast.tests.integration.tables import connect
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.bench.report import at_least, at_most, beside, reference, say
+from topicast.tests.spark.applications import Application
 from topicast.tests.spark.jvm.shells import agent_of
 from topicast.tests.waiting import until
 
@@ -133,7 +127,7 @@ handle = attach(spark, HUB, metastore=METASTORE, max_staleness="300s")
 """
 
 
-class Bench:
+class Planning:
     """An attached driver, what counts and delays its calls, and its table."""
 
     def __init__(self, driver: Application, counting: Counting) -> None:
@@ -181,41 +175,42 @@ def create(driver: Application) -> None:
         driver.sql(f"ALTER TABLE bench.days ADD {days}")
 
 
-def bench_calls(bench: Bench) -> None:
-    with bench.plain():
-        plain = bench.calls(QUERIES)
-    attached = bench.calls(QUERIES)
-    against = beside("the same queries in plain Spark, calls", ours=attached, its=plain)
-    say("planning", "calls", n=QUERIES, calls=attached, **against, **target(attached, at_most=0))
+def bench_calls(planning: Planning) -> None:
+    with planning.plain():
+        plain = planning.calls(QUERIES)
+    attached = planning.calls(QUERIES)
+    against = beside("the same queries in plain Spark, calls", attached, plain)
+    say("calls", against, at_most(attached, 0), n=QUERIES, calls=attached)
 
 
-def bench_plans(bench: Bench, delay_ms: int, *, at_least: float) -> None:
-    bench.counting.delay_s = delay_ms / 1000
-    with bench.plain():
-        its = {threads: bench.per_s(threads=threads) for threads in THREADS}
-    ours = {threads: bench.per_s(threads=threads) for threads in THREADS}
-    bench.counting.delay_s = 0.0
+def bench_plans(planning: Planning, delay_ms: int, *, least: float) -> None:
+    planning.counting.delay_s = delay_ms / 1000
+    with planning.plain():
+        its = {threads: planning.per_s(threads=threads) for threads in THREADS}
+    ours = {threads: planning.per_s(threads=threads) for threads in THREADS}
+    planning.counting.delay_s = 0.0
     for threads in THREADS:
-        against = beside("plain Spark, plans/s", ours=ours[threads], its=its[threads])
+        per_s, its_per_s = ours[threads], its[threads]
         reached = reference("one thread: planning itself is the limit")
         if threads > 1:
-            reached = least(ours[threads] / its[threads], at_least=at_least)
-        plans = {"n": int(ours[threads] * TURN_S), "per_s": ours[threads]}
-        say("planning", f"plans_{threads}_{delay_ms}", **plans, **against, **reached)
+            reached = at_least(per_s / its_per_s, least)
+        against = beside("plain Spark, plans/s", per_s, its_per_s)
+        name, n = f"plans_{threads}_{delay_ms}", int(per_s * TURN_S)
+        say(name, against, reached, n=n, per_s=per_s)
 
 
-def bench_missing(bench: Bench) -> None:
+def bench_missing(planning: Planning) -> None:
     """Say what a read costs that neither memory nor the endpoint can answer."""
     ask = f"plans.missingMs({MISSES})"
     ours, its = [], []
     for _ in range(MISSES_TURNS):
-        with bench.plain():
-            its.append(float(bench.driver.do(ask)))
-        ours.append(float(bench.driver.do(ask)))
+        with planning.plain():
+            its.append(float(planning.driver.do(ask)))
+        ours.append(float(planning.driver.do(ask)))
     mine, other = median(ours), median(its)
-    against = beside("plain Spark, ms", ours=mine, its=other)
-    more = {"more_ms": mine - other, **target(mine - other, at_most=MISS_MS_MAX)}
-    say("planning", "missing", n=MISSES * MISSES_TURNS, p50_ms=mine, **against, **more)
+    against, reached = beside("plain Spark, ms", mine, other), at_most(mine - other, MISS_MS_MAX)
+    facts = {"n": MISSES * MISSES_TURNS, "p50_ms": mine, "more_ms": mine - other}
+    say("missing", facts, against, reached)
 
 
 def bench_all(driver: Application, counting: Counting, *, hub: str, metastore: str) -> None:
@@ -223,7 +218,7 @@ def bench_all(driver: Application, counting: Counting, *, hub: str, metastore: s
     driver.do(f"ALL = {ALL!r}")
     driver.do(WHOLE)
     plain_s, facts = plans_of_all(driver, counting)
-    say("planning", "all_plain", **facts, **reference("what Spark itself takes"))
+    say("all_plain", facts, reference("what Spark itself takes"))
     for budget in BUDGETS:
         given = f"{hub!r}, metastore={metastore!r}, budget={budget!r}, max_staleness='300s'"
         driver.do(f"handle = attach(spark, {given})")
@@ -231,8 +226,8 @@ def bench_all(driver: Application, counting: Counting, *, hub: str, metastore: s
         until(lambda: driver.do("handle.status().endpoint") == "on", timeout_s=WAIT_S, what="it")
         took_s, facts = plans_of_all(driver, counting)
         facts["agent_mb"] = peak_mb(agent_of(driver.pids[1]))
-        against = beside("plain Spark, s", ours=took_s, its=plain_s)
-        say("planning", f"all_{budget}", **facts, **against, **reference("its memory is bounded"))
+        against = beside("plain Spark, s", took_s, plain_s)
+        say(f"all_{budget}", facts, against, reference("its memory is bounded"))
         driver.do("handle.detach()")
 
 
@@ -254,44 +249,34 @@ def peak_mb(pid: int) -> float:
     return int(peak.split()[1]) / 1000
 
 
-def main_of_all() -> None:
-    with ExitStack() as up:
-        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
-        hive = up.enter_context(
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True, settings=BATCHES)
-        )
-        with connect(hive.uri) as client:
-            client.create_database(Database("bench", "", f"file:{folder}", {}))
-            create_large(hive, client, ("bench", "large"), partitions=UNFILTERED)
-        daemons = up.enter_context(both_daemons(folder, hive.uri))
-        with Subscriber(daemons.hub_address, timeout_s=LOAD_S) as catalog:
-            assert len(catalog.partition_names("bench.large")) == UNFILTERED  # catalogd has them
-        counting = up.enter_context(Counting(hive.uri))
-        conf = {"spark.driver.memory": HEAP}
-        driver = up.enter_context(applications(folder, counting.uri, driver=conf))["driver"]
-        bench_all(driver, counting, hub=daemons.hub_address, metastore=hive.uri)
+def main_of_all(bench: Bench) -> None:
+    hive = bench.metastore(settings=BATCHES)
+    create_large(hive, bench.client(hive), (DB, "large"), partitions=UNFILTERED)
+    hub = bench.daemons(hive).hub_address
+    with Subscriber(hub, timeout_s=LOAD_S) as catalog:
+        assert len(catalog.partition_names("bench.large")) == UNFILTERED  # catalogd has them
+    counting = bench.enter_context(Counting(hive.uri))
+    (driver,) = bench.drivers(counting.uri, driver={"spark.driver.memory": HEAP})
+    bench_all(driver, counting, hub=hub, metastore=hive.uri)
 
 
-def main() -> None:
-    with ExitStack() as up:
-        folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
-        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
-        daemons = up.enter_context(both_daemons(folder, hive.uri))
-        counting = up.enter_context(Counting(hive.uri))
-        driver = up.enter_context(applications(folder, counting.uri, driver={}))["driver"]
-        create(driver)
-        driver.do(f"HUB, METASTORE = {daemons.hub_address!r}, {hive.uri!r}")
-        driver.do(f"PLANNER, JOIN = {PLANNER!r}, {JOIN!r}")
-        driver.do(PREPARE)
-        bench = Bench(driver, counting)
-        bench.is_held()
-        bench.per_s(threads=max(THREADS), for_s=WARM_S)
-        bench_calls(bench)
-        bench_missing(bench)
-        for delay_ms, at_least in DELAYS_MS.items():
-            bench_plans(bench, delay_ms, at_least=at_least)
-        driver.do("handle.detach()")
-
-
-if __name__ == "__main__":
-    main_of_all() if UNFILTERED else main()
+def main(bench: Bench) -> None:
+    if UNFILTERED:
+        main_of_all(bench)
+        return
+    hive = bench.metastore()
+    hub = bench.daemons(hive).hub_address
+    counting = bench.enter_context(Counting(hive.uri))
+    (driver,) = bench.drivers(counting.uri, driver={})
+    create(driver)
+    driver.do(f"HUB, METASTORE = {hub!r}, {hive.uri!r}")
+    driver.do(f"PLANNER, JOIN = {PLANNER!r}, {JOIN!r}")
+    driver.do(PREPARE)
+    planning = Planning(driver, counting)
+    planning.is_held()
+    planning.per_s(threads=max(THREADS), for_s=WARM_S)
+    bench_calls(planning)
+    bench_missing(planning)
+    for delay_ms, least in DELAYS_MS.items():
+        bench_plans(planning, delay_ms, least=least)
+    driver.do("handle.detach()")

@@ -6,20 +6,18 @@ all                                     every partition: what a pull without a s
 
 Real processes and sockets; the subscriber follows nothing of the table, so every read is a pull,
 and what comes is read into objects. The metastore is a real one (Derby), asked by hmsclient.
-Run: make bench ARGS=tests/bench/bench_pull.py
 """
 
 import random
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.port import PARTITIONS_PER_CALL_MAX
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.bench_latency import PARTITIONS, TIMEOUT_S, TOPICS, stack
-from topicast.tests.bench.report import beside, percentiles, quantile, say, target, timed_s
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.bench_latency import PARTITIONS, TOPICS, stack
+from topicast.tests.bench.report import at_most, beside, percentiles, say, timed_s
 
 SEED = 5
 NAME = "bench.p"
@@ -39,17 +37,14 @@ def report(
     *,
     what: str,
     calls: tuple[int, int],
-    at_most: float | None = None,
+    ms_max: float | None = None,
 ) -> None:
     ours()
     its()
-    mine, theirs = times_ms(ours, calls[0]), times_ms(its, calls[1])
-    p50 = quantile(mine, 0.5)
-    facts = {"partitions": PARTITIONS} | percentiles(mine)
-    facts |= beside(what, ours=p50, its=quantile(theirs, 0.5))
-    its_p50 = quantile(theirs, 0.5)
-    reached = target(p50, at_most=at_most) if at_most else target(p50 / its_p50, at_most=RATIO_MAX)
-    say("pull", name, **facts, **reached)
+    mine, theirs = percentiles(times_ms(ours, calls[0])), percentiles(times_ms(its, calls[1]))
+    against = beside(f"{what} p50_ms", mine["p50_ms"], theirs["p50_ms"], most=RATIO_MAX)
+    reached = at_most(mine["p50_ms"], ms_max) if ms_max else {}
+    say(name, mine, against, reached, partitions=PARTITIONS)
 
 
 def by_names(client: HMSClient) -> None:
@@ -76,50 +71,43 @@ def measure(catalog: Subscriber, client: HMSClient) -> None:
         "one_by_filter",
         lambda: by_filter(f"ds = '{day()}'", 1),
         lambda: client.get_partitions_by_filter("bench", "p", f"ds = '{day()}'", -1),
-        what="get_partitions_by_filter p50_ms",
+        what="get_partitions_by_filter",
         calls=(300, 50),
-        at_most=ONE_MS_MAX,
+        ms_max=ONE_MS_MAX,
     )
     report(
         "ten_thousand_by_filter",
         lambda: by_filter(some(), SOME),
         lambda: client.get_partitions_by_filter("bench", "p", some(), -1),
-        what="get_partitions_by_filter p50_ms",
+        what="get_partitions_by_filter",
         calls=(20, 3),
-        at_most=SOME_MS_MAX,
+        ms_max=SOME_MS_MAX,
     )
     report(
         "one_by_name",
         lambda: catalog.partitions(NAME, names=[f"ds={day()}"]),
         lambda: client.get_partitions_by_names("bench", "p", [f"ds={day()}"]),
-        what="get_partitions_by_names p50_ms",
+        what="get_partitions_by_names",
         calls=(300, 50),
     )
     report(
         "all_names",
         lambda: catalog.partition_names(NAME),
         lambda: client.get_partition_names("bench", "p", -1),
-        what="get_partition_names p50_ms",
+        what="get_partition_names",
         calls=(20, 3),
     )
     report(
         "all",
         lambda: catalog.partitions(NAME),
         lambda: by_names(client),
-        what="get_partition_names, get_partitions_by_names p50_ms",
+        what="get_partition_names, get_partitions_by_names",
         calls=(5, 1),
     )
 
 
-def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        stack(Path(temporary)) as (_, client, hub),
-        Subscriber(hub, budget="256MB", timeout_s=TIMEOUT_S) as catalog,
-    ):
-        catalog.drop(TOPICS[1])
-        measure(catalog, client)
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    _, client, hub = stack(bench)
+    catalog = bench.subscriber(hub, "256MB")
+    catalog.drop(TOPICS[1])
+    measure(catalog, client)

@@ -7,20 +7,17 @@ sessions    that 100 sessions take in all, each with a relation of its own, besi
 A real Spark with a relation of another table, attached; a real statestored; a catalogd of ours
 raises data versions of 1,000 tables, one after the other, as reports of other drivers do. Python
 and JVM, by processor time, so that what else runs on the machine counts little.
-Run: make bench ARGS=tests/bench/bench_refreshes.py
 """
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
+from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.catalogd import BenchCatalogd, leading
 from topicast.tests.bench.lake import Lake
-from topicast.tests.bench.report import beside, say, target
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.bench.report import at_most, beside, say
+from topicast.tests.spark.applications import Application
 from topicast.topics.objects.drivers import CONNECTING, LIVE
 from topicast.topics.topic import Entry
 from topicast.topics.wire.messages.data import SOURCE_REPORTS, Delta
@@ -90,14 +87,11 @@ def share_of_changes(driver: Application, catalogd: BenchCatalogd, lake: Lake) -
     """Say what PER_S changes a second cost."""
     flood(catalogd, lake, per_s=PER_S)  # what is warm is measured
     rounds = [
-        (
-            shares(driver, catalogd, lake, per_s=0),
-            shares(driver, catalogd, lake, per_s=PER_S),
-        )
+        tuple(shares(driver, catalogd, lake, per_s=per_s) for per_s in (0, PER_S))
         for _ in range(ROUNDS)
     ]
     idle, busy = min(rounds, key=lambda pair: sum(pair[1][:2]))
-    say_share("share", "one that receives nothing", idle, busy, at_most=SHARE_MAX)
+    say_share("share", "one that receives nothing", idle, busy, most=SHARE_MAX)
 
 
 def share_of_sessions(driver: Application, catalogd: BenchCatalogd, lake: Lake) -> None:
@@ -116,33 +110,27 @@ def share_of_sessions(driver: Application, catalogd: BenchCatalogd, lake: Lake) 
     flood(catalogd, lake, per_s=1)
     known = driver.do("handle.status().sessions")
     assert known == 1 + SESSIONS, known
-    say_share("sessions", "one session", one, least(), at_most=SESSIONS_SHARE_MAX, sessions=known)
+    say_share("sessions", "one session", one, least(), most=SESSIONS_SHARE_MAX, sessions=known)
     assert driver.do("handle.status().errors") == errors, driver.do("handle.status().last_error")
 
 
 def say_share(
-    name: str, what: str, less: list[float], more: list[float], *, at_most: float, **facts: object
+    name: str, what: str, less: list[float], more: list[float], *, most: float, **facts: object
 ) -> None:
     """Say what ``more`` costs beyond ``less``."""
     cost = sum(more[:2]) - sum(less[:2])
     facts |= {"share": cost, "of_python": more[0] - less[0], "of_jvm": more[1] - less[1]}
-    against = beside(what, ours=sum(more[:2]), its=sum(less[:2]))
-    say("refreshes", name, **facts, per_s=more[2], **against, **target(cost, at_most=at_most))
+    against = beside(what, sum(more[:2]), sum(less[:2]))
+    say(name, facts, against, at_most(cost, most), per_s=more[2])
 
 
-def main() -> None:
+def main(bench: Bench) -> None:
     lake = Lake(TABLES, partitions=10 * TABLES, seed=SEED)
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        hub, catalogd = stack.enter_context(leading(lake))
-        one = stack.enter_context(applications(folder, NOWHERE, driver=IN_MEMORY))["driver"]
-        one.do(DRIVER.format(hub=hub.ready["address"]))
-        while (state := one.do("handle.status().state")) != LIVE:
-            assert state == CONNECTING, one.do("str(handle.status())")
-            catalogd.turn(0.1)
-        share_of_changes(one, catalogd, lake)
-        share_of_sessions(one, catalogd, lake)
-
-
-if __name__ == "__main__":
-    main()
+    hub, catalogd = leading(bench, lake)
+    (one,) = bench.drivers(NOWHERE, driver=IN_MEMORY)
+    one.do(DRIVER.format(hub=hub.address))
+    while (state := one.do("handle.status().state")) != LIVE:
+        assert state == CONNECTING, one.do("str(handle.status())")
+        catalogd.turn(0.1)
+    share_of_changes(one, catalogd, lake)
+    share_of_sessions(one, catalogd, lake)

@@ -1,7 +1,6 @@
 """How many bytes a partition takes, and how long its block takes.
 
 ``docs/design/0002-representation.md`` has the options among which this representation was chosen.
-Run: make bench ARGS=tests/bench/bench_representation.py
 """
 
 import gc
@@ -13,7 +12,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
-from topicast.tests.bench.report import beside, best_us, say, target
+from topicast.tests.bench.report import at_most, beside, best_us, say
 from topicast.topics.objects.names import block_key, partition_name, partition_values
 from topicast.topics.objects.tables import PartitionReader
 from topicast.topics.objects.templates import Templates
@@ -27,6 +26,8 @@ from topicast.topics.topic import ENTRY_OVERHEAD_BYTES, Entry
 
 KEYS = ("ds", "hour")
 LOCATION = "hdfs://namenode:8020/warehouse/sales.db/orders"
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet"
+SERDE = f"{PARQUET}.serde.ParquetHiveSerDe"
 PARTITIONS = 100_000
 FEW = 5_000  # as hmsclient's objects
 MEMORY_MAX = 0.01  # of hmsclient's objects
@@ -45,39 +46,33 @@ def structs(count: int) -> Iterator[tuple[str, bytes]]:
         values = [f"{2015 + day // 336}-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}", f"{hour:02d}"]
         name = partition_name(KEYS, values)
         created = 1_420_070_400 + hours * 3600 + rng.randrange(1800)
-        yield (
-            name,
-            written(
-                ttypes.Partition(
-                    values=values,
-                    dbName="sales",
-                    tableName="orders",
-                    createTime=created,
-                    lastAccessTime=0,
-                    sd=ttypes.StorageDescriptor(
-                        cols=columns,
-                        location=f"{LOCATION}/{name}",
-                        inputFormat="org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
-                        outputFormat="org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
-                        compressed=False,
-                        numBuckets=-1,
-                        serdeInfo=ttypes.SerDeInfo(
-                            None,
-                            "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
-                            {"serialization.format": "1"},
-                        ),
-                        bucketCols=[],
-                        sortCols=[],
-                        parameters={},
-                    ),
-                    parameters={
-                        "numFiles": str(rng.randrange(1, 20)),
-                        "totalSize": str(int(rng.lognormvariate(18, 1))),
-                        "transient_lastDdlTime": str(created + rng.choice((0, 0, 1, 2700))),
-                    },
-                )
-            ),
+        storage = ttypes.StorageDescriptor(
+            cols=columns,
+            location=f"{LOCATION}/{name}",
+            inputFormat=f"{PARQUET}.MapredParquetInputFormat",
+            outputFormat=f"{PARQUET}.MapredParquetOutputFormat",
+            compressed=False,
+            numBuckets=-1,
+            serdeInfo=ttypes.SerDeInfo(None, SERDE, {"serialization.format": "1"}),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
         )
+        parameters = {
+            "numFiles": str(rng.randrange(1, 20)),
+            "totalSize": str(int(rng.lognormvariate(18, 1))),
+            "transient_lastDdlTime": str(created + rng.choice((0, 0, 1, 2700))),
+        }
+        one = ttypes.Partition(
+            values=values,
+            dbName="sales",
+            tableName="orders",
+            createTime=created,
+            lastAccessTime=0,
+            sd=storage,
+            parameters=parameters,
+        )
+        yield name, written(one)
 
 
 def written(struct: ttypes.Partition) -> bytes:
@@ -135,32 +130,22 @@ def time_the_choice(table: list[tuple[str, bytes]]) -> None:
     slots = records[3].slots
     other = {name: template.fill((*slots[:2], 99, *slots[3:]), name)}
     load_us = best_us(lambda: edit_partitions(NoBlocks(), few, **place)) / len(few)
-    say(
-        "representation",
-        "the choice",
-        thrift_bytes=len(data),
-        template_bytes=len(template.skeleton),
-        block_bytes=len(value),
-        match_us=best_us(lambda: template.match(data, name), calls=2000),
-        fill_us=best_us(lambda: template.fill(slots, name), calls=2000),
-        encode_block_us=best_us(lambda: encode_block(records, 1), calls=500),
-        decode_names_us=best_us(lambda: decode_block(value, 1).names, calls=500),
-        decode_records_us=best_us(lambda: decode_block(value, 1).records(), calls=500),
-        read_partition_us=best_us(lambda: reader.read(records[3]), calls=2000),
-        values_us=best_us(lambda: partition_values(name), calls=2000),
-        load_us_per_partition=load_us,
-        edit_one_us=best_us(
-            lambda: edit_partitions(
-                OneBlock(value, second),
-                other,
-                templates=edited.templates,
-                location=LOCATION,
-                version=2,
-            ),
-            calls=200,
-        ),
-        **target(load_us, at_most=LOAD_US_MAX),
-    )
+    second_block, place["version"] = OneBlock(value, second), 2
+    place["templates"] = edited.templates
+    us = {
+        "match": best_us(lambda: template.match(data, name), calls=2000),
+        "fill": best_us(lambda: template.fill(slots, name), calls=2000),
+        "encode_block": best_us(lambda: encode_block(records, 1), calls=500),
+        "decode_names": best_us(lambda: decode_block(value, 1).names, calls=500),
+        "decode_records": best_us(lambda: decode_block(value, 1).records(), calls=500),
+        "read_partition": best_us(lambda: reader.read(records[3]), calls=2000),
+        "values": best_us(lambda: partition_values(name), calls=2000),
+        "edit_one": best_us(lambda: edit_partitions(second_block, other, **place), calls=200),
+    }
+    facts: dict[str, float] = {"thrift_bytes": len(data), "template_bytes": len(template.skeleton)}
+    facts |= {"block_bytes": len(value), "load_us_per_partition": load_us}
+    times = {f"{what}_us": took for what, took in us.items()}
+    say("the choice", facts, times, at_most(load_us, LOAD_US_MAX))
 
 
 def measure_memory(table: list[tuple[str, bytes]]) -> None:
@@ -180,18 +165,10 @@ def measure_memory(table: list[tuple[str, bytes]]) -> None:
     its = held_bytes(lambda: [thrift_object(data) for _, data in few], FEW)
     ours = held_bytes(entries, len(table))
     accounted = values + sum(len(k) + ENTRY_OVERHEAD_BYTES for k, _ in blocks)
-    say(
-        "representation",
-        "memory, columns in entries",
-        partitions=len(table),
-        blocks=len(blocks),
-        full=RECORDS_MAX,
-        value_bytes=values / len(table),
-        bytes_per_partition=ours,
-        accounted_bytes=accounted / len(table),
-        **beside("hmsclient's objects", ours=ours, its=its),
-        **target(ours / its, at_most=MEMORY_MAX),
-    )
+    facts: dict[str, float] = {"partitions": len(table), "blocks": len(blocks), "full": RECORDS_MAX}
+    facts |= {"value_bytes": values / len(table), "bytes_per_partition": ours}
+    against = beside("hmsclient's objects", ours, its, most=MEMORY_MAX)
+    say("memory, columns in entries", facts, against, accounted_bytes=accounted / len(table))
 
 
 def held_bytes(build: Callable[[], object], count: int) -> float:
@@ -210,7 +187,3 @@ def main() -> None:
     table = list(structs(PARTITIONS))
     time_the_choice(table)
     measure_memory(table)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,27 +3,25 @@
 A store of 100,000 tables and 1,000,000 partitions, a real metastore without news, a statestored
 that holds everything already; ``ready_s`` and ``synced_s`` are the best of some restarts, beside
 a catalogd with an empty store: what the interpreter and the imports take.
-Run: make bench ARGS=tests/bench/bench_start.py
 """
 
 import signal
-import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.ingest.poller import WindowState
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.report import beside, say, target
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.report import at_most, beside, say
 from topicast.tests.bench.stores import fill_store, table_of
-from topicast.tests.cli.processes import catalogd, statestored
+from topicast.tests.cli.processes import catalogd
 from topicast.tests.cluster.shop import followed
+from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import DRIVER
@@ -80,43 +78,23 @@ def start(folder: Path, state: str, *, hive: str, hub: str, wait_for_hub: bool =
 
 def known_to(uri: str) -> WindowState:
     """Return what a store keeps of a metastore with one event."""
-    host, _, port = uri.removeprefix("thrift://").partition(":")
-    with HMSClient(host=host, port=int(port)) as client:
+    with connect(uri) as client:
         client.create_database(Database("known", "", "file:/known", {}))
-    metastore = Hms(uri, timeout_s=10.0)
-    try:
+    with closing(Hms(uri, timeout_s=10.0)) as metastore:
         return followed(metastore)
-    finally:
-        metastore.close()
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with (
-            EmbeddedMetastore(folder / "hive", durable=False, optimized=True) as hive,
-            statestored(folder) as hub,
-            statestored(folder) as other,
-        ):
-            fill_store(
-                folder / "full",
-                tables=TABLES,
-                partitioned=PARTITIONED,
-                partitions=PARTITIONS,
-                window=known_to(hive.uri),
-            )
-            where = {"hive": hive.uri, "hub": hub.ready["address"]}
-            start(folder, "full", **where, wait_for_hub=True)
-            full = [start(folder, "full", **where) for _ in range(RUNS)]
-            where["hub"] = other.ready["address"]
-            empty = [start(folder, "empty", **where) for _ in range(RUNS)]
+def main(bench: Bench) -> None:
+    hive, folder = bench.metastore(), bench.folder
+    size = {"tables": TABLES, "partitioned": PARTITIONED, "partitions": PARTITIONS}
+    fill_store(folder / "full", **size, window=known_to(hive.uri))
+    where = {"hive": hive.uri, "hub": bench.hub().address}
+    start(folder, "full", **where, wait_for_hub=True)
+    full = [start(folder, "full", **where) for _ in range(RUNS)]
+    where["hub"] = bench.hub().address
+    empty = [start(folder, "empty", **where) for _ in range(RUNS)]
     for what in ("ready_s", "synced_s"):
         ours = min(getattr(one, what) for one in full)
         its = min(getattr(one, what) for one in empty)
         facts = {"tables": TABLES, "partitions": PARTITIONS, what: ours}
-        reached = target(ours, at_most=SYNCED_S_MAX)
-        say("start", what, **facts, **beside("an empty store", ours=ours, its=its), **reached)
-
-
-if __name__ == "__main__":
-    main()
+        say(what, facts, beside("an empty store", ours, its), at_most(ours, SYNCED_S_MAX))

@@ -5,17 +5,15 @@ busy        the same, while large deltas go to four readers
 stopped     the same, while one of the four stands still
 hub_memory  the most that the hub held in each phase; goes_on  the reader holds what the others do
 
-Run: make bench ARGS=tests/bench/bench_stopped.py
 """
 
 import os
 import random
 import signal
 import time
-from pathlib import Path
 
+from topicast.tests.bench.bench import DB, Bench
 from topicast.tests.bench.catalogd import (
-    DB,
     PIECE_BLOCKS,
     BenchCatalogd,
     Reader,
@@ -25,7 +23,8 @@ from topicast.tests.bench.catalogd import (
     small_tables,
     stand,
 )
-from topicast.tests.bench.report import beside, percentiles, reference, say, target
+from topicast.tests.bench.processes import resident_mb
+from topicast.tests.bench.report import at_most, beside, percentiles, reference, say
 
 SEED = 11
 OTHERS = 3
@@ -41,18 +40,10 @@ CAUGHT_UP_S_MAX = 2.0
 GROWTH_MB_MAX = 64.0
 
 
-def resident_mb(pid: int) -> float:
-    """Return what a process holds in memory."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
 class Broadcast:
     """Small deltas of one topic, and large ones of another."""
 
-    def __init__(
-        self, catalogd: BenchCatalogd, others: tuple[Reader, ...], *, hub_pid: int
-    ) -> None:
+    def __init__(self, catalogd: BenchCatalogd, others: list[Reader], *, hub_pid: int) -> None:
         self.catalogd = catalogd
         self.others = others
         self.other, _ = small_tables(catalogd.catalog)
@@ -101,38 +92,18 @@ def measure(broadcast: Broadcast, stopped: Reader) -> None:
         )
         for name, (at, _) in phases.items()
     }
-    p99 = {name: float(str(facts["p99_ms"])) for name, facts in reported.items()}
-    say("stopped", "idle", **reported["idle"], **reference("what the others are beside"))
-    busy = beside("idle p99_ms", ours=p99["busy"], its=p99["idle"])
-    say(
-        "stopped",
-        "busy",
-        megabytes=BUSY_MEGABYTES,
-        **reported["busy"],
-        **busy,
-        **reference("with no reader stopped"),
-    )
-    facts = beside("busy p99_ms", ours=p99["stopped"], its=p99["busy"])
-    say(
-        "stopped",
-        "stopped",
-        megabytes=MEGABYTES,
-        **reported["stopped"],
-        **facts,
-        **target(p99["stopped"] / p99["busy"], at_most=BUSY_RATIO_MAX),
-    )
-    to_idle = beside("idle p99_ms", ours=p99["stopped"], its=p99["idle"])
-    reached = target(p99["stopped"] / p99["idle"], at_most=IDLE_RATIO_MAX)
-    say("stopped", "stopped_to_idle", **to_idle, **reached)
+    p99 = {name: facts["p99_ms"] for name, facts in reported.items()}
+    say("idle", reported["idle"], reference("what the others are beside"))
+    against, why = beside("idle p99_ms", p99["busy"], p99["idle"]), "with no reader stopped"
+    say("busy", reported["busy"], against, reference(why), megabytes=BUSY_MEGABYTES)
+    against = beside("busy p99_ms", p99["stopped"], p99["busy"], most=BUSY_RATIO_MAX)
+    say("stopped", reported["stopped"], against, megabytes=MEGABYTES)
+    against = beside("idle p99_ms", p99["stopped"], p99["idle"], most=IDLE_RATIO_MAX)
+    say("stopped_to_idle", against)
     held = {f"{name}_mb": most for name, (_, most) in phases.items()}
     grown = phases["stopped"][1] - phases["idle"][1]
-    say("stopped", "hub_memory", **held, grown_mb=grown, **target(grown, at_most=GROWTH_MB_MAX))
-    say(
-        "stopped",
-        "goes_on",
-        caught_up_s=caught_up_s,
-        **target(caught_up_s, at_most=CAUGHT_UP_S_MAX),
-    )
+    say("hub_memory", held, at_most(grown, GROWTH_MB_MAX), grown_mb=grown)
+    say("goes_on", at_most(caught_up_s, CAUGHT_UP_S_MAX), caught_up_s=caught_up_s)
 
 
 def _caught_up_s(catalogd: BenchCatalogd, reader: Reader) -> float:
@@ -148,12 +119,7 @@ def _caught_up_s(catalogd: BenchCatalogd, reader: Reader) -> float:
     return time.monotonic() - begin
 
 
-def main() -> None:
-    with stand(filled(TABLE, BLOCKS // 1000, seed=SEED), readers=OTHERS + 1) as found:
-        measure(
-            Broadcast(found.catalogd, found.readers[1:], hub_pid=found.hub_pid), found.readers[0]
-        )
-
-
-if __name__ == "__main__":
-    main()
+def main(bench: Bench) -> None:
+    catalog = filled(TABLE, BLOCKS // 1000, seed=SEED)
+    hub_pid, catalogd, (stopped, *others) = stand(bench, catalog, readers=OTHERS + 1)
+    measure(Broadcast(catalogd, others, hub_pid=hub_pid), stopped)

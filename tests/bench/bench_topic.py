@@ -4,13 +4,12 @@ file          one entry, filed again with a new version     since_1pct, since_10
 drop          a table of 1e6 partitions (31,250 blocks)     since_0                a snapshot
               is freed, each block with a value of its own
 change_1e2, change_1e6   one partition's block is filed and found again, in a table of that size
-Run: make bench ARGS=tests/bench/bench_topic.py
 """
 
 import random
 from time import perf_counter
 
-from topicast.tests.bench.report import RUNS, beside, best_us, reference, say, target, timed_s
+from topicast.tests.bench.report import RUNS, at_most, beside, best_us, reference, say, timed_s
 from topicast.topics.topic import Entry, Topic, prefix_tombstone
 
 SEED = 3
@@ -83,26 +82,25 @@ def bench_file(topic: Topic, rng: random.Random) -> None:
     us = timed_s(lambda: topic.file(renewed)) / len(renewed) * 1e6
     topic.version += len(renewed)
     its = timed_s(lambda: keys.update((entry.key, entry) for entry in renewed)) * 1e6
-    reached = target(us, at_most=FILE_US_MAX)
-    say("topic", "file", us=us, **beside("a dict", ours=us, its=its / len(renewed)), **reached)
+    say("file", beside("a dict", us, its / len(renewed)), at_most(us, FILE_US_MAX), us=us)
 
 
 def bench_since(topic: Topic) -> None:
     whole = best_us(lambda: list(topic.since(0)))
-    say("topic", "since_0", us=whole, found=len(list(topic.since(0))), **reference("all"))
+    say("since_0", reference("all"), us=whole, found=len(list(topic.since(0))))
     for name, changed in (("since_1pct", ENTRIES // 100), ("since_10", 10), ("since_none", 0)):
         known = topic.version - changed
         us = best_us(lambda known=known: list(topic.since(known)))
         found = len(list(topic.since(known)))
-        reached = target(us / whole, at_most=2 * changed / ENTRIES + SINCE_RATIO_MAX)
-        say("topic", name, us=us, found=found, **beside("since_0", ours=us, its=whole), **reached)
+        most = 2 * changed / ENTRIES + SINCE_RATIO_MAX
+        say(name, beside("since_0", us, whole, most=most), us=us, found=found)
 
 
 def bench_sizes() -> None:
     """Measure a drop and a change by the size of the table."""
     small, large = (min(drop(n) for _ in range(RUNS)) * 1e6 for n in (100, 1_000_000))
-    reached = target(large, at_most=DROP_US_MAX)
-    say("topic", "drop_1e6", us=large, **beside("a table of 1e2", ours=large, its=small), **reached)
+    reached = at_most(large, DROP_US_MAX)
+    say("drop_1e6", beside("a table of 1e2", large, small), reached, us=large)
     times = []
     for partitions in (100, 1_000_000):
         rng = random.Random(SEED)
@@ -110,17 +108,10 @@ def bench_sizes() -> None:
         big = table_of(partitions, others=100)
         times.append(min(file_changes(big, rng, blocks) for _ in range(RUNS)) * 1e6)
     small, large = times
-    reached = target(large / small, at_most=CHANGE_RATIO_MAX)
-    say(
-        "topic",
-        "change_1e6",
-        us=large,
-        **beside("a table of 1e2", ours=large, its=small),
-        **reached,
-    )
+    say("change_1e6", beside("a table of 1e2", large, small, most=CHANGE_RATIO_MAX), us=large)
 
 
-if __name__ == "__main__":
+def main() -> None:
     rng = random.Random(SEED)
     topic = filled(rng, ENTRIES)
     bench_file(topic, rng)

@@ -11,17 +11,14 @@ they do what they do every day.
 All are real, in threads of one process, on real sockets; the metastore is away. CPU time, because
 on a busy machine a thread waits for a core. It holds the passes of the garbage collector over the
 objects of all three; each process alone has fewer.
-Run: make bench ARGS=tests/bench/bench_turns.py
 """
 
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, Protocol
 
 from topicast.catalog.assembly import build as build_catalogd
@@ -32,7 +29,8 @@ from topicast.statestore.statestored import build as build_statestored
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import EngineLoop
-from topicast.tests.bench.report import quantile, reference, say, target
+from topicast.tests.bench.bench import Bench
+from topicast.tests.bench.report import at_most, quantile, reference, say
 from topicast.tests.bench.stores import fill_store, table_of
 from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
@@ -173,27 +171,27 @@ def _status(version: int) -> Status:
     return Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=1)
 
 
-def measure(stack: ExitStack, folder: Path) -> None:
-    fill_store(folder, tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
+def main(bench: Bench) -> None:
+    fill_store(bench.folder, tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
     collect_old_rarely()
     hub_config = StatestoredConfig(state_store_port=0)
     hub = Turns(lambda: build_statestored(hub_config, keys=user_keys(STATESTORED)))
-    stack.enter_context(closing(hub))
+    bench.enter_context(closing(hub))
     config = CatalogdConfig(
         hive_metastore_uris=METASTORE,
         statestores=hub.address,
-        state_dir=folder,
+        state_dir=bench.folder,
         catalog_service_port=0,
     )
     made = partial(build_catalogd, config, name="bench", keys=user_keys(CATALOGD))
-    catalogd = stack.enter_context(closing(Turns(made)))
+    catalogd = bench.enter_context(closing(Turns(made)))
     settings = Settings(
         statestores=(hub.address,), budget_bytes=BUDGET_BYTES, name="bench", automatic=False
     )
     core = Core(settings, new_id=lambda: secrets.token_bytes(16))
-    subscriber = stack.enter_context(closing(Turns(lambda: (Engine(core), ""))))
+    subscriber = bench.enter_context(closing(Turns(lambda: (Engine(core), ""))))
     turns = {"catalogd": catalogd, "hub": hub, "subscriber": subscriber}
-    crowd = stack.enter_context(closing(Crowd(hub.address, catalogd.address)))
+    crowd = bench.enter_context(closing(Crowd(hub.address, catalogd.address)))
     _wait(core.subscriptions.ready, "the subscriber to hold everything")
     _say(turns, " catches up")
     for _ in range(3):
@@ -211,20 +209,11 @@ def _say(turns: Mapping[str, Turns], doing: str = "") -> None:
         ms = [took_s * 1000 for took_s in one.took_s]
         longest = {"turns": len(ms), "p99_ms": quantile(ms, 0.99), "longest_ms": max(ms)}
         # A subscriber that joins applies all at once, in a thread that nobody else waits for.
-        aim = target(max(ms), at_most=TURN_MS_MAX)
+        aim = at_most(max(ms), TURN_MS_MAX)
         if doing and name == "subscriber":
             aim = reference("nothing else waits for a subscriber that holds nothing yet")
-        say("turns", f"{name}{doing}", **facts, **longest, **aim)
+        say(f"{name}{doing}", facts, longest, aim)
 
 
 def _wait(test: Callable[[], bool], what: str) -> None:
     until(test, timeout_s=TIMEOUT_S, what=what, interval_s=0.1)
-
-
-def main() -> None:
-    with TemporaryDirectory() as name, ExitStack() as stack:
-        measure(stack, Path(name))
-
-
-if __name__ == "__main__":
-    main()

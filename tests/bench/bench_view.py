@@ -6,7 +6,6 @@ table_first      table() after a change, table_again the second time, through Su
 change_1e6       one partition's block is applied to a table of that size
 drop_1e6         a table of that size is dropped, and freed, for no reader holds it
 partitions_1     one partition of 100,000 by filter, partitions_all every one of them built
-Run: make bench ARGS=tests/bench/bench_view.py
 """
 
 import gc
@@ -24,12 +23,12 @@ from topicast.tests.bench.bench_representation import (
 )
 from topicast.tests.bench.report import (
     RUNS,
+    at_most,
     beside,
     best_s,
     best_us,
     reference,
     say,
-    target,
     timed_s,
 )
 from topicast.tests.bench.source import Catalog
@@ -111,18 +110,12 @@ def bench_memory(travelled: list[bytes]) -> View:
     ours, few = held / PARTITIONS, dict(structs(FEW)).values()
     its = held_bytes(lambda: [thrift_object(data) for data in few], FEW)
     facts = {"partitions": PARTITIONS, "accounted": accounted / PARTITIONS}
-    against = beside("hmsclient's objects", ours=ours, its=its) | target(ours, at_most=BYTES_MAX)
-    say("view", "memory", bytes_per_partition=ours, **facts, **against)
+    against, reached = beside("hmsclient's objects", ours, its), at_most(ours, BYTES_MAX)
+    say("memory", facts, against, reached, bytes_per_partition=ours)
     ours = (held - raw) / len(rows)
-    against = beside("ENTRY_OVERHEAD_BYTES", ours=ours, its=ENTRY_OVERHEAD_BYTES)
-    say(
-        "view",
-        "entry",
-        overhead_bytes=ours,
-        entries=len(rows),
-        **against,
-        **target(ours, at_most=ENTRY_OVERHEAD_BYTES),
-    )
+    against = beside("ENTRY_OVERHEAD_BYTES", ours, ENTRY_OVERHEAD_BYTES)
+    reached = at_most(ours, ENTRY_OVERHEAD_BYTES)
+    say("entry", against, reached, overhead_bytes=ours, entries=len(rows))
     return view
 
 
@@ -139,9 +132,9 @@ def bench_table(view: View) -> None:
         return read()
 
     slow, fast = best_us(first, calls=100), best_us(read, calls=20_000)
-    reached = target(fast, at_most=AGAIN_US_MAX)
-    say("view", "table_first", us=slow, **target(slow, at_most=FIRST_US_MAX))
-    say("view", "table_again", us=fast, **beside("table_first", ours=fast, its=slow), **reached)
+    reached = at_most(fast, AGAIN_US_MAX)
+    say("table_first", at_most(slow, FIRST_US_MAX), us=slow)
+    say("table_again", beside("table_first", fast, slow), reached, us=fast)
 
 
 def change_us(view: View, blocks: int) -> float:
@@ -163,10 +156,7 @@ def change_us(view: View, blocks: int) -> float:
 
 def bench_change(view: View) -> None:
     small, large = change_us(view, 4), change_us(view, 31_250)
-    reached = target(large / small, at_most=CHANGE_RATIO_MAX)
-    say(
-        "view", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small), **reached
-    )
+    say("change_1e6", beside("a table of 1e2", large, small, most=CHANGE_RATIO_MAX), us=large)
 
 
 def drop_us(view: View, blocks: int) -> float:
@@ -179,8 +169,8 @@ def drop_us(view: View, blocks: int) -> float:
 
 def bench_drop(view: View) -> None:
     small, large = (min(drop_us(view, blocks) for _ in range(RUNS)) for blocks in (4, 31_250))
-    reached = target(large, at_most=DROP_US_MAX)
-    say("view", "drop_1e6", us=large, **beside("a table of 1e2", ours=large, its=small), **reached)
+    reached = at_most(large, DROP_US_MAX)
+    say("drop_1e6", beside("a table of 1e2", large, small), reached, us=large)
 
 
 def bench_partitions(view: View) -> None:
@@ -195,12 +185,11 @@ def bench_partitions(view: View) -> None:
     assert len(filtered()) == 1
     ours = best_s(filtered) * 1000
     its = best_s(lambda: content.partitions("db", "events")) * 1000
-    say("view", "partitions_all", ms=its, partitions=PARTITIONS, **reference("all"))
-    reached = target(ours / its, at_most=ONE_RATIO_MAX)
-    say("view", "partitions_1", ms=ours, **beside("partitions_all", ours=ours, its=its), **reached)
+    say("partitions_all", reference("all"), ms=its, partitions=PARTITIONS)
+    say("partitions_1", beside("partitions_all", ours, its, most=ONE_RATIO_MAX), ms=ours)
 
 
-if __name__ == "__main__":
+def main() -> None:
     travelled = frames(source())
     view = bench_memory(travelled)
     bench_table(view)

@@ -5,7 +5,6 @@ rows_read         what a hub reads          delta_decode  what a reader reads
 minimal_encode    the frame without values  chunk_decode  one chunk of 256 KB, per entry
 
 Encoding and decoding stand beside msgpack with names for fields and no CRC; parts beside the whole.
-Run: make bench ARGS=tests/bench/bench_wire.py
 """
 
 import random
@@ -13,7 +12,7 @@ from dataclasses import asdict, replace
 
 import msgpack
 
-from topicast.tests.bench.report import beside, best_us, say, target
+from topicast.tests.bench.report import beside, best_us, say
 from topicast.topics.topic import FULL, MINIMAL, Entry, stub
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.codec import read_entries, read_header
@@ -43,23 +42,18 @@ def bench_delta(delta: Delta) -> float:
     packed = msgpack.packb(named)
     us = best_us(lambda: encode(delta), calls=20_000)
     its = best_us(lambda: msgpack.packb(named), calls=20_000)
-    against = beside("msgpack", ours=us, its=its) | target(us / its, at_most=ENCODE_MAX)
-    say("wire", "delta_encode", us=us, bytes=len(frame), **against)
+    say("delta_encode", beside("msgpack", us, its, most=ENCODE_MAX), us=us, bytes=len(frame))
     whole = best_us(lambda: decode(frame), calls=20_000)
     its = best_us(lambda: msgpack.unpackb(packed), calls=20_000)
-    against = beside("msgpack", ours=whole, its=its) | target(whole / its, at_most=DECODE_MAX)
-    say("wire", "delta_decode", us=whole, **against)
+    say("delta_decode", beside("msgpack", whole, its, most=DECODE_MAX), us=whole)
     us = best_us(lambda: read_header(frame), calls=50_000)
-    against = beside("delta_decode", ours=us, its=whole) | target(us / whole, at_most=PART_MAX)
-    say("wire", "header_read", us=us, **against)
+    say("header_read", beside("delta_decode", us, whole, most=PART_MAX), us=us)
     us = best_us(lambda: read_entries(header, body), calls=50_000)
-    against = beside("delta_decode", ours=us, its=whole) | target(us / whole, at_most=PART_MAX)
-    say("wire", "rows_read", us=us, **against)
+    say("rows_read", beside("delta_decode", us, whole, most=PART_MAX), us=us)
     small = replace(delta, level=MINIMAL, entries=tuple(map(stub, delta.entries)))
     us, size = best_us(lambda: encode(small), calls=20_000), len(encode(small))
-    against = beside("bytes of the full frame", ours=size, its=len(frame))
-    against |= target(size / len(frame), at_most=MINIMAL_BYTES_MAX)
-    say("wire", "minimal_encode", us=us, bytes=size, **against)
+    against = beside("bytes of the full frame", size, len(frame), most=MINIMAL_BYTES_MAX)
+    say("minimal_encode", against, us=us, bytes=size)
     return whole
 
 
@@ -80,9 +74,8 @@ def bench_chunk(rng: random.Random, delta_us: float) -> None:
     )
     large = encode(chunk)
     us = best_us(lambda: decode(large), calls=50) / CHUNK_ENTRIES
-    against = beside("delta_decode", ours=us, its=delta_us)
-    against |= target(us / delta_us, at_most=CHUNK_MAX)
-    say("wire", "chunk_decode", us=us, bytes=len(large), **against)
+    against = beside("delta_decode", us, delta_us, most=CHUNK_MAX)
+    say("chunk_decode", against, us=us, bytes=len(large))
 
 
 def main() -> None:
@@ -90,7 +83,3 @@ def main() -> None:
     one = block(rng, 0, DELTA_BYTES)
     delta = Delta(**PLACE, from_version=999, to_version=1000, floor=10, source=1, entries=(one,))
     bench_chunk(rng, bench_delta(delta))
-
-
-if __name__ == "__main__":
-    main()

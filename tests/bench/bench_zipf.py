@@ -15,43 +15,38 @@ A read is of a table with all its partitions. One change for 20 reads, by the sa
 last: one driver of production cores in virtual time: a pull is answered at once, a delta comes
 after 50 ms. The last: real processes, 200 tables with 4,000 partitions, read without a pause, so
 that the cache is all that there is: no topic is raised within that time.
-Run: make bench ARGS=tests/bench/bench_zipf.py, or for other times than four virtual hours:
-.venv/bin/python tests/bench/bench_zipf.py 2
+HOURS=2 in the environment: for another time than four virtual hours.
 """
 
+import os
 import random
-import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Final
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
+from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import TIMEOUT_S, Bench
 from topicast.tests.bench.lake import Driver, Lake, partition_counts
-from topicast.tests.bench.report import beside, least, percentiles, reference, say, target
+from topicast.tests.bench.report import at_most, beside, percentiles, reference, say
 from topicast.tests.bench.stores import COLUMNS
-from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
-from topicast.tests.integration.tables import connect, revise
-from topicast.topics.settings import parse_addresses
+from topicast.tests.integration.tables import revise
 from topicast.topics.topic import FULL
 
 SEED: Final = 5
 TABLES: Final = 20_000
 PARTITIONS: Final = 1_000_000
 SKEWS: Final = (1.2, 1.5)
-HOURS: Final = 4
+HOURS: Final = int(os.environ.get("HOURS", "4"))
 READS_PER_S: Final = 10.0
 CHANGES_PER_S: Final = 0.5
 COLD_S: Final = 600.0
@@ -63,7 +58,6 @@ REAL_PARTITIONS: Final = 4_000
 REAL_READS: Final = 1_500
 CHANGE_EVERY: Final = 20
 OF_HMS_MAX: Final = 0.5
-TIMEOUT_S: Final = 120.0
 
 Fact = tuple[float, int, bool]  # when, table, whether it changes (else it is read)
 
@@ -84,7 +78,7 @@ class Tally:
         return self.hits / max(self.reads, 1)
 
 
-def trace(skew: float, hours: int) -> list[Fact]:
+def trace(skew: float) -> list[Fact]:
     """Return reads and writes, in an order of tables that has nothing to do with size."""
     rng = random.Random(SEED)
     tables = list(range(TABLES))
@@ -92,9 +86,9 @@ def trace(skew: float, hours: int) -> list[Fact]:
     weights = list(accumulate(1 / rank**skew for rank in range(1, TABLES + 1)))
     facts: list[Fact] = []
     for per_s, changes in ((READS_PER_S, False), (CHANGES_PER_S, True)):
-        count = int(per_s * hours * 3600)
+        count = int(per_s * HOURS * 3600)
         drawn = rng.choices(tables, cum_weights=weights, k=count)
-        facts += [(rng.uniform(0, hours * 3600), table, changes) for table in drawn]
+        facts += [(rng.uniform(0, HOURS * 3600), table, changes) for table in drawn]
     return sorted(facts)
 
 
@@ -198,59 +192,53 @@ class Measured:
     full: dict[str, object]  # the facts of the line "full"
 
 
-def measure(case: tuple[float, int]) -> Measured:
-    """Live through the trace of a skew and so many hours."""
-    skew, hours = case
+def measure(skew: float) -> Measured:
+    """Live through the trace of a skew."""
     lake = Lake(TABLES, partitions=PARTITIONS, seed=SEED)
     everything = Driver(lake, budget_bytes=1 << 40, automatic=False)
     everything.start()
     full_bytes = everything.held_bytes
     budget_bytes = int(BUDGET_SHARE * full_bytes)
-    facts = trace(skew, hours)
+    facts = trace(skew)
     best = best_static(facts, lake.sizes, budget_bytes=budget_bytes)
     cached = ttl(facts, lake.sizes, budget_bytes=budget_bytes)["all"]
     driver = Driver(lake, budget_bytes=budget_bytes, automatic=True)
     driver.start()
     found = ours(facts, driver)
     most = driver.held_most
-    full = {"bytes": most, **beside("everything", ours=most, its=full_bytes)}
+    full: dict[str, object] = {"bytes": most, **beside("everything", most, full_bytes)}
     full |= {"partitions": sum(lake.counts), "full_topics": driver.levels()[FULL]}
-    full |= target(most, at_most=budget_bytes)
-    name = f"skew_{skew}" + f"_{hours}h" * (hours != HOURS)
-    return Measured(name, found, best, cached, full)
+    full |= at_most(most, budget_bytes)
+    return Measured(f"skew_{skew}", found, best, cached, full)
 
 
 def report(of: Measured) -> None:
     name, one, reads = of.name, of.ours["all"], of.ours["all"].reads
     ratios = {window: tally.share / of.best[window].share for window, tally in of.ours.items()}
-    facts = beside("best_static", ours=one.share, its=of.best["all"].share)
-    facts |= {"cold": ratios["cold"], "warm": ratios["warm"]}
-    reached = least(ratios["all"], at_least=SHARE_MIN)
-    say("zipf", f"{name}_share", reads=reads, share=one.share, **facts, **reached)
+    against = beside("best_static", one.share, of.best["all"].share, least=SHARE_MIN)
+    parts = {"cold": ratios["cold"], "warm": ratios["warm"]}
+    say(f"{name}_share", parts, against, reads=reads, share=one.share)
     pulls = {"first": one.first / reads, "changed": one.changed / reads}
     pulls["given_up"] = 1 - one.share - sum(pulls.values())
-    say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls, **reference("what the rest is"))
-    say("zipf", f"{name}_older", answers=one.older, **target(one.older, at_most=0))
-    facts = beside("ttl", ours=one.share, its=of.cached.share)
+    say(f"{name}_pulls", pulls, reference("what the rest is"), pulls=1 - one.share)
+    say(f"{name}_older", at_most(one.older, 0), answers=one.older)
+    against = beside("ttl", one.share, of.cached.share, least=1.0)
     stale = {"stale": one.stale / reads, "its_stale": of.cached.stale / reads}
-    reached = least(one.share / of.cached.share, at_least=1.0)
-    say("zipf", f"{name}_ttl", share=one.share, **stale, **facts, **reached)
-    say("zipf", f"{name}_full", **of.full)
+    say(f"{name}_ttl", stale, against, share=one.share)
+    say(f"{name}_full", of.full)
 
 
-def real_tables(uri: str, folder: Path) -> list[tuple[str, bool]]:
+def real_tables(client: HMSClient, folder: Path) -> list[tuple[str, bool]]:
     """Create the tables of the real metastore; return their names, and whether partitioned."""
     counts = partition_counts(REAL_TABLES, REAL_PARTITIONS, random.Random(SEED))
     tables = {f"zipf.t{number:03}": count for number, count in enumerate(counts)}
-    with connect(uri) as client:
-        client.create_database(Database("zipf", "", f"file:{folder}/zipf", {}))
-        for name, count in tables.items():
-            keys, table = ["ds"] if count else [], name.partition(".")[2]
-            made = make_table("zipf", table, location=f"file:{folder}/{table}", keys=keys)
-            made.sd.cols = [FieldSchema(column, "string", "a comment") for column in COLUMNS]
-            client.create_table(made)
-            if count:
-                client.add_partitions([make_partition(made, [f"{day:03}"]) for day in range(count)])
+    for name, count in tables.items():
+        keys, table = ["ds"] if count else [], name.partition(".")[2]
+        made = make_table("zipf", table, location=f"file:{folder}/{table}", keys=keys)
+        made.sd.cols = [FieldSchema(column, "string", "a comment") for column in COLUMNS]
+        client.create_table(made)
+        if count:
+            client.add_partitions([make_partition(made, [f"{day:03}"]) for day in range(count)])
     return [(name, count > 0) for name, count in tables.items()]
 
 
@@ -272,52 +260,47 @@ def real_reads(visit: Operator) -> int:
     return int(str(dict(visit.catalog("status").rows)["reads"]))
 
 
-def beside_hms(skew: float) -> None:
+def beside_hms(skew: float, bench: Bench) -> None:
     """Say what a read takes, beside a real metastore."""
     rng, mine, theirs, its_calls = random.Random(SEED), [], [], 0
-    with TemporaryDirectory() as temporary, ExitStack() as up:
-        folder = Path(temporary)
-        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False, optimized=True))
-        tables = real_tables(hive.uri, folder)
-        address = up.enter_context(statestored(folder)).ready["address"]
-        up.enter_context(catalogd(folder, hive=hive.uri, statestores=address))
-        with Subscriber(address, budget="1GB", timeout_s=TIMEOUT_S, levels="full") as everything:
-            everything.sync(TIMEOUT_S)
-            for name, partitioned in tables:
-                read_ours(everything, name, partitioned=partitioned)
-            budget = int(BUDGET_SHARE * everything.stats().held_bytes)
-        client = up.enter_context(connect(hive.uri))
-        visit = up.enter_context(Operator(parse_addresses(address), timeout_s=TIMEOUT_S))
-        catalog = up.enter_context(Subscriber(address, budget=budget, timeout_s=TIMEOUT_S))
-        catalog.sync(TIMEOUT_S)
-        before = real_reads(visit)
-        rng.shuffle(tables)
-        weights = list(accumulate(1 / rank**skew for rank in range(1, len(tables) + 1)))
-        drawn = rng.choices(tables, cum_weights=weights, k=REAL_READS)
-        for number, (name, partitioned) in enumerate(drawn):
-            if number % CHANGE_EVERY == 0:
-                revise(client, [rng.choices(tables, cum_weights=weights)[0][0]], number)
-            begin = perf_counter()
-            found = read_ours(catalog, name, partitioned=partitioned)
-            between = perf_counter()
-            its = read_straight(client, name, partitioned=partitioned)
-            mine.append((between - begin) * 1000)
-            theirs.append((perf_counter() - between) * 1000)
-            assert found == its, name
-            its_calls += 1 + partitioned
-        stats, calls = catalog.stats(), real_reads(visit) - before
-        assert stats.held_bytes <= budget
+    hive = bench.metastore()
+    client = bench.client(hive, "zipf")
+    tables = real_tables(client, bench.folder)
+    address = bench.hub().address
+    bench.catalogd(hive.uri, address)
+    with Subscriber(address, budget="1GB", timeout_s=TIMEOUT_S, levels="full") as everything:
+        everything.sync(TIMEOUT_S)
+        for name, partitioned in tables:
+            read_ours(everything, name, partitioned=partitioned)
+        budget = int(BUDGET_SHARE * everything.stats().held_bytes)
+    visit, catalog = bench.operator(address), bench.subscriber(address, budget)
+    catalog.sync(TIMEOUT_S)
+    before = real_reads(visit)
+    rng.shuffle(tables)
+    weights = list(accumulate(1 / rank**skew for rank in range(1, len(tables) + 1)))
+    drawn = rng.choices(tables, cum_weights=weights, k=REAL_READS)
+    for number, (name, partitioned) in enumerate(drawn):
+        if number % CHANGE_EVERY == 0:
+            revise(client, [rng.choices(tables, cum_weights=weights)[0][0]], number)
+        begin = perf_counter()
+        found = read_ours(catalog, name, partitioned=partitioned)
+        between = perf_counter()
+        its = read_straight(client, name, partitioned=partitioned)
+        mine.append((between - begin) * 1000)
+        theirs.append((perf_counter() - between) * 1000)
+        assert found == its, name
+        its_calls += 1 + partitioned
+    stats, calls = catalog.stats(), real_reads(visit) - before
+    assert stats.held_bytes <= budget
     ours_ms, its_ms = sum(mine) / REAL_READS, sum(theirs) / REAL_READS
-    facts = percentiles(mine) | {"budget_bytes": budget, "pulls": stats.pulls / REAL_READS}
+    facts = {"budget_bytes": budget, "pulls": stats.pulls / REAL_READS}
     facts |= {"calls": calls / REAL_READS, "its_calls": its_calls / REAL_READS}
-    against = beside("HMS, ms for a read", ours=ours_ms, its=its_ms)
-    most = target(ours_ms / its_ms, at_most=OF_HMS_MAX)
-    say("zipf", f"skew_{skew}_hms", ms=ours_ms, **facts, **against, **most)
+    against = beside("HMS, ms for a read", ours_ms, its_ms, most=OF_HMS_MAX)
+    say(f"skew_{skew}_hms", facts, percentiles(mine), against, ms=ours_ms)
 
 
-if __name__ == "__main__":
-    cases = [(skew, long) for long in map(int, sys.argv[1:] or (HOURS,)) for skew in SKEWS]
+def main(bench: Bench) -> None:
     with ProcessPoolExecutor(max_workers=len(SKEWS)) as pool:  # time is virtual
-        for measured in pool.map(measure, cases):
+        for measured in pool.map(measure, SKEWS):
             report(measured)
-    beside_hms(SKEWS[0])
+    beside_hms(SKEWS[0], bench)

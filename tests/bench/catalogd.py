@@ -8,12 +8,10 @@ Times are of one clock, CLOCK_MONOTONIC, which all processes of a machine share.
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from topicast.catalog import core
@@ -28,9 +26,10 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.bench import DB, Bench
 from topicast.tests.bench.processes import Reporter
 from topicast.tests.bench.source import SETTINGS, Catalog
-from topicast.tests.cli.processes import Running, statestored
+from topicast.tests.cli.processes import Running
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.keys import client_for, user_keys
 from topicast.topics.bulk import Send
@@ -44,11 +43,59 @@ from topicast.topics.wire.messages.data import Delta
 from topicast.topics.wire.messages.publishers import Filed
 
 CHANNELS: Final = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
-DB: Final = "bench"
 NUM_TOPICS: Final = 16
 BLOCK_BYTES: Final = 1000
 PIECE_BLOCKS: Final = 60  # of one transaction, as catalogd loads a table: below 64 KB
 READER_BUDGET: Final = "1GB"
+
+
+class Publishing:
+    """catalogd's publisher, and its channels to a real hub."""
+
+    def __init__(self, published: PublishedState, hub: str, link: Link) -> None:
+        self.filed: dict[int, int] = {}  # versions by topic that the hub has acknowledged
+        self._publisher = Publisher(
+            published, name="bench", registration=bytes(16), rng=random.Random(1)
+        )
+        self._hub, self._link = hub, link
+        self._server = user_keys(CATALOGD).credential.hub_key(hub)
+        self._is_connected = False  # to the hub, once at least
+
+    @property
+    def is_leading(self) -> bool:
+        return self._publisher.state == publisher.State.LEADING
+
+    def receive(self, one: Received) -> None:
+        """Take in a message of the hub."""
+        channel = next(c for c, name in CHANNELS.items() if name == one.name)
+        message = decode(one.frame)
+        if isinstance(message, Filed):
+            self.filed |= dict(message.versions)
+        self.handle(publisher.FromHub(channel, message))
+
+    def handle(self, fact: publisher.Fact) -> None:
+        now = time.monotonic()
+        self._perform(self._publisher.handle(fact, now=now, now_us=int(now * 1e6)))
+
+    def send(self) -> None:
+        """Send what waits for its turn."""
+        self._perform(self._publisher.turn(1 << 20))
+
+    def _perform(self, effects: Iterable[publisher.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case publisher.Put(frame=frame):
+                    self._link.send("bulk", frame)
+                case publisher.SendOn(channel=channel, message=message):
+                    self._link.send(CHANNELS[channel], encode(message))
+                case publisher.Reconnect():
+                    for name in CHANNELS.values():
+                        if self._is_connected:
+                            self._link.disconnect(name)
+                        self._link.connect_dealer(name, self._hub, self._server)
+                    self._is_connected = True
+                case _:
+                    pass
 
 
 class BenchCatalogd:
@@ -58,13 +105,9 @@ class BenchCatalogd:
         self.catalog = catalog
         self.at: dict[tuple[int, int], float] = {}
         """When each (topic, version) was published."""
-        self._filed: dict[int, int] = {}  # versions by topic that the hub has acknowledged
-        self._hub = hub
-        self._is_connected = False  # to the hub, once at least
         keys = user_keys(CATALOGD)
         self._link = Link(keys.credential.pair)
         self._link.admit(SERVICE, keys.folder.clients().keys())
-        self._server = keys.credential.hub_key(hub)
         versions = (0,) * (catalog.num_topics + 1)
         starts = (StartRecord(start=catalog.start, epoch=catalog.epoch, versions=versions),)
         published = PublishedState(
@@ -74,9 +117,7 @@ class BenchCatalogd:
             catalog_name="hive",
             mode=mode,
         )
-        self._publisher = Publisher(
-            published, name="bench", registration=bytes(16), rng=random.Random(1)
-        )
+        self._publishing = Publishing(published, hub, self._link)
         self._metastore = Shop(())  # which brings no other event than the one that it is known by
         self._core = core.Catalog(
             catalog.topics,
@@ -98,8 +139,8 @@ class BenchCatalogd:
 
     def settle(self) -> None:
         """Turn until the hub has filed everything."""
-        while self._publisher.state != publisher.State.LEADING or any(
-            topic.version > self._filed.get(number, 0)
+        while not self._publishing.is_leading or any(
+            topic.version > self._publishing.filed.get(number, 0)
             for number, topic in self.catalog.topics.items()
         ):
             self.turn(0.02)
@@ -120,14 +161,12 @@ class BenchCatalogd:
         self._link.close()
 
     def _receive(self, one: Received) -> None:
-        message = decode(one.frame)
-        if one.name == SERVICE:
-            self._serve(Requested(peer=one.peer, message=message, client=client_for(message)))
+        if one.name != SERVICE:
+            self._publishing.receive(one)
+            self._publishing.send()
             return
-        channel = next(c for c, name in CHANNELS.items() if name == one.name)
-        if isinstance(message, Filed):
-            self._filed |= dict(message.versions)
-        self._publish(publisher.FromHub(channel, message))
+        message = decode(one.frame)
+        self._serve(Requested(peer=one.peer, message=message, client=client_for(message)))
 
     def _serve(self, fact: Fact) -> None:
         now, facts = time.monotonic(), [fact]
@@ -143,25 +182,8 @@ class BenchCatalogd:
                         pass  # there is no store, and nothing else to publish
 
     def _publish(self, fact: publisher.Fact) -> None:
-        now = time.monotonic()
-        self._perform(self._publisher.handle(fact, now=now, now_us=int(now * 1e6)))
-        self._perform(self._publisher.turn(1 << 20))
-
-    def _perform(self, effects: Iterable[publisher.Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case publisher.Put(frame=frame):
-                    self._link.send("bulk", frame)
-                case publisher.SendOn(channel=channel, message=message):
-                    self._link.send(CHANNELS[channel], encode(message))
-                case publisher.Reconnect():
-                    for name in CHANNELS.values():
-                        if self._is_connected:
-                            self._link.disconnect(name)
-                        self._link.connect_dealer(name, self._hub, self._server)
-                    self._is_connected = True
-                case _:
-                    pass
+        self._publishing.handle(fact)
+        self._publishing.send()
 
 
 def filled(table: str, megabytes: int, *, seed: int) -> Catalog:
@@ -228,41 +250,26 @@ class Reader(Reporter):
         self.seen += [Seen(*one) for one in self.reports()]
 
 
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """A real statestored, a catalogd, and readers that hold everything."""
-
-    hub_pid: int
-    catalogd: BenchCatalogd
-    readers: tuple[Reader, ...]
-
-
-@contextmanager
 def leading(
-    catalog: Catalog, *, mode: Mode = MODE_DEFAULT
-) -> Iterator[tuple[Running, BenchCatalogd]]:
+    bench: Bench, catalog: Catalog, *, mode: Mode = MODE_DEFAULT
+) -> tuple[Running, BenchCatalogd]:
     """Run a statestored, and a catalogd that has published all of ``catalog`` to it."""
-    with (
-        TemporaryDirectory() as folder,
-        statestored(Path(folder)) as hub,
-        closing(BenchCatalogd(catalog, hub.ready["address"], mode=mode)) as catalogd,
-    ):
-        catalogd.settle()
-        yield hub, catalogd
+    hub = bench.hub()
+    catalogd = bench.enter_context(closing(BenchCatalogd(catalog, hub.address, mode=mode)))
+    catalogd.settle()
+    return hub, catalogd
 
 
-@contextmanager
-def stand(catalog: Catalog, *, readers: int) -> Iterator[Stand]:
-    """Run a stand; the readers are ready."""
-    with ExitStack() as stack:
-        hub, catalogd = stack.enter_context(leading(catalog))
-        topics = range(catalog.num_topics)
-        started = tuple(Reader(hub.ready["address"], topics) for _ in range(readers))
-        for reader in started:
-            stack.callback(reader.end)
-        for reader in started:
-            catalogd.wait_for(reader)
-        yield Stand(hub.process.pid, catalogd, started)
+def stand(
+    bench: Bench, catalog: Catalog, *, readers: int
+) -> tuple[int, BenchCatalogd, list[Reader]]:
+    """Run both, and readers that hold everything; return the process of the hub, and them."""
+    hub, catalogd = leading(bench, catalog)
+    topics = range(catalog.num_topics)
+    started = [bench.enter_context(Reader(hub.address, topics)) for _ in range(readers)]
+    for reader in started:
+        catalogd.wait_for(reader)
+    return hub.process.pid, catalogd, started
 
 
 def delays_ms(

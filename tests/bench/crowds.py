@@ -7,24 +7,23 @@ Stand ── a real statestored ◀──▶ Crowd: a process that works on the 
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from topicast.tests.bench.catalogd import DB, BenchCatalogd
+from topicast.tests.bench.bench import DB, TIMEOUT_S, Bench
+from topicast.tests.bench.catalogd import BenchCatalogd
 from topicast.tests.bench.processes import Process
 from topicast.tests.bench.source import Catalog
-from topicast.tests.cli.processes import statestored, steady_port
+from topicast.tests.cli.processes import steady_port
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 TABLES: Final = 100
 TABLE: Final = "t0"  # the one that changes
 CHANGES: Final = 10
 TURN_S: Final = 0.005  # of catalogd, between two looks for answers
-TIMEOUT_S: Final = 120.0
 
 NS: Final = 1e9
 ZMQ: Final = "ZMQ"  # its threads are named so
@@ -81,26 +80,23 @@ class Crowd(Process):
 class Stand:
     """The hub, catalogd with its tables, and the crowds."""
 
-    def __init__(self, stack: ExitStack, work: Work) -> None:
-        self._stack = stack
+    def __init__(self, bench: Bench, work: Work) -> None:
+        self._bench = bench
         self._work = work
-        self._folder = Path(stack.enter_context(TemporaryDirectory()))
-        self._port = steady_port()
-        self.hub = self._start_hub()
+        self._port = f"--state_store_port={steady_port()}"
+        self.hub = bench.hub(self._port)
         self.catalog = Catalog(NUM_TOPICS_DEFAULT)
         self.catalog.create_database(DB)
         for number in range(TABLES):
             self.catalog.create_table(DB, f"t{number}")
-        made = BenchCatalogd(self.catalog, self.hub.ready["address"])
-        self.catalogd = stack.enter_context(closing(made))
+        made = BenchCatalogd(self.catalog, self.hub.address)
+        self.catalogd = bench.enter_context(closing(made))
         self.catalogd.settle()
 
     def add(self, members: int, *, processes: int = 1) -> list[Crowd]:
         """Start processes of so many drivers each; they wait for an order."""
-        address = self.hub.ready["address"]
-        crowds = [Crowd(self._work, address, members) for _ in range(processes)]
-        for crowd in crowds:
-            self._stack.callback(crowd.end)
+        started = (Crowd(self._work, self.hub.address, members) for _ in range(processes))
+        crowds = [self._bench.enter_context(crowd) for crowd in started]
         self._answers(crowds)
         return crowds
 
@@ -133,7 +129,7 @@ class Stand:
     def kill_hub(self) -> None:
         """Kill the hub and start it again at its port."""
         self.hub.end(signal.SIGKILL)
-        self.hub = self._start_hub()
+        self.hub = self._bench.hub(self._port)
 
     def _answers(self, crowds: Iterable[Crowd]) -> list[Any]:
         crowds, until = tuple(crowds), time.monotonic() + TIMEOUT_S
@@ -141,7 +137,3 @@ class Stand:
             self.catalogd.turn(TURN_S)
             assert time.monotonic() < until, "the drivers do not settle, or have missed a change"
         return [crowd.answer() for crowd in crowds]
-
-    def _start_hub(self) -> Any:
-        flags = (f"--state_store_port={self._port}",)
-        return self._stack.enter_context(statestored(self._folder, *flags))

@@ -8,7 +8,22 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import psutil
+
+from topicast.topics.backports import Self
+
 SPAWN: Final = multiprocessing.get_context("spawn")
+
+
+def used_s(pid: int) -> float:
+    """Return the CPU seconds of a process until now."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def resident_mb(*pids: int) -> float:
+    """Return what processes hold in memory together."""
+    return sum(psutil.Process(pid).memory_info().rss for pid in pids) / 1e6
 
 
 class Process:
@@ -18,6 +33,12 @@ class Process:
         self._pipe, theirs = SPAWN.Pipe()
         self._process = SPAWN.Process(target=work, args=(*arguments, theirs), daemon=True)
         self._process.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     @property
     def pid(self) -> int:

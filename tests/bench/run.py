@@ -119,14 +119,15 @@ def lines_of(script: Path) -> Iterator[Line]:
     Raises:
         CalledProcessError: it ended with an error, or took too long.
     """
-    command = [sys.executable, str(script)]
+    command = [sys.executable, str(HERE / "bench.py"), str(script)]
+    bench = {"bench": script.stem.removeprefix("bench_")}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     timer = threading.Timer(SCRIPT_S_MAX, os.killpg, (process.pid, signal.SIGKILL))
     timer.start()
     try:
         assert process.stdout is not None
         with process.stdout as rows:
-            yield from map(json.loads, filter(_is_line, rows))
+            yield from (bench | json.loads(row) for row in rows if _is_line(row))
     finally:
         timer.cancel()
         if not _ends(process):

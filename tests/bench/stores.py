@@ -1,9 +1,10 @@
 """Stores: state folders of catalogd, filled in bulk with what it would have written itself."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.model.versions import Transaction
@@ -30,6 +31,7 @@ PIECE_BLOCKS: Final = 50  # in one transaction: below 64 KB
 NOW_US: Final = 1_700_000_000_000_000
 COLUMNS: Final = tuple(f"column_{number:02d}" for number in range(20))
 Rows = list[tuple[bytes, bytes]]
+Write = tuple[int, Rows]  # the topic, and what one transaction writes into it
 Blocks = Sequence[tuple[str, bytes]]  # by their lower bounds
 NEW: Final = WindowState(last_id=0, settled=0)  # of a metastore without an event
 
@@ -41,26 +43,33 @@ def fill_store(
 
     ``window`` says by which events its metastore is known again.
     """
-    store = Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=1)
-    versions = store.versions
-    waiting = _writes(tables, partitioned, partitions)
+    with closing(opened(folder)) as store:
+        write(store, _writes(tables, partitioned, partitions), window)
+
+
+def opened(folder: Path) -> Store:
+    """Return the store in ``folder``, a new one if there is none."""
+    return Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=1)
+
+
+def write(store: Store, writes: Iterable[Write], window: WindowState = NEW) -> None:
+    """Commit ``writes`` as transactions, many of them at once."""
+    versions, waiting = store.versions, iter(writes)
     while turn := tuple(islice(waiting, TURN)):
         transactions = []
         for topic, rows in turn:
             version = versions[topic] = versions[topic] + 1
-            entries = tuple(Entry(key, version, version, version, len(v), v) for key, v in rows)
-            transactions.append(
-                Transaction(
-                    topic=topic,
-                    from_version=version - 1,
-                    to_version=version,
-                    entries=entries,
-                    source=0,
-                    at_us=NOW_US,
-                )
-            )
+            entries = [Entry(key, version, version, version, len(v), v) for key, v in rows]
+            transactions.append(transaction(topic, version, entries))
         store.commit(transactions, last_event_id=window.last_id, window=pack_state(window))
-    store.close()
+
+
+def transaction(
+    topic: int, version: int, entries: Iterable[Entry] = (), **more: Any
+) -> Transaction:
+    """Return the transaction that takes ``topic`` to ``version``."""
+    given = {"source": 0, "at_us": NOW_US, "entries": tuple(entries), **more}
+    return Transaction(topic=topic, from_version=version - 1, to_version=version, **given)
 
 
 def table_of(number: int, tables: int) -> tuple[str, str]:
@@ -69,7 +78,7 @@ def table_of(number: int, tables: int) -> tuple[str, str]:
     return f"db{number % databases:03d}", f"table{number:06d}"
 
 
-def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[tuple[int, Rows]]:
+def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[Write]:
     """Yield the transactions: topic and rows."""
     databases = min(tables, DATABASES_MAX)
     for number in range(databases):

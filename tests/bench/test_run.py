@@ -43,7 +43,7 @@ def test_lines_come_as_the_script_prints_them_and_other_text_is_passed_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "bench_one.py"
-    script.write_text('print("preparing")\nprint(\'{"bench": "one", "name": "n", "us": 1}\')')
+    script.write_text('def main():\n    print("preparing")\n    print(\'{"name": "n", "us": 1}\')')
     assert list(lines_of(script)) == [{"bench": "one", "name": "n", "us": 1}]
     assert capsys.readouterr().out == "  preparing\n"
 
@@ -51,10 +51,10 @@ def test_lines_come_as_the_script_prints_them_and_other_text_is_passed_on(
 @pytest.mark.parametrize(
     ("prints", "code", "text"),
     [
-        ('{"bench": "one", "name": "n", "us": 1, "target": 2, "met": true}', 0, "1 results"),
-        ('{"bench": "one", "name": "n", "us": 3, "target": 2, "met": false}', 1, "missed: one.n"),
-        ('{"bench": "one", "name": "n", "us": 3}', 1, "failed: one.n (it states no target)"),
-        ('{"bench": "one", "name": "n", "us": 3, "reference": "all"}', 0, "1 results"),
+        ('{"name": "n", "us": 1, "target": 2, "met": true}', 0, "1 results"),
+        ('{"name": "n", "us": 3, "target": 2, "met": false}', 1, "missed: one.n"),
+        ('{"name": "n", "us": 3}', 1, "failed: one.n (it states no target)"),
+        ('{"name": "n", "us": 3, "reference": "all"}', 0, "1 results"),
         ("{", 1, "failed: bench_one"),
     ],
 )
@@ -68,7 +68,8 @@ def test_missed_target_or_a_failed_script_ends_with_1(
 ) -> None:
     monkeypatch.setattr(run, "LATEST", tmp_path / "bench.jsonl")
     script = tmp_path / "bench_one.py"
-    script.write_text(f"print({prints!r})" if len(prints) > 1 else "raise SystemExit(3)")
+    does = f"print({prints!r})" if len(prints) > 1 else "raise SystemExit(3)"
+    script.write_text(f"def main():\n    {does}")
     assert run.main([str(script)]) == code
     assert text in capsys.readouterr().out
 

@@ -30,6 +30,11 @@ class Running:
     log: Path
     is_ready: bool = False
 
+    @property
+    def address(self) -> str:
+        """The address at which others reach it."""
+        return self.ready["address"]
+
     def becomes_ready(self) -> "Running":
         """Return when it has printed that it serves."""
         if not self.is_ready:
