@@ -25,6 +25,7 @@ from ..topics.keys.clients import Client
 from ..topics.objects.names import TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
+from ..topics.turn import Turn
 from ..topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.questions import Inspected
@@ -273,21 +274,26 @@ class Catalog:
         self.lifecycle = Lifecycle.STARTING if window is None else Lifecycle.SERVING
         self.settings = settings
         self.counts = Counts()
-        self.version_log = VersionLog(topics)
-        self.backfill = Backfill(self.version_log, mode_state)
+        self.turn = turn = Turn[Effect]()  # of all parts
+        self.version_log = VersionLog(topics, turn)
+        self.backfill = Backfill(self.version_log, mode_state, turn)
         self.namespace = Namespace(self.version_log)
         self.tables = Tables(self.version_log, len(topics) - 1)
         self.poller = Poller(
-            window, interval_s=settings.polling_interval_s, known_tables=self._some_tables
+            window,
+            clock=turn,
+            interval_s=settings.polling_interval_s,
+            known_tables=self._some_tables,
         )
         self.loader = Loader(
+            clock=turn,
             loaded=self.tables.loaded,
             partitioned=lambda table: bool(self.tables.partition_columns(table)),
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
         self.event_processor = EventProcessor(
-            self.poller, self.namespace, unpublished=self._is_unpublished
+            self.poller, self.namespace, clock=turn, unpublished=self._is_unpublished
         )
         self._transactions = Transactions()
         self.sync_rules = SyncRules(
@@ -298,9 +304,9 @@ class Catalog:
         )
         self.in_place = InPlace(self.tables, pending=self.loader.pending)
         self._newest_id = 0 if window is None else window.newest_id  # of the events that were seen
-        self.event_history = EventHistory()
-        self.event_log = EventLog()
-        self._load_progress = LoadProgress()
+        self.event_history = EventHistory(turn)
+        self.event_log = EventLog(turn)
+        self._load_progress = LoadProgress(turn)
         held = Held(
             self.namespace,
             self.tables,
@@ -309,7 +315,9 @@ class Catalog:
             pending=self.loader.pending,
             rules=self.sync_rules,
         )
-        self.reconciliation = Reconciliation(held, calls_per_s=settings.reconcile_calls_per_s)
+        self.reconciliation = Reconciliation(
+            held, clock=turn, calls_per_s=settings.reconcile_calls_per_s
+        )
         replies = Replies()
         self.admin = AdminOrders(
             self.namespace,
@@ -319,13 +327,16 @@ class Catalog:
             backfill=self.backfill,
             event_processor=self.event_processor,
             replies=replies,
+            clock=turn,
             core=self,
         )
-        self.reports = Reports(self.namespace, self.tables, topics, known=writes)
+        self.reports = Reports(self.namespace, self.tables, topics, clock=turn, known=writes)
         self.aliases = Aliases(self.tables, self.reports.locations)
-        self.report_acks = ReportAcks(self.reports, replies, metastore=settings.metastore)
-        self._leases = Leases(leases)
-        self._sweeps = Sweeps(self.namespace, self.tables, known=sweeps)
+        self.report_acks = ReportAcks(
+            self.reports, replies, clock=turn, metastore=settings.metastore
+        )
+        self._leases = Leases(turn, leases)
+        self._sweeps = Sweeps(self.namespace, self.tables, clock=turn, known=sweeps)
         self.dispatcher = Dispatcher(
             self.namespace,
             self.tables,
@@ -338,6 +349,7 @@ class Catalog:
             version_log=self.version_log,
             leases=self._leases,
             sweeps=self._sweeps,
+            clock=turn,
             core=self,
         )
         self._materializer = Materializer(
@@ -368,7 +380,6 @@ class Catalog:
         self._failed_types: set[str] = set()  # of events at which our own code failed
         self._unreadable: dict[TableId, str] = {}  # why tables cannot be answered, as last logged
         self._unreadable_partitions: dict[str, str] = {}  # likewise, by their names and the tables'
-        self._now, self._now_us = 0.0, 0  # of the last flush
 
     @property
     def position(self) -> tuple[int, int]:
@@ -396,52 +407,51 @@ class Catalog:
         """Take ``fact`` in; ``flush`` returns what follows from it."""
         if self.lifecycle is Lifecycle.ABANDONED:
             return  # it may be of either metastore; requests are repeated
+        self.turn.now, self.turn.now_us = now, now_us
         match fact:
             case Polled():
-                self._on_polled(fact, now, now_us)
+                self._on_polled(fact)
             case Identified():
-                self._on_identified(fact, now, now_us)
+                self._on_identified(fact)
             case PollFailed():
                 self.counts.polls_failed += 1
-                passed = self.poller.on_failed(fact, now)
+                passed = self.poller.on_failed(fact)
                 if passed is not None:
-                    self._on_passed(passed, now, now_us)
+                    self._on_passed(passed)
             case ReadDone(read=number) if number == COMPARING:
-                self.reconciliation.on_read(fact, now)
+                self.reconciliation.on_read(fact)
             case ReadFailed(read=number) if number == COMPARING:
-                self._read_differing(self.reconciliation.on_failed(fact, now), now)
+                self._read_differing(self.reconciliation.on_failed(fact))
             case ReadDone():
-                self.event_history.read_ended(fact.read, now=now)
-                self._publish(self.loader.on_read_done(fact), now_us)
+                self.event_history.read_ended(fact.read)
+                self._publish(self.loader.on_read_done(fact))
             case ReadFailed():
                 self.counts.reads_failed += 1
-                self.event_history.read_ended(fact.read, now=now)
+                self.event_history.read_ended(fact.read)
                 self._error = fact.error
-                no_polls = bool(self.poller.problem(now))  # then it is not for this table alone
+                no_polls = bool(self.poller.problem())  # then it is not for this table alone
                 away = no_polls or (fact.away and not self.poller.enabled)
-                self._publish(self.loader.on_read_failed(fact, away=away, now=now), now_us)
+                self._publish(self.loader.on_read_failed(fact, away=away))
             case NamesRead() if fact.job:
-                self.admin.on_names(fact.job, fact.databases, now=now)
+                self.admin.on_names(fact.job, fact.databases)
             case NamesFailed() if fact.job:
                 self.admin.on_names_failed(fact.job, fact.error)
             case NamesRead():
-                self._on_names(fact, now_us)
+                self._on_names(fact)
             case NamesFailed():
                 self.counts.reads_failed += 1
                 self._error, self._reading_names = fact.error, False
                 self._names_at = now + LISTING_RETRY_S
             case NamesListed():
-                self.reconciliation.on_listed(fact, now)
+                self.reconciliation.on_listed(fact)
             case ListingFailed():
-                self.reconciliation.on_failed(fact, now)
+                self.reconciliation.on_failed(fact)
             case EventRead():
                 self.admin.on_event_read(fact, self.event_log)
             case HistoryRead():
                 self.dispatcher.on_history(fact)
             case Requested():
-                self.dispatcher.handle(
-                    fact.peer, fact.message, client=fact.client, now=now, at_us=now_us
-                )
+                self.dispatcher.handle(fact.peer, fact.message, client=fact.client)
             case Minted():
                 self._starts, self._mint_above = fact.starts, 0
                 for topic in self.version_log.topics.values():
@@ -454,49 +464,47 @@ class Catalog:
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: reads, the commit, then what depends on it."""
-        self._now, self._now_us = now, now_us
+        self.turn.now, self.turn.now_us = now, now_us
         self._note_unreadable()
-        self.reconciliation.progress.observe(self._before_comparing(now), now=now)
+        self.reconciliation.progress.observe(self._before_comparing())
         noted, self._noted = self._noted, []
         if self.lifecycle is Lifecycle.ABANDONED:
             return (*noted, *self._last_effects())
-        self.poller.check_late(now)
-        self.event_processor.observe(now=now, at_us=now_us)
+        self.poller.check_late()
+        self.event_processor.observe()
         for db in self.sync_rules.take_on_again():
-            self._follow_again(db, now)
+            self._follow_again(db)
         if self.names_known:
             if self.reconciliation.suspects:
-                self._judge(now)
+                self._judge()
             if self._reconciles:
-                self._read_differing(self.reconciliation.take_slice(), now)
-            self._note_blindness(now, now_us)
+                self._read_differing(self.reconciliation.take_slice())
+            self._note_blindness()
         if self.lifecycle is Lifecycle.SERVING:
-            self.admin.step(now=now, at_us=now_us)
+            self.admin.step()
             unpublished = self.loader.oldest_unpublished()
             self.report_acks.step(
                 unresolved=unpublished,
                 polled=self.poller.polled,
                 position=self.position,
-                now=now,
-                at_us=now_us,
             )
-        self._publish(self.loader.next_slice(now=now), now_us)
-        self.aliases.step(seq=self.poller.seq, at_us=now_us)
-        effects = self._reads(now)
+        self._publish(self.loader.next_slice())
+        self.aliases.step(seq=self.poller.seq)
+        effects = self._reads()
         if self.lifecycle is Lifecycle.SERVING:
-            self.backfill.restamp(now=now, at_us=now_us)
+            self.backfill.restamp()
             self.poller.mark_published(self._oldest_unpublished())
         published = self._oldest_unpublished()
-        self.event_history.publish(before=published, now=now, now_us=now_us)
-        self.event_log.publish(before=published, now=now)
+        self.event_history.publish(before=published)
+        self.event_log.publish(before=published)
         effects += self._commit()
         unpublished = self._oldest_unpublished()
         if self._first_seq is not None:
             self._caught_up |= unpublished > self._first_seq
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
-        effects += self.dispatcher.grants.take(now)
-        replies = self.dispatcher.replies(unpublished=unpublished, now=now)
+        effects += self.dispatcher.grants.take()
+        replies = self.dispatcher.replies(unpublished=unpublished)
         return (*noted, *effects, *self.dispatcher.take_reads(), *replies)
 
     def check_some(self) -> bool:
@@ -546,13 +554,13 @@ class Catalog:
         """
         self._mint_above = max(self._mint_above, epoch)
 
-    def skip_event(self, id_: int, *, now: float, now_us: int) -> None:
+    def skip_event(self, id_: int) -> None:
         """Pass every event up to ``id_`` that was not read, and read everything again.
 
         Raises:
             UsageError: as of ``Poller.skip``.
         """
-        self._on_passed(self.poller.skip(id_, now), now, now_us)
+        self._on_passed(self.poller.skip(id_))
 
     def change_mode(self, mode: Mode) -> bool:
         """Publish under ``mode`` from now on, and load what it needs; False if it is so already."""
@@ -617,10 +625,10 @@ class Catalog:
 
     def _status(self, topics: tuple[TopicStatus, ...]) -> Status:
         (epoch, start), poller, mode = self.position, self.poller, self.backfill.mode
-        load = self._load_progress.measure(self.loader.tables_left, now=self._now)
+        load = self._load_progress.measure(self.loader.tables_left)
         metastore = MetastoreFacts(
             addresses=self.settings.metastore,
-            polls=poller.problem(self._now),
+            polls=poller.problem(),
             names=self._error,
             names_known=self.names_known,
             missing=_missing(self._gap),
@@ -643,10 +651,10 @@ class Catalog:
             watermark=poller.watermark,
             newest_event=poller.newest,
             lag_events=poller.lag_events,
-            lag_s=poller.lag_s(self._now),
+            lag_s=poller.lag_s(),
             metastore_uuid=poller.window.uuid if poller.window else "",
             metastore_found=self._finding,
-            metastore_silent_s=poller.silent_s(self._now),
+            metastore_silent_s=poller.silent_s(),
             databases=self.namespace.databases_count,
             tables_to_load=load.left,
             load_read=load.read,
@@ -666,11 +674,9 @@ class Catalog:
             | {f"reconcile_{name}": n for name, n in asdict(self.reconciliation.counts).items()}
             | {"polls_late": poller.late, "tables_unfit": self.tables.unfit},
             topics=topics,
-            reconciliation=self.reconciliation.progress.facts(self._now),
+            reconciliation=self.reconciliation.progress.facts(),
             events=self.event_history.facts(
                 [self.loader.left(seq) for seq in self.event_history.running_seqs],
-                now=self._now,
-                now_us=self._now_us,
             ),
             processor=self.event_processor.facts,
             pull_times=self.dispatcher.pull_times,
@@ -678,40 +684,36 @@ class Catalog:
 
     def _doubted(self) -> tuple[str, ...]:
         """Return the types of events that were not understood lately."""
-        since = self._now - DOUBT_S
+        since = self.turn.now - DOUBT_S
         return tuple(one or "(no type)" for one, at in self._not_understood.items() if at > since)
 
     # -- facts
 
-    def _on_polled(self, fact: Polled, now: float, now_us: int) -> None:
-        batch = self.poller.on_polled(fact, now)
+    def _on_polled(self, fact: Polled) -> None:
+        batch = self.poller.on_polled(fact)
         if batch is None:
             return
         if batch.gap is not None:  # before its events: no part of a table is published alone
-            self._on_gap(batch.gap, batch.seq, now)
+            self._on_gap(batch.gap, batch.seq)
         every: list[Dirty] = []
         for event in batch.events:
             self.counts.events += 1
-            outcome, dirty = self._on_event(event, seq=batch.seq, now=now, now_us=now_us)
-            self.event_log.add(event, dirty, outcome=outcome, seq=batch.seq, now=now, now_us=now_us)
+            outcome, dirty = self._on_event(event, seq=batch.seq)
+            self.event_log.add(event, dirty, outcome=outcome, seq=batch.seq)
             every += dirty
-        self.event_history.begin(
-            batch.events, every, seq=batch.seq, missing=_missing(batch.gap), now=now, now_us=now_us
-        )
-        self._publish(self.in_place.results(), now_us)
+        self.event_history.begin(batch.events, every, seq=batch.seq, missing=_missing(batch.gap))
+        self._publish(self.in_place.results())
         if self.reconciliation.missed and batch.events:
-            self.reconciliation.on_events(connection=fact.connection, now=now)
+            self.reconciliation.on_events(connection=fact.connection)
         if batch.whole:
-            self._publish(self.loader.on_poll_done(fact.poll), now_us)
+            self._publish(self.loader.on_poll_done(fact.poll))
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
-    def _on_event(
-        self, event: RawEvent, *, seq: int, now: float, now_us: int
-    ) -> tuple[str, tuple[Dirty, ...]]:
+    def _on_event(self, event: RawEvent, *, seq: int) -> tuple[str, tuple[Dirty, ...]]:
         """Have read again what ``event`` has changed, and return it, with what becomes of it."""
         is_late = event.id <= self._newest_id  # what it has may be old
         self._newest_id = max(self._newest_id, event.id)
-        found = self._objects_of(event, now)
+        found = self._objects_of(event)
         dirty = tuple(one for one in found if self.follows(one.db))
         elsewhere = bool(event.catalog or (found and not dirty))
         self.counts.events_elsewhere += elsewhere
@@ -721,10 +723,10 @@ class Catalog:
         if follow is Follow.SKIP:
             self.counts.events_sync_off += 1
             return NOT_FOLLOWED, ()
-        self._note_type(event, dirty, now)
+        self._note_type(event, dirty)
         applies = follow is not Follow.RELOAD and not is_late
         self.loader.mark_dirty(self._apply(event, dirty) if applies else dirty, seq=seq)
-        self._raise_unheld(dirty, now_us)
+        self._raise_unheld(dirty)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
             if event.type == CREATE_TABLE:  # the end of the one before it was left out
@@ -735,12 +737,12 @@ class Catalog:
             return LEFT_OUT, ()
         return (RUNS if dirty else NOTHING), dirty
 
-    def _follow_again(self, db: str, now: float) -> None:
+    def _follow_again(self, db: str) -> None:
         """Read the tables of ``db``, which is followed again, and the names of new ones."""
         seq = self.poller.next_seq()
         tables = ((db, row.name) for row in self.namespace.tables(db))
         self.loader.resync(sorted(t for t in tables if not self.sync_rules.is_off(t)), seq=seq)
-        self._names_at = now
+        self._names_at = self.turn.now
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
@@ -754,7 +756,7 @@ class Catalog:
         self.counts.events_in_place += bool(dirty and not rest)
         return rest
 
-    def _objects_of(self, event: RawEvent, now: float) -> tuple[Dirty, ...]:
+    def _objects_of(self, event: RawEvent) -> tuple[Dirty, ...]:
         """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
         try:
             return dirty_objects(event) + self._transactions.dirty_objects(event)
@@ -765,10 +767,10 @@ class Catalog:
                 what = f"event {event.id} ({event.type} of {event.db}.{event.table})"
                 text = f"{what}: {type(error).__name__}: {error}: what it names is read again whole"
                 self._noted.append(Noted(text=f"a defect of Topicast at {text}", trouble=True))
-            self._read_names_again(now)  # it may be a rename
+            self._read_names_again()  # it may be a rename
             return named_objects(event)
 
-    def _note_type(self, event: RawEvent, dirty: tuple[Dirty, ...], now: float) -> None:
+    def _note_type(self, event: RawEvent, dirty: tuple[Dirty, ...]) -> None:
         """Count an event that is skipped, or not understood; say once which type that is."""
         if event.catalog:
             return
@@ -785,17 +787,17 @@ class Catalog:
             text = f"events {event.type or '(no type)'} {why}: what they name is read again whole"
             self._noted.append(Noted(text=text, trouble=True))
         if event.type in self._not_understood or len(self._not_understood) < TYPES_MAX:
-            self._not_understood[event.type] = now
+            self._not_understood[event.type] = self.turn.now
         if not known and not dirty:
-            self._read_names_again(now)
+            self._read_names_again()
 
-    def _read_names_again(self, now: float) -> None:
+    def _read_names_again(self) -> None:
         """Read the names, for an event that may have made one that it does not tell."""
         if self._names_at is None:
-            self._names_at = max(now, self._names_again_at)
+            self._names_at = max(self.turn.now, self._names_again_at)
             self._names_again_at = self._names_at + NAMES_AGAIN_S
 
-    def _raise_unheld(self, dirty: Iterable[Dirty], now_us: int) -> None:
+    def _raise_unheld(self, dirty: Iterable[Dirty]) -> None:
         """Raise the data version of each table that is not loaded and has written partitions.
 
         The loader reads nothing of such a table, or reads it as part of a load. Readers take a load
@@ -806,65 +808,63 @@ class Catalog:
                 continue
             table = one.db, one.table
             if self.namespace.find(table) is not None and not self.tables.loaded(table):
-                self.tables.raise_data(
-                    table, partitions=one.names, source=SOURCE_EVENTS, at_us=now_us
-                )
+                self.tables.raise_data(table, partitions=one.names, source=SOURCE_EVENTS)
 
     def _become(self, state: Lifecycle) -> None:
         assert state in (self.lifecycle, *NEXT[self.lifecycle]), f"{self.lifecycle} to {state}"
         self.lifecycle = state
 
-    def _on_gap(self, gap: Gap, seq: int, now: float) -> None:
+    def _on_gap(self, gap: Gap, seq: int) -> None:
         """Note what is missing, and read everything again."""
         self.counts.event_gaps += 1
         self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
-        self._read_again(seq, now)
+        self._read_again(seq)
 
-    def _on_passed(self, batch: Batch, now: float, now_us: int) -> None:
+    def _on_passed(self, batch: Batch) -> None:
         """Note the events that are passed, and read everything again: one may be of anything."""
         assert batch.gap is not None
         first, last = batch.gap
         self.counts.events_passed += last - first + 1
         text = f"events {first} to {last} are passed, and all is read again: {batch.passed}"
         self._noted.append(Noted(text=text, trouble=True))
-        self._on_gap(batch.gap, batch.seq, now)
+        self._on_gap(batch.gap, batch.seq)
         missing = _missing(batch.gap)
-        self.event_history.begin((), [], seq=batch.seq, missing=missing, now=now, now_us=now_us)
+        self.event_history.begin((), [], seq=batch.seq, missing=missing)
 
-    def _read_again(self, seq: int, now: float) -> None:
+    def _read_again(self, seq: int) -> None:
         """Read again what is known, and the names, for what is not."""
-        self._names_at = now
+        self._names_at = self.turn.now
         self.reconciliation.clear()
         if self.lifecycle is Lifecycle.SERVING:
             self._gap_seq = seq
             self._become(Lifecycle.RELISTING)
         self._resync(self.namespace.databases(), self._known_tables())
 
-    def _on_identified(self, fact: Identified, now: float, now_us: int) -> None:
+    def _on_identified(self, fact: Identified) -> None:
         if fact.release != self._release:
             self._release = fact.release
             if untried(fact.release):
                 self._noted.append(Noted(text=untried(fact.release), trouble=True))
         self.in_place.enabled = fact.tells_all
-        finding = self.poller.on_identified(fact, now)
+        finding = self.poller.on_identified(fact)
         if finding is None:
             return
         self._finding = str(finding)
         self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
         if not finding.same:
             self._become(Lifecycle.ABANDONED)
-            self.event_processor.observe(stopped=str(finding), now=now, at_us=now_us)
+            self.event_processor.observe(stopped=str(finding))
             return
         self.loader.read_again()  # a copy that was put back may be older than what was read
         if finding.by_tables or self.lifecycle is Lifecycle.RELISTING:
             # Polls may show no gap, as ids of another log can go on from ours. Names that are
             # being read may be of the connection before.
-            self._read_again(self.poller.next_seq(), now)
-        self._move(now)
+            self._read_again(self.poller.next_seq())
+        self._move()
 
-    def _move(self, now: float) -> None:
+    def _move(self) -> None:
         """Go on at the event that an operator ordered; what is left out is read again."""
-        moved = self.poller.move(now)
+        moved = self.poller.move()
         if moved is None:
             return
         at, gap = moved
@@ -873,11 +873,11 @@ class Catalog:
         text = f"events are followed from {window.last_id} on, as an operator ordered"
         self._noted.append(Noted(text=text, trouble=False))
         if gap is not None:
-            self._on_gap(gap, self.poller.next_seq(), now)
+            self._on_gap(gap, self.poller.next_seq())
         elif at < 0:
-            self._read_again(self.poller.next_seq(), now)
+            self._read_again(self.poller.next_seq())
 
-    def _on_names(self, fact: NamesRead, now_us: int) -> None:
+    def _on_names(self, fact: NamesRead) -> None:
         self._error, self._reading_names = "", False
         databases = {db: found for db, found in fact.databases.items() if self.follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
@@ -890,29 +890,29 @@ class Catalog:
                 self._gap = None
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
-            self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
+            self.namespace.write(structs, tables, source=SOURCE_LOAD)
             for table in tables:
                 self.load_in_background(table)
         self._become(Lifecycle.SERVING)
 
-    def _note_blindness(self, now: float, now_us: int) -> None:
+    def _note_blindness(self) -> None:
         """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
         blind, noted = self.blind, self.namespace.metastore_problem()
         if noted.startswith(PAUSED) and not blind and not self.poller.caught_up:
             return
         if not noted or noted.startswith(FOLLOWED_LATER):
-            self.namespace.set_metastore_problem(blind, at_us=now_us)
+            self.namespace.set_metastore_problem(blind)
         elif blind:
             self._seen_seq = None
             if not blind.startswith(FOLLOWED_LATER):
-                self.namespace.set_metastore_problem(blind, at_us=now_us)
+                self.namespace.set_metastore_problem(blind)
         elif self._seen_seq is None:
             self._seen_seq = self._gap_seq = self.poller.next_seq()
-            self._names_at = now
+            self._names_at = self.turn.now
             self._become(Lifecycle.RELISTING)
             self._resync(self.namespace.databases(), self._known_tables())
         elif self._oldest_unpublished() > self._seen_seq:
-            self.namespace.set_metastore_problem("", at_us=now_us)
+            self.namespace.set_metastore_problem("")
 
     @property
     def _reconciles(self) -> bool:
@@ -920,24 +920,24 @@ class Catalog:
         serving = self.lifecycle is Lifecycle.SERVING and self.poller.reads
         return serving and not self.loader.resyncing
 
-    def _before_comparing(self, now: float) -> str:
+    def _before_comparing(self) -> str:
         """Return what comes before anything is compared; empty: nothing does."""
         if not self.settings.reconcile_calls_per_s:
             return "--reconcile_calls_per_s is 0"
         if not self.poller.reads:
             return "events are paused"
-        if self.poller.problem(now):
+        if self.poller.problem():
             return "the metastore does not answer"
         if self.lifecycle is not Lifecycle.SERVING:
             return "the names are read"
         return "what events are missing of is read again" if self.loader.resyncing else ""
 
-    def _read_differing(self, found: Sequence[Difference], now: float) -> None:
+    def _read_differing(self, found: Sequence[Difference]) -> None:
         """Read again what is not as it is held; an event of it may follow."""
         if not found:
             return
         seq = self.poller.next_seq()
-        self.reconciliation.suspect(found, seq=seq, now=now)
+        self.reconciliation.suspect(found, seq=seq)
         parts: dict[tuple[TableId, bool], list[str]] = {}
         for (db, table, part), content, _ in found:
             if part:
@@ -952,7 +952,7 @@ class Catalog:
         whole = [one.name[:2] for one in found if one.name[1] and not (one.name[2] or one.content)]
         self.loader.resync(whole, seq=seq)
 
-    def _judge(self, now: float) -> None:
+    def _judge(self) -> None:
         """Note what has changed without an event."""
         if not self.poller.enabled or self.poller.blind:
             self.reconciliation.forget(unpublished=self._oldest_unpublished())
@@ -962,7 +962,6 @@ class Catalog:
             unpublished=self._oldest_unpublished(),
             polled_at=self.poller.polled_at,
             connection=self.poller.polled_on,
-            now=now,
         )
         if self.reconciliation.missed != missed:
             self._noted.append(Noted(text=self.reconciliation.missed, trouble=True))
@@ -1015,37 +1014,37 @@ class Catalog:
                     Noted(text=f"{one} can be read again, or is gone", trouble=False)
                 )
 
-    def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
-        for withdrawn in self._materializer.apply(results, now_us):
+    def _publish(self, results: tuple[Result, ...]) -> None:
+        for withdrawn in self._materializer.apply(results):
             self.counts.tables_withdrawn += 1
             self.dispatcher.on_withdrawn(withdrawn.table, withdrawn.error)
 
     # -- effects
 
-    def _reads(self, now: float) -> list[Effect]:
+    def _reads(self) -> list[Effect]:
         """Return what may be requested of the metastore now."""
         effects: list[Effect] = []
         has_base = self.poller.window is not None or not self.poller.enabled
         may_read = has_base and not self._reading_names
         may_read &= self.poller.reads or not self.names_known
-        if self._names_at is not None and now >= self._names_at and may_read:
+        if self._names_at is not None and self.turn.now >= self._names_at and may_read:
             self._names_at, self._reading_names = None, True
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
         effects += self.admin.event_reads()
-        compared = self.reconciliation.begin(now) if self._reconciles else None
+        compared = self.reconciliation.begin() if self._reconciles else None
         effects += [] if compared is None else [compared]
         if self.names_known and self.poller.reads:
-            found = self.loader.reads(now=now)
-            self.event_history.read_began(found, now=now)
+            found = self.loader.reads()
+            self.event_history.read_began(found)
             self.counts.reads += len(found)
             effects += found
         if self.loader.wants_poll or self.dispatcher.wants_poll:
-            self.poller.poll_now(now, check=self.dispatcher.wants_poll)
+            self.poller.poll_now(check=self.dispatcher.wants_poll)
         self.poller.reading = self.loader.oldest_unpublished() != NEVER
         names_first = self.poller.window is not None and not self.names_known
-        if self.poller.may_begin(now) and not names_first:
-            effects.append(self.poller.begin(self.loader.begin_poll(), now))
+        if self.poller.may_begin() and not names_first:
+            effects.append(self.poller.begin(self.loader.begin_poll()))
         return effects
 
     def _last_effects(self) -> tuple[Effect, ...]:
@@ -1061,7 +1060,7 @@ class Catalog:
         """Return what makes everything durable that is not, and its publication."""
         transactions, mode_state = self.version_log.take(), self.backfill.take()
         orders, (writes, settled) = self.admin.given(), self.reports.take()
-        leases, sweeps = self._leases.changed(self._now), self._sweeps.take()
+        leases, sweeps = self._leases.changed(), self._sweeps.take()
         window = self._committed
         if self.lifecycle is Lifecycle.SERVING:
             window = self.poller.published

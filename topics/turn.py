@@ -20,6 +20,10 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds, monotonic."""
 
+    @property
+    def now_us(self) -> int:
+        """Microseconds since 1970; 0 in a core that is not told them."""
+
 
 class Turn(Generic[EffectT]):
     """The time of this turn, what was decided in it, and a trace of the turns before."""
@@ -27,6 +31,7 @@ class Turn(Generic[EffectT]):
     def __init__(self, *, quiet: tuple[type, ...] = ()) -> None:
         """``quiet``: the types of facts and effects that the trace leaves out."""
         self.now = 0.0  # seconds, monotonic: the core sets it as a turn begins
+        self.now_us = 0  # microseconds since 1970: likewise, in a core that is told them
         self.trace = Trace(quiet)
         self._effects: list[EffectT] = []
         self.add = self._effects.append  # one effect, behind those before it

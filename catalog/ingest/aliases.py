@@ -26,7 +26,7 @@ class Aliases:
         self.oldest = NEVER  # arrival number of what was known when the first of them came
         self.raised = 0  # tables that were raised, since the start
 
-    def step(self, *, seq: int, at_us: int) -> None:
+    def step(self, *, seq: int) -> None:
         """Raise what shares a folder with what was written; ``seq``: of the newest events."""
         written = self._tables.take_written()
         for table, one in written.items():  # where it lay, before its change is taken in
@@ -51,14 +51,12 @@ class Aliases:
         for other, one in found.items():
             known = waiting.get(other)
             if known is None or waited or not known.raised or known.source != one.source:
-                self._raise(other, one, at_us)
+                self._raise(other, one)
 
     def _folders(self, table: TableId, one: FilesWritten) -> set[str]:
         return self._locations.folders(table, () if one.anywhere else one.names)
 
-    def _raise(self, table: TableId, one: FilesWritten, at_us: int) -> None:
+    def _raise(self, table: TableId, one: FilesWritten) -> None:
         names = () if one.anywhere else tuple(sorted(one.names))
-        self._tables.raise_data(
-            table, partitions=names, source=one.source, at_us=at_us, noted=False
-        )
+        self._tables.raise_data(table, partitions=names, source=one.source, noted=False)
         self.raised += 1

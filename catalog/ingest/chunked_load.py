@@ -33,6 +33,7 @@ from typing import Final
 from ...topics.objects.names import TableId
 from ...topics.objects.selector import AFTER_ALL, Matches, Selector
 from ...topics.objects.tables import Column
+from ...topics.turn import Clock
 from ..metastore.port import TableRead, TableRequest
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
@@ -98,6 +99,7 @@ class Awaited:
 class ChunkedLoad:
     """What is still to be read of one table."""
 
+    clock: Clock
     rest: dict[str, None] | None  # partitions never read, in order; None: they are not known yet
     refused: int = 0  # loads of this table that failed before this one
     dirty: dict[str, int] = field(default_factory=dict)  # changed meanwhile, by oldest event's seq
@@ -127,11 +129,19 @@ class ChunkedLoad:
         """Whether nothing is left but partitions that cannot be read."""
         return bool(self.bad) and self.rest == {} and not (self.reading or self.dirty)
 
-    def wants_read(self, now: float) -> bool:
-        """Return whether there is something to read now; what waits to be published is bounded."""
-        if self.reading or len(self.slices) >= SLICES_MAX:
-            return False
-        if self.suspects or now >= self.retry_at:
+    @property
+    def wants_read(self) -> bool:
+        """Whether there is something to read now; what waits to be published is bounded."""
+        return self._is_free and (self.clock.now >= self.retry_at or self._has_unread)
+
+    @property
+    def _is_free(self) -> bool:
+        return not self.reading and len(self.slices) < SLICES_MAX
+
+    @property
+    def _has_unread(self) -> bool:
+        """Whether there is something to read that is not a bad partition."""
+        if self.suspects:
             return True
         if self.first and self.chunks and self.awaited:
             return False  # the metastore answers the poll first that settles a selection
@@ -189,7 +199,8 @@ class ChunkedLoad:
         """Whether somebody, or the end of the load, waits for a poll that has not begun."""
         if not self.chunks or self.chunks[-1].confirmed_by <= polls_begun:
             return False
-        return self.awaited or not (self.rest is None or self.rest or self.wants_read(-inf))
+        reads = self._is_free and self._has_unread
+        return self.awaited or not (self.rest is None or self.rest or reads)
 
     def mark_dirty(self, names: Iterable[str], *, seq: int) -> None:
         """Read the partitions ``names`` later, or again; ``seq``: of the event that says so."""
@@ -241,9 +252,9 @@ class ChunkedLoad:
         found = (name for name in self.bad if matches is None or matches(name))
         return next((f"{name}: {self.bad[name].error}" for name in found), "")
 
-    def next(self, table: TableId, now: float) -> TableRequest:
+    def next(self, table: TableId) -> TableRequest:
         """Return what to read now of ``table``."""
-        names = self._next_probe(now)
+        names = self._next_probe()
         self.probing = bool(names)
         if self.rest is not None and not names:
             names = () if self.first else self._next_awaited()
@@ -273,7 +284,7 @@ class ChunkedLoad:
             db=db, table=name, obj=False, whole=whole, names=names, listed=whole and listed
         )
 
-    def refuse(self, names: tuple[str, ...], error: str, *, now: float) -> None:
+    def refuse(self, names: tuple[str, ...], error: str) -> None:
         """Look for the partition among ``names``, which were being read, that cannot be read.
 
         The rest of them is read again. Cost: O(names).
@@ -290,7 +301,7 @@ class ChunkedLoad:
         self.taken = {}
         self.suspects = names
         if len(names) == 1:
-            self._spoil(error, now)
+            self._spoil(error)
 
     def give_back(self, names: tuple[str, ...]) -> None:
         """Read the chunk of ``names`` once more: the metastore has not answered."""
@@ -393,20 +404,20 @@ class ChunkedLoad:
             names.update(dict.fromkeys(islice(unread, share)))
         return tuple(names)
 
-    def _next_probe(self, now: float) -> tuple[str, ...]:
+    def _next_probe(self) -> tuple[str, ...]:
         """Return half of the suspects, or else a bad partition that is due."""
         self.suspects = tuple(filter(self._is_unread, self.suspects))
         if self.suspects:
             return self.suspects[: max(len(self.suspects) // 2, 1)]
-        due = (name for name, one in self.bad.items() if one.retry_at <= now)
+        due = (name for name, one in self.bad.items() if one.retry_at <= self.clock.now)
         return tuple(islice(due, 1))
 
-    def _spoil(self, error: str, now: float) -> None:
+    def _spoil(self, error: str) -> None:
         """Note that the only suspect cannot be read, and that nobody is to wait for it."""
         ((name,), self.suspects) = self.suspects, ()
         tries = self.bad[name].tries + 1 if name in self.bad else 1
         pause_s = min(BAD_RETRY_S * 2 ** min(tries - 1, 16), BAD_RETRY_S_MAX)
-        self.bad[name] = BadPartition(error, tries, now + pause_s)
+        self.bad[name] = BadPartition(error, tries, self.clock.now + pause_s)
         assert self.rest is not None
         self.rest.pop(name, None)
         self.dirty.pop(name, None)

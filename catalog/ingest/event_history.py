@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.names import TableId
+from ...topics.turn import Clock
 from ..metastore.port import Dirty, RawEvent, Read
 
 BATCHES_MAX: Final = 1_000  # published ones: enough for a 99th percentile
@@ -105,7 +106,8 @@ class _Running:
 class EventHistory:
     """What catalogd remembers of the events that it has followed."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._running: deque[_Running] = deque()  # by seq
         self._batches: deque[EventBatch] = deque(maxlen=BATCHES_MAX)
         self._slots: deque[Slot] = deque(maxlen=SLOTS_MAX)
@@ -116,14 +118,7 @@ class EventHistory:
         self._began_at: float | None = None
 
     def begin(
-        self,
-        events: Sequence[RawEvent],
-        dirty: Iterable[Dirty],
-        *,
-        seq: int,
-        missing: str,
-        now: float,
-        now_us: int,
+        self, events: Sequence[RawEvent], dirty: Iterable[Dirty], *, seq: int, missing: str
     ) -> None:
         """Note events that came with the arrival number ``seq``, and what they make ``dirty``.
 
@@ -133,7 +128,7 @@ class EventHistory:
             return
         tables = len({(one.db, getattr(one, "table", "")) for one in dirty})
         batch = EventBatch(
-            at_us=now_us,
+            at_us=self._clock.now_us,
             events=len(events),
             last_id=max((one.id for one in events), default=0),
             tables=tables,
@@ -144,7 +139,7 @@ class EventHistory:
         )
         last = self._running[-1] if self._running else None
         if last is None or (last.seq != seq and len(self._running) < RUNNING_MAX):
-            running = _Running(seq, now, batch, Counter())
+            running = _Running(seq, self._clock.now, batch, Counter())
             running.add_times(events)
             self._running.append(running)
             return
@@ -158,8 +153,10 @@ class EventHistory:
             missing=last.batch.missing or missing,
         )
 
-    def publish(self, *, before: int, now: float, now_us: int) -> None:
+    def publish(self, *, before: int) -> None:
         """Note that everything with an arrival number below ``before`` is published."""
+        now = self._clock.now
+        now_us = self._clock.now_us
         self._began_at = now if self._began_at is None else self._began_at
         while self._running and self._running[0].seq < before:
             running = self._running.popleft()
@@ -171,16 +168,17 @@ class EventHistory:
                 running.batch, left=0, took_s=round(took_s, 3), waited_s=running.waited_s(now_us)
             )
             self._batches.append(done)
-            self._fill_slot(done, now)
+            self._fill_slot(done)
 
-    def read_began(self, reads: Iterable[Read], *, now: float) -> None:
+    def read_began(self, reads: Iterable[Read]) -> None:
         """Note reads that were ordered."""
         for one in reads:
             tables = tuple((want.db, want.table) for want in one.requests)
-            self._reads[one.read] = now, tables
+            self._reads[one.read] = self._clock.now, tables
 
-    def read_ended(self, read: int, *, now: float) -> None:
+    def read_ended(self, read: int) -> None:
         """Note that a read was answered, or failed: its tables share the time that it took."""
+        now = self._clock.now
         began_at, tables = self._reads.pop(read, (now, ()))
         for table in tables:
             count, seconds = self._costs.get(table, (0, 0.0))
@@ -189,14 +187,15 @@ class EventHistory:
             kept = nlargest(TABLES_MAX, self._costs.items(), key=lambda one: one[1][1])
             self._costs = dict(kept)
 
-    def facts(self, left: Sequence[int], *, now: float, now_us: int) -> EventFacts:
+    def facts(self, left: Sequence[int]) -> EventFacts:
         """Return the history as of now. ``left``: of each of ``running_seqs``, the tables left."""
+        now = self._clock.now
         running = tuple(
             replace(
                 one.batch,
                 left=min(count, one.batch.tables),
                 took_s=round(max(now - one.began_at, 0.0), 3),
-                waited_s=one.waited_s(now_us),
+                waited_s=one.waited_s(self._clock.now_us),
             )
             for one, count in zip(self._running, left, strict=True)
         )
@@ -224,8 +223,8 @@ class EventHistory:
         assert len(seqs) <= RUNNING_MAX
         assert len(self._costs) <= 2 * TABLES_MAX
 
-    def _fill_slot(self, batch: EventBatch, now: float) -> None:
-        number = int(now // SLOT_S)
+    def _fill_slot(self, batch: EventBatch) -> None:
+        number = int(self._clock.now // SLOT_S)
         before = Slot(number, 0, 0.0)
         if self._slots and self._slots[-1].number == number:
             before = self._slots.pop()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...topics.objects.names import table_name
+from ...topics.turn import Clock
 from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, RawEvent
 
 EVENTS_MAX: Final = 1_000  # 20 s of 50 a second
@@ -53,22 +54,15 @@ class _Logged:
 class EventLog:
     """The last events, the oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._events: deque[_Logged] = deque(maxlen=EVENTS_MAX)
         self._running: deque[_Logged] = deque(maxlen=EVENTS_MAX)
         self._last = 0
 
-    def add(
-        self,
-        event: RawEvent,
-        dirty: Sequence[Dirty],
-        *,
-        outcome: str,
-        seq: int,
-        now: float,
-        now_us: int,
-    ) -> None:
+    def add(self, event: RawEvent, dirty: Sequence[Dirty], *, outcome: str, seq: int) -> None:
         """Note an event with what is read again because of it; ``outcome`` RUNS: it is read."""
+        now_us = self._clock.now_us
         self._last = max(self._last + 1, now_us)
         named = (event.db, event.table) if event.table.strip() else (event.db,)
         logged = _Logged(
@@ -80,17 +74,20 @@ class EventLog:
             changes=changes_of(dirty),
             outcome=outcome,
             seq=seq,
-            began_at=now,
+            began_at=self._clock.now,
         )
         self._events.append(logged)
         if outcome == RUNS:
             self._running.append(logged)
 
-    def publish(self, *, before: int, now: float) -> None:
+    def publish(self, *, before: int) -> None:
         """Note that everything with an arrival number below ``before`` is published."""
         while self._running and self._running[0].seq < before:
             done = self._running.popleft()
-            done.outcome, done.took_s = PUBLISHED, round(max(now - done.began_at, 0.0), 3)
+            done.outcome, done.took_s = (
+                PUBLISHED,
+                round(max(self._clock.now - done.began_at, 0.0), 3),
+            )
 
     def after(self, number: int | None) -> tuple[Row, ...]:
         """Return the events behind ``number`` up to the first that runs; None: the newest ones."""

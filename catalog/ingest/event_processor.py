@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final
 
 from ...topics.errors import UsageError
+from ...topics.turn import Clock
 from ..model.tables import Namespace
 from .poller import PAUSED, Poller, StartAt
 
@@ -57,13 +58,19 @@ class EventProcessor:
     """The state, and the orders that change it."""
 
     def __init__(
-        self, poller: Poller, namespace: Namespace, *, unpublished: Callable[[], bool]
+        self,
+        poller: Poller,
+        namespace: Namespace,
+        *,
+        clock: Clock,
+        unpublished: Callable[[], bool],
     ) -> None:
         """Go on as the namespace says: paused, if it was.
 
         ``unpublished``: whether something that was read is not published.
         """
         self._poller = poller
+        self._clock = clock
         self._unpublished = unpublished
         self._ends_at = 0.0  # in a pause: until then what was read is published
         self._namespace = namespace
@@ -77,7 +84,7 @@ class EventProcessor:
         """The state now."""
         return ProcessorFacts(state=self._state, because=self._because, since_us=self._since_us)
 
-    def pause(self, who: str, *, now: float, at_us: int) -> bool:
+    def pause(self, who: str) -> bool:
         """Poll for no more events from now on; return False if that is so already.
 
         Polls go on for a while where what was read before waits for one to be published.
@@ -88,12 +95,12 @@ class EventProcessor:
         self._demand_polls()
         if self._state is EventState.PAUSED:
             return False
-        self._namespace.set_pause(who[:NAME_CHARS_MAX], at_us, at_us=at_us)
+        self._namespace.set_pause(who[:NAME_CHARS_MAX], self._clock.now_us)
         self._pause_again()
-        self._ends_at = now + DRAIN_S_MAX
+        self._ends_at = self._clock.now + DRAIN_S_MAX
         return True
 
-    def start(self, at: StartAt | None, *, now: float, at_us: int) -> bool:
+    def start(self, at: StartAt | None) -> bool:
         """Poll again, from ``at`` if it is given; return False if nothing differs.
 
         Raises:
@@ -104,24 +111,24 @@ class EventProcessor:
             raise UsageError(f"events start at {at}: an id of 0 or more, or -1: the newest")
         was_paused = self._state is EventState.PAUSED
         if was_paused:
-            self._namespace.set_pause("", 0, at_us=at_us)
-            self._become(EventState.ACTIVE, "", at_us)
+            self._namespace.set_pause("", 0)
+            self._become(EventState.ACTIVE, "")
         if was_paused or at is not None:
-            self._poller.start(at, now=now)
+            self._poller.start(at)
         return was_paused or at is not None
 
-    def observe(self, *, stopped: str = "", now: float, at_us: int) -> None:
+    def observe(self, *, stopped: str = "") -> None:
         """Note what has become of polls; ``stopped``: why they have ended for good."""
-        self._poller.drains = now < self._ends_at and self._unpublished()
+        self._poller.drains = self._clock.now < self._ends_at and self._unpublished()
         if stopped:
-            self._become(EventState.STOPPED, stopped, at_us)
+            self._become(EventState.STOPPED, stopped)
         if self._state not in (EventState.ACTIVE, EventState.ERROR):
             return
-        silent_s = self._poller.silent_s(now) or 0.0
-        silence = self._poller.problem(now) if silent_s >= ERROR_S else ""
+        silent_s = self._poller.silent_s() or 0.0
+        silence = self._poller.problem() if silent_s >= ERROR_S else ""
         problem = self._poller.blind or silence
         if bool(problem) is (self._state is EventState.ACTIVE):
-            self._become(EventState.ERROR if problem else EventState.ACTIVE, problem, at_us)
+            self._become(EventState.ERROR if problem else EventState.ACTIVE, problem)
         self._because = problem
 
     def check(self) -> None:
@@ -137,11 +144,12 @@ class EventProcessor:
         who, since_us = self._namespace.pause()
         if who and self._poller.enabled:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(since_us // 1_000_000))
-            self._become(EventState.PAUSED, f"by {who}", since_us)
+            self._become(EventState.PAUSED, f"by {who}")
+            self._since_us = since_us
             self._poller.pause(f"{PAUSED}{who} since {since} UTC: topicast events start ends it")
 
-    def _become(self, state: EventState, because: str, at_us: int) -> None:
+    def _become(self, state: EventState, because: str) -> None:
         assert state in (self._state, *NEXT[self._state]), f"{self._state} to {state}"
         if state is not self._state:
-            self._since_us = at_us
+            self._since_us = self._clock.now_us
         self._state, self._because = state, because

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.turn import Clock
+
 STEP_S: Final = 1.0  # between two measurements
 STEPS_MAX: Final = 60  # by which the pace is measured: the last minute
 
@@ -25,13 +27,15 @@ class LoadFacts:
 class LoadProgress:
     """Measures one load after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._read = 0  # tables, since the load began
         self._left = 0
         self._steps: deque[tuple[float, int]] = deque(maxlen=STEPS_MAX)  # time, and ``_read`` then
 
-    def measure(self, left: int, *, now: float) -> LoadFacts:
+    def measure(self, left: int) -> LoadFacts:
         """Return how far the load is of which ``left`` tables are still to be read."""
+        now = self._clock.now
         if not left:
             self._read = self._left = 0
             self._steps.clear()

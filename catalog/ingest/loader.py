@@ -24,6 +24,7 @@ from ...topics.backports import assert_never
 from ...topics.objects.names import TableId
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import VIEW, Column
+from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
 from ..metastore.port import (
     Dirty,
@@ -257,6 +258,7 @@ class Loader:
     def __init__(
         self,
         *,
+        clock: Clock,
         loaded: Callable[[TableId], bool],
         partitioned: Callable[[TableId], bool] = lambda _table: False,
         reads_max: int = READS_MAX_DEFAULT,
@@ -265,11 +267,13 @@ class Loader:
         """Order nothing yet.
 
         Args:
+            clock: As of when reads are ordered.
             loaded: Returns whether a table is held.
             partitioned: Returns whether a table that is held has partition columns.
             reads_max: How many reads are in flight at most.
             polled: Whether events are polled.
         """
+        self._clock = clock
         self._loaded = loaded
         self._partitioned = partitioned
         self._reads_max = reads_max
@@ -439,7 +443,7 @@ class Loader:
 
         ``names`` None: they are not known yet. ``refused``: as in the need of that publication.
         """
-        load = ChunkedLoad(None if names is None else dict.fromkeys(names), refused)
+        load = ChunkedLoad(self._clock, None if names is None else dict.fromkeys(names), refused)
         self._loads[table] = load
         need = self._dirty.get(table)
         if need is not None and not need.obj:  # partitions that changed since they were listed
@@ -465,18 +469,20 @@ class Loader:
         """Load in the background only tables that are ``wanted``; running loads go on."""
         self._backlog.retain(wanted)
 
-    def reads(self, *, now: float) -> tuple[Read, ...]:
+    def reads(self) -> tuple[Read, ...]:
         """Order what may be read now."""
+        now = self._clock.now
         self._ordered_at, self._moved = now, False
         if now < self._away_until:
             return ()
-        return (*self._event_reads(now), *self._chunk_reads(now), *self._background_reads())
+        return (*self._event_reads(), *self._chunk_reads(), *self._background_reads())
 
-    def next_slice(self, *, now: float) -> tuple[Result, ...]:
+    def next_slice(self) -> tuple[Result, ...]:
         """Return a slice of what was read of a large table, to be published in this turn.
 
         While events wait to be published there are fewer slices, but never none.
         """
+        now = self._clock.now
         if now < self._slice_at:
             return self._finished()
         loads = [(table, load) for table, load in self._loads.items() if load.slices]
@@ -503,8 +509,9 @@ class Loader:
             return ()
         return self._publish(self._end_read(fact.read)) + self._finished()
 
-    def on_read_failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Result, ...]:
+    def on_read_failed(self, fact: ReadFailed, *, away: bool) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
+        now = self._clock.now
         if fact.read not in self._in_flight:
             return ()
         read = self._end_read(fact.read)
@@ -512,7 +519,7 @@ class Loader:
             self._away_until = now + self._away_s
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
         if read.load is not None:
-            return self._fail_chunk(read, fact, away=away, now=now)
+            return self._fail_chunk(read, fact, away=away)
         results: tuple[Result, ...] = ()
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
@@ -612,8 +619,9 @@ class Loader:
     def _free(self) -> int:
         return self._reads_max - len(self._in_flight)
 
-    def _event_reads(self, now: float) -> Iterator[Read]:
+    def _event_reads(self) -> Iterator[Read]:
         """Yield what to read for events, if anything has changed since: it takes O(dirty)."""
+        now = self._clock.now
         if not self._look_again and now < self._retry_at:
             return
         self._look_again = False
@@ -636,11 +644,11 @@ class Loader:
             else:  # partitions of a table that is not held
                 self._events.remove(self._dirty.pop(table))
 
-    def _chunk_reads(self, now: float) -> Iterator[Read]:
+    def _chunk_reads(self) -> Iterator[Read]:
         for table, load in sorted(self._loads.items(), key=lambda one: not one[1].awaited):
-            if not load.wants_read(now) or self._free() <= (0 if load.awaited else READS_KEPT):
+            if not load.wants_read or self._free() <= (0 if load.awaited else READS_KEPT):
                 continue
-            effect = Read(read=self._next_read, requests=(load.next(table, now),))
+            effect = Read(read=self._next_read, requests=(load.next(table),))
             yield self._send(effect, {}, load)
 
     def _background_reads(self) -> Iterator[Read]:
@@ -743,7 +751,7 @@ class Loader:
         return table in self._dirty or any(table in r.needs for r in self._in_flight.values())
 
     def _fail_chunk(
-        self, read: InFlightRead, fact: ReadFailed, *, away: bool, now: float
+        self, read: InFlightRead, fact: ReadFailed, *, away: bool
     ) -> tuple[Result, ...]:
         load, table = read.load, read.table
         assert load is not None
@@ -754,14 +762,14 @@ class Loader:
             load.give_back(read.effect.requests[0].names)
             return ()
         if load.rest is not None and (len(load.bad) < BAD_MAX or load.probing):
-            load.refuse(read.effect.requests[0].names, fact.error, now=now)
+            load.refuse(read.effect.requests[0].names, fact.error)
             if load.bad:
                 self._spoiled.add(table)
             if len(load.bad) < BAD_MAX:
                 return ()
         del self._loads[table]
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
-        need.back_off(now)
+        need.back_off(self._clock.now)
         self._need(table, need)
         return (self._withdraw(table, fact.error),)
 
@@ -797,29 +805,27 @@ class Materializer:
         self._tables = tables
         self._loader = loader
 
-    def apply(self, results: Iterable[Result], now_us: int) -> tuple[Withdraw, ...]:
+    def apply(self, results: Iterable[Result]) -> tuple[Withdraw, ...]:
         """Write ``results``; return those that withdrew a table."""
         withdrawn: tuple[Withdraw, ...] = ()
         for result in results:
             match result:
                 case PublishTables():
-                    self._publish(result, now_us)
+                    self._publish(result)
                 case PublishPartitions(table=table):
                     changes: dict[str, bytes | None] = dict(result.partitions)
                     changes |= dict.fromkeys(result.gone)
-                    self._tables.write_partitions(table, changes, source=SOURCE_LOAD, at_us=now_us)
+                    self._tables.write_partitions(table, changes, source=SOURCE_LOAD)
                 case CompleteLoad(table=table):
-                    self._tables.write_partitions(
-                        table, {}, complete=True, source=SOURCE_LOAD, at_us=now_us
-                    )
+                    self._tables.write_partitions(table, {}, complete=True, source=SOURCE_LOAD)
                 case Withdraw(table=table):
-                    self._tables.withdraw(table, source=SOURCE_EVENTS, at_us=now_us)
+                    self._tables.withdraw(table, source=SOURCE_EVENTS)
                     withdrawn += (result,)
                 case _:
                     assert_never(result)
         return withdrawn
 
-    def _publish(self, result: PublishTables, now_us: int) -> None:
+    def _publish(self, result: PublishTables) -> None:
         followed = {t: r for t, r in result.tables.items() if not self._withheld(t, r, result)}
         result = replace(result, tables=followed)
         off = self._rules.off_among(result.databases)
@@ -835,15 +841,14 @@ class Materializer:
             types,
             renewed=renewed,
             source=next((one for one in causes if one in sources), SOURCE_LOAD),
-            at_us=now_us,
         )
         self._rules.note_written(off)
         for db, thrift in result.databases.items():
             if thrift is None:
                 for table in self._tables.of_database(db):
-                    self._drop(table, SOURCE_EVENTS, now_us)
+                    self._drop(table, SOURCE_EVENTS)
         for table, read in result.tables.items():
-            self._table(table, read, result.needs[table], now_us=now_us)
+            self._table(table, read, result.needs[table])
 
     def _source(self, table: TableId, need: Need) -> int:
         if need.load:
@@ -865,16 +870,16 @@ class Materializer:
         at = created_at(thrift)
         return held is None or at is None or at != created_at(held.thrift)
 
-    def _table(self, table: TableId, read: TableRead, need: Need, *, now_us: int) -> None:
+    def _table(self, table: TableId, read: TableRead, need: Need) -> None:
         source = self._source(table, need)
         record = self._namespace.find(table)
         if record is None or (need.obj and read.thrift is None):
-            self._drop(table, source, now_us)
+            self._drop(table, source)
             return
         if read.thrift is None or not need.whole:
             changes = {name: read.partitions.get(name) for name in need.names}
             self._tables.write_partitions(
-                table, changes, thrift=read.thrift, source=source, at_us=now_us, data=need.data
+                table, changes, thrift=read.thrift, source=source, data=need.data
             )
             return
         complete = read.whole or not read_struct(read.thrift).partition_columns
@@ -884,12 +889,11 @@ class Materializer:
             read.partitions if complete else None,
             incarnation=record.incarnation,
             source=source,
-            at_us=now_us,
             data=need.data or (need.resync and read_struct(read.thrift).type != VIEW),
         )
         if not complete:
             self._loader.begin_chunked_load(table, read.names, refused=need.refused)
 
-    def _drop(self, table: TableId, source: int, now_us: int) -> None:
+    def _drop(self, table: TableId, source: int) -> None:
         self._loader.discard(table)
-        self._tables.drop(table, source=source, at_us=now_us)
+        self._tables.drop(table, source=source)

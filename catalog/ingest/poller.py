@@ -28,6 +28,7 @@ from struct import Struct, error
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
+from ...topics.turn import Clock
 from ..metastore.port import RawEvent
 from .identity import (
     FEWER,
@@ -398,6 +399,7 @@ class Poller:
         self,
         window: EventWindow | None,
         *,
+        clock: Clock,
         interval_s: float,
         known_tables: Callable[[], Creations] = dict,
     ) -> None:
@@ -406,6 +408,7 @@ class Poller:
         ``known_tables``: see IdentityCheck.
         """
         self.window = window
+        self._clock = clock
         self._check = IdentityCheck(known_tables)
         self._followed = window is not None  # a poll was answered: the window is of its metastore
         self._interval_s = interval_s
@@ -493,13 +496,13 @@ class Poller:
         """The events of the metastore that are not published yet; None without polls."""
         return max(self.newest - self.watermark, 0) if self.enabled else None
 
-    def lag_s(self, now: float) -> float | None:
+    def lag_s(self) -> float | None:
         """Return since when the metastore may have what is not published; None: always so far.
 
         Between two polls that is the time since the last one began.
         """
         known = self.enabled and self._current_at > -inf
-        return round(max(now - self._current_at, 0.0), 3) if known else None
+        return round(max(self._clock.now - self._current_at, 0.0), 3) if known else None
 
     @property
     def deadline(self) -> float | None:
@@ -508,54 +511,63 @@ class Poller:
             return None
         return max(self._due_at, self._whole_at) if self.reading else self._due_at
 
-    def silent_s(self, now: float) -> float | None:
+    def silent_s(self) -> float | None:
         """Return for how long no poll was answered; None without polls."""
         since = self._checked_at if self._answered_at is None else self._answered_at
-        return None if since is None or not self.follows else round(max(now - since, 0.0), 3)
+        return (
+            None
+            if since is None or not self.follows
+            else round(max(self._clock.now - since, 0.0), 3)
+        )
 
-    def problem(self, now: float) -> str:
+    def problem(self) -> str:
         """Return why polls bring nothing; the empty text when they do."""
         if self._polling is not None and self._is_late:
-            return f"a poll for events has waited {now - self._began_at:.0f} s for its answer"
+            waited_s = self._clock.now - self._began_at
+            return f"a poll for events has waited {waited_s:.0f} s for its answer"
         return self.error
 
-    def check_late(self, now: float) -> None:
+    def check_late(self) -> None:
         """Count a poll, once, whose answer takes longer than LATE_S."""
+        now = self._clock.now
         self._checked_at = now if self._checked_at is None else self._checked_at
         if self._polling is not None and not self._is_late and now - self._began_at >= LATE_S:
             self._is_late = True
             self.late += 1
 
-    def poll_now(self, now: float, *, check: bool = False) -> None:
+    def poll_now(self, *, check: bool = False) -> None:
         """Make a poll due now, because a request waits for it, unless the metastore fails.
 
         ``check``: one that looks, too, whether events are recorded.
         """
+        now = self._clock.now
         if check:
             self._check_at = now
         if not self.error:
             self._due_at = min(self._due_at, now)
         self._whole_at = min(self._whole_at, now)
 
-    def may_begin(self, now: float) -> bool:
+    def may_begin(self) -> bool:
         """Return whether a poll is due."""
         due_at = self.deadline
-        return due_at is not None and now >= due_at
+        return due_at is not None and self._clock.now >= due_at
 
     def pause(self, why: str) -> None:
         """Begin no poll until ``start``, but while it ``drains``. ``why``: a text."""
         self.paused = why
 
-    def start(self, at: StartAt | None, *, now: float) -> None:
+    def start(self, at: StartAt | None) -> None:
         """Poll again, from where polls have ended, or ``at`` if that is given."""
+        now = self._clock.now
         self.paused, self.drains, self.error, self._answered_at = "", False, "", now
         self._due_at = self._whole_at = self._resumed_at = now
         if at is not None:
             self._start_at = at
             self._check.connection = None  # the newest id is read with what identifies it
 
-    def begin(self, poll: int, now: float) -> Poll | Identify:
+    def begin(self, poll: int) -> Poll | Identify:
         """Order poll number ``poll``, or the check that comes before it."""
+        now = self._clock.now
         self._polling, self._began_at, self._is_late = poll, now, False
         if self.window is None or self._check.connection is None:
             return self._check.order(poll, self.window.newest if self.window else ())
@@ -579,19 +591,20 @@ class Poller:
         self._events_max = most
         return Poll(poll=poll, after=after, quiet_at=quiet, events_max=most, check=check)
 
-    def on_failed(self, fact: PollFailed, now: float) -> Batch | None:
+    def on_failed(self, fact: PollFailed) -> Batch | None:
         """Note a poll that failed; the next comes after a pause that grows, and reads fewer events.
 
         Messages may be so large that the metastore cannot send all of them in time. An event that
         it cannot send by itself either is passed: then the batch tells of the gap.
         """
+        now = self._clock.now
         if fact.poll != self._polling:
             return None
         self._polling, self.error = None, fact.error
         self._check_at = now  # the next answer is of a metastore that may have been restarted
         self._due_at, self._whole_at = now + self._backoff_s, now
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
-        passed = self._look_for_unsendable(fact, now)
+        passed = self._look_for_unsendable(fact)
         self._news_max = max(self._news_max // FEWER, 1)
         if not fact.refused:
             self._refused_since = None
@@ -601,7 +614,7 @@ class Poller:
             self._refusal = f"{REFUSED}{fact.error}"
         return passed
 
-    def skip(self, id_: int, now: float) -> Batch:
+    def skip(self, id_: int) -> Batch:
         """Read no event up to ``id_`` any more; the batch tells of the gap that this leaves.
 
         Raises:
@@ -614,10 +627,11 @@ class Poller:
             raise UsageError(f"event {id_} was read before: the next is {window.settled + 1}")
         if id_ > self.newest:
             raise UsageError(f"there is no event {id_} yet: the newest is {self.newest}")
-        return self._pass(min(window.last_id, id_ - 1), id_, now, why="an operator skips it")
+        return self._pass(min(window.last_id, id_ - 1), id_, why="an operator skips it")
 
-    def _look_for_unsendable(self, fact: PollFailed, now: float) -> Batch | None:
+    def _look_for_unsendable(self, fact: PollFailed) -> Batch | None:
         """Search for an event that fails by itself, once it has failed often enough."""
+        now = self._clock.now
         search, window = self._search, self.window
         if window is None or fact.current_id is None:  # nothing is answered
             self._search, self._tries = None, 0
@@ -638,23 +652,24 @@ class Poller:
         self._search, self._tries = (None, 0) if search.over else (search, self._tries)
         if search.found is None:
             return None
-        return self._pass(search.origin, search.found, now, why=fact.error)
+        return self._pass(search.origin, search.found, why=fact.error)
 
-    def _pass(self, after: int, last: int, now: float, *, why: str) -> Batch:
+    def _pass(self, after: int, last: int, *, why: str) -> Batch:
         """Pass the events from the one after ``after`` to ``last``."""
         assert self.window is not None
         self.window.pass_over(last)
         self._polling, self._search, self._tries = None, None, 0  # a running poll has them, perhaps
-        self._due_at = self._whole_at = now
+        self._due_at = self._whole_at = self._clock.now
         self.seq += 1
         self._note_state(self.window.state)
         return Batch(self.seq, (), (after + 1, last), whole=False, passed=why)
 
-    def on_polled(self, fact: Polled, now: float) -> Batch | None:
+    def on_polled(self, fact: Polled) -> Batch | None:
         """Take the answer to the running poll; None for another, and if a check comes first."""
+        now = self._clock.now
         if fact.poll != self._polling or self.window is None:
             return None
-        self._on_answer(now)
+        self._on_answer()
         if self._checking:
             self._says = fact.recorded is not None
         if fact.recorded is not None:
@@ -673,10 +688,11 @@ class Poller:
             if fact.current_id > self.window.last_id:
                 self._event_at = self._due_at = self._whole_at = now
             return None
-        return self._take(fact, self.window, now)
+        return self._take(fact, self.window)
 
-    def _take(self, fact: Polled, window: EventWindow, now: float) -> Batch:
+    def _take(self, fact: Polled, window: EventWindow) -> Batch:
         """Take the events of a poll of the metastore that is followed."""
+        now = self._clock.now
         self._tries = 0
         events, gap = window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
@@ -687,7 +703,7 @@ class Poller:
         if events or gap:
             self.seq += 1
             self._event_at = now
-            self._due_at = min(self._due_at, self._began_at + self._pause_s(now))
+            self._due_at = min(self._due_at, self._began_at + self._pause_s())
         if whole:
             self.polled = fact.poll, self.seq
             self.polled_at, self.polled_on = self._began_at, fact.connection
@@ -696,15 +712,16 @@ class Poller:
             self._events_on = fact.connection
         return Batch(self.seq, events, gap, whole)
 
-    def on_identified(self, fact: Identified, now: float) -> Finding | None:
+    def on_identified(self, fact: Identified) -> Finding | None:
         """Take the answer to the running check.
 
         Returns whether the metastore is another one, after which nothing is to be polled; None
         if the answer is to another check, was the first of a window, or does not tell yet.
         """
+        now = self._clock.now
         if fact.poll != self._polling:
             return None
-        self._on_answer(now)
+        self._on_answer()
         self._connected_at_id = fact.current_id
         window = self.window
         if window is None:
@@ -724,7 +741,7 @@ class Poller:
             window.uuid = fact.uuid or window.uuid
         return finding
 
-    def move(self, now: float) -> tuple[StartAt, Gap | None] | None:
+    def move(self) -> tuple[StartAt, Gap | None] | None:
         """Go to where an operator ordered, after a check that found the same metastore.
 
         Returns what was ordered and the ids that are left out; None if nothing was ordered.
@@ -735,7 +752,7 @@ class Poller:
         to = self._connected_at_id if at < 0 else min(at, self._connected_at_id)
         gap = (window.last_id + 1, to) if to > window.last_id else None
         self._search, self._tries = None, 0
-        self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=now)
+        self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=self._clock.now)
         self._note_state(self.window.state)
         return at, gap
 
@@ -756,16 +773,17 @@ class Poller:
         """Whether polls may begin: a new window begins where events are, even in a pause."""
         return self.enabled and (self.reads or self.window is None)
 
-    def _on_answer(self, now: float) -> None:
+    def _on_answer(self) -> None:
         """Note that the metastore has answered; not yet all, while it is searched."""
+        now = self._clock.now
         self._polling, self._backoff_s, self._answered_at = None, BACKOFF_S, now
         if self._search is None:
             self.error, self._refused_since, self._refusal = "", None, ""
-        self._due_at = max(now, self._began_at + self._pause_s(now))
+        self._due_at = max(now, self._began_at + self._pause_s())
 
-    def _pause_s(self, now: float) -> float:
+    def _pause_s(self) -> float:
         """Return how long after a poll the next one is due."""
-        active = now - self._event_at <= ACTIVE_S
+        active = self._clock.now - self._event_at <= ACTIVE_S
         return self._interval_s / LOOKS if active else self._interval_s
 
     def _note_state(self, state: WindowState) -> None:

@@ -18,6 +18,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
 from ...topics.topic import Topic
+from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ...topics.wire.messages.reports import (
     ABANDONED,
@@ -79,11 +80,13 @@ class Reports:
         tables: Tables,
         topics: Mapping[int, Topic],
         *,
+        clock: Clock,
         known: Iterable[WriteRow] = (),
     ) -> None:
         """``known``: the writes that the store has; their leases start again."""
         self._namespace = namespace
         self._tables = tables
+        self._clock = clock
         self.locations = Locations(topics)
         self._drivers: dict[bytes, _Driver] = {}  # the one that reported last is last
         for row in known:
@@ -133,9 +136,7 @@ class Reports:
             for one in report.writes
         )
 
-    def apply(
-        self, report: Report, *, policy: Policy | None = None, now: float, at_us: int
-    ) -> tuple[Verdict, ...]:
+    def apply(self, report: Report, *, policy: Policy | None = None) -> tuple[Verdict, ...]:
         """Apply ``report``: raise data versions; return a verdict for each of its writes.
 
         ``policy``: only tables that it sees are raised. A path outside of them is refused as one
@@ -149,25 +150,26 @@ class Reports:
         driver.settled = max(driver.settled, report.settled)
         for number in [one for one in driver.done if one < driver.settled]:
             self._discard(report.driver, number)
-        verdicts = tuple(self._apply(report.driver, one, at_us) for one in report.writes)
+        verdicts = tuple(self._apply(report.driver, one) for one in report.writes)
         if driver.open:
-            self._reported_at[report.driver] = now
+            self._reported_at[report.driver] = self._clock.now
         else:
             self._reported_at.pop(report.driver, None)
         self._bound()
         return verdicts
 
-    def lapse(self, *, now: float, at_us: int) -> None:
+    def lapse(self) -> None:
         """Take for written the intents of drivers that report no longer.
 
         Such an intent is discarded, not done: a later report of it still counts.
         """
+        now = self._clock.now
         for name, at in tuple(self._reported_at.items()):
             if at is None:
                 self._reported_at[name] = now
             elif now >= at + LEASE_S:
                 del self._reported_at[name]
-                self._lapse(name, at_us)
+                self._lapse(name)
 
     def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...]]:
         """Remove and return the rows that the store lacks, and the ids of those to delete."""
@@ -184,7 +186,7 @@ class Reports:
             assert len(driver.done) <= DONE_MAX
             assert not driver.open or name in self._reported_at
 
-    def _apply(self, name: bytes, one: Write, at_us: int) -> Verdict:
+    def _apply(self, name: bytes, one: Write) -> Verdict:
         driver = self._drivers[name]
         if one.number < driver.settled:
             self.tally.reported_writes_repeated += 1
@@ -198,15 +200,15 @@ class Reports:
             self.tally.reported_writes_not_visible += problem.startswith(NOT_VISIBLE)
             return _verdict(one, problem=problem)
         if one.state == INTENT:
-            return self._note(name, one, at_us)
+            return self._note(name, one)
         if one.state == ABANDONED:
-            self._close(_row(name, one, at_us))
+            self._close(_row(name, one, self._clock.now_us))
             return _verdict(one)
         if one.state in (ALTERED, NAMED):
-            return self._alter(name, one, at_us)
-        return self._finish(name, one, at_us)
+            return self._alter(name, one)
+        return self._finish(name, one)
 
-    def _note(self, name: bytes, one: Write, at_us: int) -> Verdict:
+    def _note(self, name: bytes, one: Write) -> Verdict:
         open_ = self._drivers[name].open
         if one.number in open_:
             self.tally.reported_writes_repeated += 1
@@ -214,19 +216,19 @@ class Reports:
             problem = f"{TOO_MANY}: {OPEN_MAX} writes of this driver are open"
             return _verdict(one, problem=problem)
         else:
-            row = replace(_row(name, one, at_us), partitions=one.partitions, open=True)
+            row = replace(_row(name, one, self._clock.now_us), partitions=one.partitions, open=True)
             open_[one.number] = row
             self._unstored.append(row)
         return _verdict(one)
 
-    def _finish(self, name: bytes, one: Write, at_us: int) -> Verdict:
+    def _finish(self, name: bytes, one: Write) -> Verdict:
         source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
         policy = self._drivers[name].policy
         targets = self._targets(one.object, policy)
-        topic, version = self._raise(targets, one.partitions, at_us, source=source)
+        topic, version = self._raise(targets, one.partitions, source=source)
         if version:
             self.tally.writes += 1
-            self._close(replace(_row(name, one, at_us), topic=topic, version=version))
+            self._close(replace(_row(name, one, self._clock.now_us), topic=topic, version=version))
             return _verdict(one, topic, version)
         self.tally.reported_writes_unknown += 1
         if self._drivers[name].open.pop(one.number, None) is not None:
@@ -234,7 +236,7 @@ class Reports:
         problem = f"{NO_OBJECT}: {one.object}: neither a known table nor a path in one"
         return _verdict(one, problem=problem)
 
-    def _alter(self, name: bytes, one: Write, at_us: int) -> Verdict:
+    def _alter(self, name: bytes, one: Write) -> Verdict:
         """Raise what readers have of a table, and if it came or went, of its database.
 
         A table that is not known yet is known to nobody, and its database leads to its name.
@@ -242,18 +244,18 @@ class Reports:
         topic = version = 0
         table = parse_table_name(one.object)
         if self._namespace.find(table):
-            topic, version = self._tables.raise_version(table, source=SOURCE_REPORTS, at_us=at_us)
+            topic, version = self._tables.raise_version(table, source=SOURCE_REPORTS)
         if one.state == NAMED:
-            self._namespace.raise_version(table[0], source=SOURCE_REPORTS, at_us=at_us)
+            self._namespace.raise_version(table[0], source=SOURCE_REPORTS)
         self.tally.reported_statements += 1
-        self._close(replace(_row(name, one, at_us), topic=topic, version=version))
+        self._close(replace(_row(name, one, self._clock.now_us), topic=topic, version=version))
         return _verdict(one, topic, version)
 
-    def _lapse(self, name: bytes, at_us: int) -> None:
+    def _lapse(self, name: bytes) -> None:
         driver = self._drivers[name]
         for row in driver.open.values():
             self.tally.reported_writes_lapsed += 1
-            self._raise(self._targets(row.object, driver.policy), row.partitions, at_us)
+            self._raise(self._targets(row.object, driver.policy), row.partitions)
             self._discarded.append((name, row.number))
         driver.open.clear()
 
@@ -261,7 +263,6 @@ class Reports:
         self,
         targets: Mapping[TableId, tuple[str, ...]],
         partitions: tuple[str, ...],
-        at_us: int,
         *,
         source: int = SOURCE_REPORTS,
     ) -> tuple[int, int]:
@@ -272,7 +273,6 @@ class Reports:
                 table,
                 partitions=named or partitions,
                 source=source,
-                at_us=at_us,
             )
         return topic, version
 

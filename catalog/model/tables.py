@@ -8,9 +8,9 @@
 
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
 
-Every write is one transaction of one topic; a table and its partitions have one version. A table's
-incarnation is the version at which its name appeared: it changes with a drop and a create, even
-within one second or one transaction.
+Each method that writes is one transaction of one topic; a table and its partitions have one
+version. A table's incarnation is the version at which its name appeared: it changes with a drop and
+a create, even within one second or one transaction.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -76,7 +76,7 @@ from ...topics.topic import (
     tombstone,
 )
 from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
-from .versions import ChangeRow, VersionLog
+from .versions import OpenTransaction, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one, col
@@ -185,44 +185,42 @@ class Namespace:
         entry = self._topic.get(rules_key())
         return decode_rules(entry.value) if entry is not None and entry.value is not None else ()
 
-    def set_rules(self, rules: Sequence[Rule], *, at_us: int) -> None:
+    def set_rules(self, rules: Sequence[Rule]) -> None:
         """Replace the rules for drivers."""
         if tuple(rules) != self.rules():
             value = encode_rules(rules) if rules else None
-            self._put(rules_key(), value, source=SOURCE_ORDERS, at_us=at_us)
+            self._put(rules_key(), value, source=SOURCE_ORDERS)
 
     def metastore_problem(self) -> str:
         """Return why changes of the metastore do not arrive; empty if they do."""
         entry = self._topic.get(problem_key())
         return decode_problem(entry.value) if entry is not None and entry.value is not None else ""
 
-    def set_metastore_problem(self, problem: str, *, at_us: int) -> None:
+    def set_metastore_problem(self, problem: str) -> None:
         """Say to every reader why changes of the metastore do not arrive; empty: they do."""
         if problem != self.metastore_problem():
             value = encode_problem(problem) if problem else None
-            self._put(problem_key(), value, source=SOURCE_LOAD, at_us=at_us)
+            self._put(problem_key(), value, source=SOURCE_LOAD)
 
     def pause(self) -> tuple[str, int]:
         """Return who has paused the metastore's events, and when; empty: nobody has."""
         entry = self._topic.get(pause_key())
         return ("", 0) if entry is None or entry.value is None else decode_pause(entry.value)
 
-    def set_pause(self, who: str, since_us: int, *, at_us: int) -> None:
+    def set_pause(self, who: str, since_us: int) -> None:
         """Keep over restarts who has paused events, and when; an empty ``who``: nobody has."""
         value = encode_pause(who, since_us) if who else None
-        self._put(pause_key(), value, source=SOURCE_ORDERS, at_us=at_us)
+        self._put(pause_key(), value, source=SOURCE_ORDERS)
 
-    def raise_version(self, db: str, *, source: int, at_us: int) -> None:
+    def raise_version(self, db: str, *, source: int) -> None:
         """Notify every reader that names in ``db``, if it exists, are about to differ."""
         entry = self._topic.get(database_key(db))
         if entry is not None:
-            self._put(entry.key, entry.value, source=source, at_us=at_us)
+            self._put(entry.key, entry.value, source=source)
 
-    def _put(self, key: bytes, value: bytes | None, *, source: int, at_us: int) -> None:
-        def build(version: int) -> list[Entry]:
-            return [entry_of(key, version, value)]
-
-        self._version_log.write(NAMESPACE, build, source=source, at_us=at_us)
+    def _put(self, key: bytes, value: bytes | None, *, source: int) -> None:
+        with self._version_log.transaction(NAMESPACE, source=source) as written:
+            written.add([entry_of(key, written.version, value)])
 
     def write(
         self,
@@ -231,7 +229,6 @@ class Namespace:
         *,
         renewed: Sequence[TableId] = (),
         source: int,
-        at_us: int,
     ) -> None:
         """Create, change and drop databases and names in one transaction.
 
@@ -240,58 +237,55 @@ class Namespace:
             tables: By (db, table), the type; None drops it.
             renewed: Those of ``tables`` that are another incarnation than the one known.
             source: SOURCE_* of the wire.
-            at_us: Now.
         """
-        rows: list[ChangeRow] = []
-
-        def build(version: int) -> list[Entry]:
-            entries: list[Entry] = []
+        by_db: dict[str, dict[str, str | None]] = {}
+        for (db, table), kind in tables.items():
+            if databases.get(db, b"") is not None:
+                by_db.setdefault(db, {})[table] = kind
+        with self._version_log.transaction(NAMESPACE, source=source) as written:
             for db, thrift in databases.items():
-                entries += self._database(db, thrift, version, rows=rows)
-            by_db: dict[str, dict[str, str | None]] = {}
-            for (db, table), kind in tables.items():
-                if databases.get(db, b"") is not None:
-                    by_db.setdefault(db, {})[table] = kind
+                self._write_database(written, db, thrift)
             for db, changes in by_db.items():
-                entries += self._names(db, changes, version, rows=rows, renewed=renewed)
-            return entries
+                self._write_names(written, db, changes, renewed=renewed)
 
-        # ``rows`` is filled by ``build`` before the transaction is made of both
-        self._version_log.write(NAMESPACE, build, source=source, at_us=at_us, changes=rows)
-
-    def _database(
-        self, db: str, thrift: bytes | None, version: int, *, rows: list[ChangeRow]
-    ) -> list[Entry]:
+    def _write_database(self, written: OpenTransaction, db: str, thrift: bytes | None) -> None:
         key = database_key(db)
         have = self._topic.get(key)
         before = have.version if have else 0
         if thrift is None:
-            names = [record.name for record in self.tables(db)]
-            rows += [_row(f"{db}.{n}", ChangeKind.DROPPED, before) for n in names]
-            if names:
-                self._leaves.pop(db, None)
-            if have is None and not names:
-                return []
-            self.databases_count -= have is not None
-            rows.append(_row(db, ChangeKind.DROPPED, before))
-            gone = [tombstone(key, version)] if have else []
-            return [*gone, *([prefix_tombstone(names_group(db), version)] if names else [])]
+            self._drop_database(written, db)
+            return
         value = encode_database_value(database_as_held(thrift))
         if have is not None and have.value == value:
-            return []
+            return
         self.databases_count += have is None
-        rows.append(_row(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before))
-        return [entry_of(key, version, value)]
+        written.note(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before)
+        written.add([entry_of(key, written.version, value)])
 
-    def _names(
+    def _drop_database(self, written: OpenTransaction, db: str) -> None:
+        have = self._topic.get(database_key(db))
+        before = have.version if have else 0
+        names = [record.name for record in self.tables(db)]
+        if have is None and not names:
+            return
+        for name in names:
+            written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
+        written.note(db, ChangeKind.DROPPED, before)
+        if have is not None:
+            self.databases_count -= 1
+            written.add([tombstone(database_key(db), written.version)])
+        if names:
+            self._leaves.pop(db, None)
+            written.add([prefix_tombstone(names_group(db), written.version)])
+
+    def _write_names(
         self,
+        written: OpenTransaction,
         db: str,
         changes: Mapping[str, str | None],
-        version: int,
         *,
-        rows: list[ChangeRow],
         renewed: Sequence[TableId],
-    ) -> list[Entry]:
+    ) -> None:
         leaves = self._of(db)
         wanted: dict[str, NameRecord | None] = {}
         for name, kind in changes.items():
@@ -299,19 +293,19 @@ class Namespace:
             same = None if (db, name) in renewed else have  # the record of this incarnation
             if same is not None and kind in ("", same.type):
                 continue
-            born = version if same is None else same.incarnation
-            wanted[name] = None if kind is None else NameRecord(name, kind, born, version)
+            born = written.version if same is None else same.incarnation
+            wanted[name] = None if kind is None else NameRecord(name, kind, born, written.version)
             before = have.version if have else 0
             if have is not None and (kind is None or same is None):
-                rows.append(_row(f"{db}.{name}", ChangeKind.DROPPED, before))
+                written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
             if kind is not None and same is None:
-                rows.append(_row(f"{db}.{name}", ChangeKind.CREATED, before))
+                written.note(f"{db}.{name}", ChangeKind.CREATED, before)
         if not wanted:
-            return []
+            return
         blocks = edit_names(leaves, wanted).blocks
-        entries = [entry_of(names_key(db, lower), version, value) for lower, value in blocks]
+        entries = [entry_of(names_key(db, low), written.version, value) for low, value in blocks]
         leaves.apply(entries)
-        return entries
+        written.add(entries)
 
     def _of(self, db: str) -> GroupLeaves:
         leaves = self._leaves.get(db)
@@ -456,7 +450,6 @@ class Tables:
         *,
         incarnation: int,
         source: int,
-        at_us: int,
         data: bool,
     ) -> None:
         """Hold ``table`` with exactly ``partitions``; None: LOADING, with none of them yet.
@@ -471,16 +464,7 @@ class Tables:
             thrift=thrift,
             templates=() if anew or old is None else old.templates,
         )
-        self._write(
-            table,
-            value,
-            partitions or {},
-            whole=True,
-            anew=anew,
-            data=data,
-            source=source,
-            at_us=at_us,
-        )
+        self._write(table, value, partitions or {}, whole=True, anew=anew, data=data, source=source)
 
     def write_partitions(
         self,
@@ -490,7 +474,6 @@ class Tables:
         thrift: bytes | None = None,
         complete: bool = False,
         source: int,
-        at_us: int,
         data: bool = False,
     ) -> None:
         """Add, replace and (None) drop partitions of a table that is held.
@@ -509,7 +492,7 @@ class Tables:
             partitions=COMPLETE if complete else old.partitions,
             thrift=old.thrift if thrift is None else thrift,
         )
-        self._write(table, value, changes, data=data, source=source, at_us=at_us)
+        self._write(table, value, changes, data=data, source=source)
 
     def take_written(self) -> dict[TableId, FilesWritten]:
         """Remove and return which files may have changed, by table; loads change none."""
@@ -522,7 +505,6 @@ class Tables:
         *,
         partitions: Sequence[str],
         source: int,
-        at_us: int,
         noted: bool = True,
     ) -> tuple[int, int]:
         """Raise the data version of ``table``: its data changed, and its struct does not show it.
@@ -534,21 +516,22 @@ class Tables:
             self._note_written(table, partitions, source=source, raised=True)
         number, topic = self.topic_of(table)
         have = self.entry(table)
-
-        def build(version: int) -> list[Entry]:
-            if have is None:
-                return [Entry(table_key(*table), version, version, version, 0, None, STUB)]
-            return [have._replace(version=version, data_version=version)]
-
         before = have.version if have is not None else 0
         named = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]]
         if not named or len(partitions) > PARTITIONS_NAMED_MAX:
             named.append("")  # and others
-        rows = [_row(".".join(table) + one, ChangeKind.DATA, before) for one in named]
-        self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
+        with self._version_log.transaction(number, source=source) as written:
+            version = written.version
+            if have is None:
+                entry = Entry(table_key(*table), version, version, version, 0, None, STUB)
+            else:
+                entry = have._replace(version=version, data_version=version)
+            written.add([entry])
+            for one in named:
+                written.note(".".join(table) + one, ChangeKind.DATA, before)
         return number, topic.version
 
-    def raise_version(self, table: TableId, *, source: int, at_us: int) -> tuple[int, int]:
+    def raise_version(self, table: TableId, *, source: int) -> tuple[int, int]:
         """Notify every reader that ``table`` is about to differ; its data stays the same.
 
         Of a table of which nothing is held nobody is notified. Returns topic and version.
@@ -557,43 +540,32 @@ class Tables:
         have = self.entry(table)
         if have is None:
             return 0, 0
-        self._version_log.write(
-            number,
-            lambda version: [have._replace(version=version)],
-            source=source,
-            at_us=at_us,
-        )
+        with self._version_log.transaction(number, source=source) as written:
+            written.add([have._replace(version=written.version)])
         return number, topic.version
 
-    def drop(self, table: TableId, *, source: int, at_us: int) -> None:
+    def drop(self, table: TableId, *, source: int) -> None:
         """Hold nothing of ``table``."""
         if self.holds(table):
             self._note_written(table, (), source=source, raised=True)
-        number, topic = self.topic_of(table)
-        group = table_key(*table)
-        self._leaves.pop(table, None)
         self.unfit_why.pop(table, None)
+        number, _ = self.topic_of(table)
+        with self._version_log.transaction(number, source=source) as written:
+            written.add(self._end(table, written.version))
 
-        def build(version: int) -> list[Entry]:
-            return [prefix_tombstone(group, version)] if topic.rows(group) else []
-
-        self._version_log.write(number, build, source=source, at_us=at_us)
-
-    def withdraw(self, table: TableId, *, source: int, at_us: int) -> None:
+    def withdraw(self, table: TableId, *, source: int) -> None:
         """Replace ``table`` by a stub: it changed, or may have, and cannot be read."""
         number, topic = self.topic_of(table)
         group = table_key(*table)
         self._leaves.pop(table, None)
-
-        def build(version: int) -> list[Entry]:
-            have = topic.get(group)
-            if have is None or have.kind != VALUE:
-                return []
+        have = topic.get(group)
+        if have is None or have.kind != VALUE:
+            return
+        with self._version_log.transaction(number, source=source) as written:
+            version = written.version
             left = Entry(group, version, version, version, have.size, None, STUB)
-            return [prefix_tombstone(group, version), left]
-
-        rows = [_row(".".join(table), ChangeKind.UNLOADED, 0)]
-        self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
+            written.add([prefix_tombstone(group, version), left])
+            written.note(".".join(table), ChangeKind.UNLOADED, 0)
 
     def _write(
         self,
@@ -605,13 +577,12 @@ class Tables:
         anew: bool = False,
         data: bool,
         source: int,
-        at_us: int,
     ) -> None:
         """Write ``value`` and ``partitions`` in one transaction; withdraw what fits no value.
 
         ``whole``: the table has no other partitions. ``anew``: nothing stays of what was held.
         """
-        number, topic = self.topic_of(table)
+        number, _ = self.topic_of(table)
         have, old = self.entry(table), self.value(table)
         touched = data or bool(partitions) or old is None
         if touched:
@@ -621,36 +592,36 @@ class Tables:
         else:
             same = not anew and _same_schema(old.thrift, value.thrift)
             kind = ChangeKind.DATA if same else ChangeKind.SCHEMA
-        rows = [_row(".".join(table), kind, have.version if have else 0)]
-
-        def build(version: int) -> list[Entry]:
-            changes = dict(partitions)
-            entries: list[Entry] = []
-            if anew:
-                if topic.rows(table_key(*table)):
-                    entries.append(prefix_tombstone(table_key(*table), version))
-                self._leaves.pop(table, None)
-            elif whole:
-                changes |= dict.fromkeys(self.partition_names(table).difference(changes))
-            blocks, templates = self._blocks(table, value, changes, version=version, empty=anew)
-            own = replace(value, templates=templates)
-            return [*entries, *self._own(table, own, version, data=data, anew=anew), *blocks]
-
         try:
-            entries = self._version_log.write(
-                number, build, source=source, at_us=at_us, changes=rows
-            )
+            with self._version_log.transaction(number, source=source) as written:
+                written.note(".".join(table), kind, have.version if have else 0)
+                changes = dict(partitions)
+                if anew:
+                    written.add(self._end(table, written.version))
+                elif whole:
+                    changes |= dict.fromkeys(self.partition_names(table).difference(changes))
+                version = written.version
+                blocks, templates = self._blocks(table, value, changes, version=version, empty=anew)
+                own = replace(value, templates=templates)
+                written.add(self._own(table, own, version, data=data, anew=anew))
+                written.add(blocks)
         except (UsageError, WireError) as exc:  # a pull of it is refused with the reason
             self.unfit += 1
             self.unfit_why[table] = str(exc)
-            self.withdraw(table, source=source, at_us=at_us)
+            self.withdraw(table, source=source)
             return
         self.unfit_why.pop(table, None)
         leaves = self._leaves.get(table)
         if leaves is not None:
-            leaves.apply(entries)
+            leaves.apply(written.entries)
         if touched:
             self._note_written(table, partitions, source=source, raised=data)
+
+    def _end(self, table: TableId, version: int) -> list[Entry]:
+        """Return what ends everything that is held of ``table``."""
+        self._leaves.pop(table, None)
+        group = table_key(*table)
+        return [prefix_tombstone(group, version)] if self.topic_of(table)[1].rows(group) else []
 
     def _note_written(
         self, table: TableId, names: Collection[str], *, source: int, raised: bool
@@ -768,7 +739,3 @@ def _state(thrift: bytes, *, known: bool) -> int:
     if not known:
         return LOADING
     return COMPLETE if read_struct(thrift).partition_columns else ABSENT
-
-
-def _row(name: str, kind: ChangeKind, before: int) -> ChangeRow:
-    return ChangeRow(object=name, kind=kind, before=before)

@@ -1,17 +1,18 @@
 """VersionLog: catalogd's topics, the versions that it assigns, and transactions to be committed.
 
-    write ──▶ topics (in memory) ──▶ pending ──take──▶ the store's commit ──▶ publish
+    transaction ──▶ topics (in memory) ──▶ pending ──take──▶ the store's commit ──▶ publish
 
-Invariant: a topic's version grows by one with each write; what is pending is exactly what the
+Invariant: a topic's version grows by one with each transaction; what is pending is exactly what the
 store does not have. Nothing of it leaves the process before the commit returned.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import TableId, group_of
 from ...topics.topic import Entry, Topic
+from ...topics.turn import Clock
 from ...topics.wire.messages.reports import FileFacts
 
 
@@ -119,50 +120,72 @@ class Transaction:
             assert max(entry.schema_version, entry.data_version) <= entry.version, entry.key
 
 
+class OpenTransaction:
+    """The next transaction of one topic: written as its ``with`` ends, unless that raises.
+
+    No entries, no transaction.
+    """
+
+    __slots__ = ("_log", "changes", "entries", "source", "topic", "version")
+
+    def __init__(self, log: "VersionLog", topic: int, source: int) -> None:
+        self.topic = topic
+        self.version = log.topics[topic].version + 1  # of all its entries
+        self.source = source
+        self.entries: list[Entry] = []
+        self.changes: list[ChangeRow] = []  # for the history
+        self._log = log
+
+    def __enter__(self) -> "OpenTransaction":
+        return self
+
+    def __exit__(self, raised: object, *_: object) -> None:
+        if self.entries and raised is None:
+            self._log.write(self)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Write ``entries``, which have ``version``, behind those that were added."""
+        self.entries += entries
+
+    def note(self, name: str, kind: ChangeKind, before: int) -> None:
+        """Write a line of the history: what becomes of the object ``name``."""
+        self.changes.append(ChangeRow(object=name, kind=kind, before=before))
+
+
 class VersionLog:
     """The topics of one catalogd, and the transactions that the store does not have yet."""
 
-    def __init__(self, topics: dict[int, Topic]) -> None:
+    def __init__(self, topics: dict[int, Topic], clock: Clock) -> None:
+        """``clock``: as of when transactions are written."""
         self.topics = topics  # by ``topic_ids``
+        self._clock = clock
         self._pending: list[Transaction] = []  # in the order of their writes
 
     def versions(self) -> tuple[int, ...]:
         """Return the version of each topic, by ``topic_ids``."""
         return tuple(topic.version for topic in self.topics.values())
 
-    def write(
-        self,
-        topic: int,
-        build: Callable[[int], Sequence[Entry]],
-        *,
-        source: int,
-        at_us: int,
-        changes: Sequence[ChangeRow] = (),
-    ) -> tuple[Entry, ...]:
-        """Give ``build`` the next version of ``topic`` and write the entries that it returns.
+    def transaction(self, topic: int, *, source: int) -> OpenTransaction:
+        """Begin the next transaction of ``topic``; no two of one topic are open at once."""
+        return OpenTransaction(self, topic, source)
 
-        No entries, no transaction. ``changes`` is read after ``build``, which may add to it.
-        Returns the entries.
-        """
-        held = self.topics[topic]
-        version = held.version + 1
-        entries = tuple(build(version))
-        if not entries:
-            return ()
-        held.file(entries)
-        held.version = version
+    def write(self, one: OpenTransaction) -> None:
+        """Write what ``one`` has."""
+        topic, entries = self.topics[one.topic], tuple(one.entries)
+        assert one.version == topic.version + 1, "another transaction of this topic was open"
+        topic.file(entries)
+        topic.version = one.version
         self._pending.append(
             Transaction(
-                topic=topic,
-                from_version=version - 1,
-                to_version=version,
+                topic=one.topic,
+                from_version=one.version - 1,
+                to_version=one.version,
                 entries=entries,
-                source=source,
-                at_us=at_us,
-                changes=tuple(changes),
+                source=one.source,
+                at_us=self._clock.now_us,
+                changes=tuple(one.changes),
             )
         )
-        return entries
 
     def take(self) -> tuple[Transaction, ...]:
         """Remove and return what is to be committed."""

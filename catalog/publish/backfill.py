@@ -9,13 +9,13 @@ remainder, or is still to be re-stamped.
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import group_of, table_of
 from ...topics.objects.values import restamp_block
 from ...topics.topic import NAMESPACE, VALUE, Entry
+from ...topics.turn import Clock
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.messages.data import SOURCE_LOAD
 from ..model.versions import VersionLog
@@ -29,8 +29,9 @@ PAUSE_S: Final = 0.01  # between two steps: other changes take most of the turns
 class Backfill:
     """The mode, and the entries to re-stamp; the store keeps ``mode_state``."""
 
-    def __init__(self, version_log: VersionLog, mode_state: ModeState) -> None:
+    def __init__(self, version_log: VersionLog, mode_state: ModeState, clock: Clock) -> None:
         self.mode_state = mode_state
+        self._clock = clock
         self._version_log = version_log
         self._unsaved = False  # the store does not have ``mode_state``
         self._topics: deque[int] = deque()  # to look through, the first is being re-stamped
@@ -62,16 +63,16 @@ class Backfill:
         self._begin()
         return True
 
-    def restamp(self, *, now: float, at_us: int) -> None:
+    def restamp(self) -> None:
         """Re-stamp the next entries, if they are due: one transaction of one topic."""
+        now = self._clock.now
         if self.mode_state.remainder is None or now < self._next_at:
             return
         self._next_at = now + PAUSE_S
         if self._topics and not self._keys:
             self._keys.extend(self._keys_of(self._topics[0]))
         if self._keys:
-            number = self._topics[0]
-            self._version_log.write(number, self._build(number), source=SOURCE_LOAD, at_us=at_us)
+            self._restamp_some(self._topics[0])
         if self._topics and not self._keys:
             self._topics.popleft()
         if not self._topics:
@@ -115,23 +116,21 @@ class Backfill:
     def _remains(self, number: int, entry: Entry) -> bool:
         return entry.kind == VALUE and entry.version <= self._upto[number]
 
-    def _build(self, number: int) -> Callable[[int], list[Entry]]:
-        topic = self._version_log.topics[number]
+    def _remaining(self, number: int, key: bytes) -> Entry | None:
+        """Return the entry of ``key`` if it is still to be re-stamped."""
+        have = self._version_log.topics[number].get(key)
+        return have if have is not None and self._remains(number, have) else None
 
-        def build(version: int) -> list[Entry]:
-            entries: list[Entry] = []
+    def _restamp_some(self, number: int) -> None:
+        with self._version_log.transaction(number, source=SOURCE_LOAD) as written:
             size = 0
-            while self._keys and len(entries) < STEP_ENTRIES_MAX:
-                have = topic.get(self._keys[0])
-                if have is not None and self._remains(number, have):
-                    if entries and size + row_bytes(have) > STEP_BYTES_MAX:
-                        break
-                    size += row_bytes(have)
-                    entries += _restamped(have, version)
+            while self._keys and len(written.entries) < STEP_ENTRIES_MAX:
+                have = self._remaining(number, self._keys[0])
+                size += 0 if have is None else row_bytes(have)
+                if have is not None and written.entries and size > STEP_BYTES_MAX:
+                    break
                 self._keys.popleft()
-            return entries
-
-        return build
+                written.add(() if have is None else _restamped(have, written.version))
 
 
 def _restamped(have: Entry, version: int) -> tuple[Entry, ...]:

@@ -8,6 +8,8 @@ Nothing is due while something else comes first (``waits``): a pause, events tha
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.turn import Clock
+
 STOPPED_S: Final = 300.0  # that an answer is late; a call that hangs ends after 60 s as a rule
 RATE_S: Final = 60.0  # over so long, or up to twice that, calls a second are counted
 
@@ -41,7 +43,8 @@ class ReconciliationFacts:
 class Progress:
     """What ``Reconciliation`` notes of itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.error = ""  # of the last call
         self._waits = ""
         self._due_at: float | None = None  # when an answer is due; None: while something waits
@@ -51,8 +54,9 @@ class Progress:
         self._calls = 0
         self._marks: list[tuple[float, int]] = []  # when so many calls were answered: two at most
 
-    def observe(self, waits: str, *, now: float) -> None:
+    def observe(self, waits: str) -> None:
         """Note what comes before comparisons now; empty: nothing does."""
+        now = self._clock.now
         self._waits = waits
         self._marks = self._marks or [(now, 0)]
         if waits:
@@ -60,24 +64,27 @@ class Progress:
         elif self._due_at is None:
             self._due_at = now
 
-    def on_answer(self, *, calls: int, next_at: float, now: float) -> None:
+    def on_answer(self, *, calls: int, next_at: float) -> None:
         """Note an answer of the metastore, to so many calls; the next is due at ``next_at``."""
+        now = self._clock.now
         self.error, self._due_at = "", next_at
         if not self._marks or now >= self._marks[-1][0] + RATE_S:
             self._marks = [*self._marks[-1:], (now, self._calls)]
         self._calls += calls
 
-    def on_round_began(self, now: float) -> None:
+    def on_round_began(self) -> None:
         """Note that everything is compared from now on."""
-        self._began_at = now
+        self._began_at = self._clock.now
 
-    def on_round_ended(self, *, next_at: float, now: float) -> None:
+    def on_round_ended(self, *, next_at: float) -> None:
         """Note that everything was compared; the next call is due at ``next_at``."""
+        now = self._clock.now
         self._due_at = next_at
         self._ended_at, self._took_s = now, now - self._began_at
 
-    def facts(self, now: float) -> ReconciliationFacts:
+    def facts(self) -> ReconciliationFacts:
         """Return how it goes."""
+        now = self._clock.now
         at, calls = self._marks[0] if self._marks else (now, 0)
         return ReconciliationFacts(
             waits=self._waits,

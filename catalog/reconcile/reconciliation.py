@@ -20,6 +20,7 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, table_name
+from ...topics.turn import Clock
 from ..ingest.poller import LISTENER_SETTING, WINDOW_S
 from ..metastore.port import (
     LISTED_DATABASES_MAX,
@@ -76,12 +77,15 @@ class ReconciliationCounts:
 class Reconciliation:
     """What is compared when, and what follows from a difference."""
 
-    def __init__(self, held: Held, *, calls_per_s: float = CALLS_PER_S_DEFAULT) -> None:
+    def __init__(
+        self, held: Held, *, clock: Clock, calls_per_s: float = CALLS_PER_S_DEFAULT
+    ) -> None:
         """Compare nothing yet; with 0 ``calls_per_s`` only names are, and only on demand."""
         self._held = held
+        self._clock = clock
         self._pause_s = 1 / calls_per_s if calls_per_s else None
         self.counts = ReconciliationCounts()
-        self.progress = Progress()
+        self.progress = Progress(clock)
         self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
         self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.names_rounds = 0  # times that every name was compared
@@ -114,18 +118,19 @@ class Reconciliation:
             return None
         return self._following()
 
-    def demand(self, now: float) -> int:
+    def demand(self) -> int:
         """Compare every name from now on; return the round at whose end that is done."""
         self._awaited = self._names_begun + 1
-        self._names_due_at = now
+        self._names_due_at = self._clock.now
         return self._awaited
 
     def note_use(self, table: TableId) -> None:
         """Compare ``table`` among the first of the next round: a reader has requested it."""
         self._used.put(table, None)
 
-    def begin(self, now: float) -> ListNames | Read | None:
+    def begin(self) -> ListNames | Read | None:
         """Return what is to be read of the metastore now, if anything is."""
+        now = self._clock.now
         if self._names_due_at is None:
             self._names_due_at = now + NAMES_S
             self._objects_due_at = now + NAMES_S
@@ -137,17 +142,18 @@ class Reconciliation:
         names_due = now >= self._names_due_at
         if names_due and (demanded or self._owed <= 0):
             return self._run(self._list())
-        read = self._next_read(now)
+        read = self._next_read()
         if read is None and names_due:
             return self._run(self._list())
         return None if read is None else self._run(read)
 
-    def on_failed(self, fact: ReadFailed | ListingFailed, now: float) -> list[Difference]:
+    def on_failed(self, fact: ReadFailed | ListingFailed) -> list[Difference]:
         """Note that a call failed; return the objects that the metastore refuses to read.
 
         It is repeated RETRY_S later; if it was refused, in halves, for one object may be the
         reason.
         """
+        now = self._clock.now
         failed, self._running = self._running, None
         self._due_at = now + RETRY_S
         self.progress.error = fact.error
@@ -169,8 +175,9 @@ class Reconciliation:
         self._retries.extendleft(one for one in halves if one.requests or one.databases)
         return []
 
-    def on_listed(self, fact: NamesListed, now: float) -> None:
+    def on_listed(self, fact: NamesListed) -> None:
         """Compare the names of a listing."""
+        now = self._clock.now
         self._running = None
         calls = 1 + len(fact.tables)
         self.counts.calls += calls
@@ -180,10 +187,10 @@ class Reconciliation:
         awaited = self._awaited > self.names_rounds
         self._names_due_at = now + NAMES_S if whole and not awaited else now
         self._owed = calls
-        self._pause(calls, now)
+        self._pause(calls)
         self._slices = iter([self._held.compare_names(fact)])
 
-    def on_read(self, fact: ReadDone, now: float) -> None:
+    def on_read(self, fact: ReadDone) -> None:
         """Compare the objects of a read, a slice at a time."""
         self._running = None
         dbs = len(fact.databases) + len({db for db, _ in fact.tables})
@@ -197,7 +204,7 @@ class Reconciliation:
             (one.thrift is not None) + len(one.partitions) for one in fact.tables.values()
         )
         self._owed -= calls
-        self._pause(calls, now)
+        self._pause(calls)
         self._slices = self._held.compare(fact)
 
     def take_slice(self) -> list[Difference]:
@@ -209,12 +216,12 @@ class Reconciliation:
         self.counts.differing += len(found)
         return found
 
-    def suspect(self, found: Iterable[Difference], *, seq: int, now: float) -> None:
+    def suspect(self, found: Iterable[Difference], *, seq: int) -> None:
         """Suspect what differs until an event names it; it is read under the number ``seq``."""
         for name, content, what in found:
             if len(self.suspects) < SUSPECTS_MAX:
                 before = self._held.mark(name) if content else self._held.has(name)
-                self.suspects[name] = _Suspect(before, now, seq, what)
+                self.suspects[name] = _Suspect(before, self._clock.now, seq, what)
 
     def has_found(self, table: TableId, names: Iterable[str] = ()) -> bool:
         """Return whether ``table``, or a partition of it, differed, and no event has named it."""
@@ -236,9 +243,9 @@ class Reconciliation:
                 case _:
                     assert_never(one)
 
-    def on_events(self, *, connection: int, now: float) -> None:
+    def on_events(self, *, connection: int) -> None:
         """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
-        if now >= self._over_at or connection != self._connection:
+        if self._clock.now >= self._over_at or connection != self._connection:
             self.missed = ""
 
     def forget(self, *, unpublished: int) -> None:
@@ -251,16 +258,13 @@ class Reconciliation:
         self.suspects.clear()
         self._slices = None
 
-    def judge(
-        self, *, unpublished: int, polled_at: float, connection: int, now: float
-    ) -> tuple[str, ...]:
+    def judge(self, *, unpublished: int, polled_at: float, connection: int) -> tuple[str, ...]:
         """Return which objects have changed without an event, for people, as far as is known.
 
         Args:
             unpublished: The arrival number of the oldest change that is not published.
             polled_at: When the newest poll began that brought everything.
             connection: The connection that answered it.
-            now: The time, in seconds.
         """
         judged = {
             name: one
@@ -273,7 +277,7 @@ class Reconciliation:
         self.counts.drift += len(drift)
         appeared = [name for name in drift if isinstance(judged[name].before, bool)]
         if appeared:
-            self._over_at = now + OVER_S
+            self._over_at = self._clock.now + OVER_S
             if not self.missed:
                 self._connection = connection
                 self.missed = _missed(appeared[0], there=not judged[appeared[0]].before)
@@ -292,10 +296,10 @@ class Reconciliation:
         self._running = what
         return what
 
-    def _pause(self, calls: int, now: float) -> None:
+    def _pause(self, calls: int) -> None:
         """Note so many calls that were answered, and wait as long as their pace demands."""
-        self._due_at = now + (self._pause_s or 0.0) * calls
-        self.progress.on_answer(calls=calls, next_at=self._following(), now=now)
+        self._due_at = self._clock.now + (self._pause_s or 0.0) * calls
+        self.progress.on_answer(calls=calls, next_at=self._following())
 
     def _following(self) -> float:
         """Return when the next call is due."""
@@ -303,7 +307,8 @@ class Reconciliation:
         due_at = min(self._names_due_at or 0.0, 0.0 if runs else self._objects_due_at)
         return max(self._due_at, due_at)
 
-    def _next_read(self, now: float) -> Read | None:
+    def _next_read(self) -> Read | None:
+        now = self._clock.now
         if self._pause_s is None:
             return None
         if self._retries:
@@ -312,14 +317,14 @@ class Reconciliation:
             return None
         if self._objects is None:
             self._objects, self._objects_due_at = self._round(), now + ROUND_S
-            self.progress.on_round_began(now)
+            self.progress.on_round_began()
         for read in self._objects:
             if read is None:
                 self._due_at = now + LOOK_S
             return read
         self._objects = None
         self.counts.rounds += 1
-        self.progress.on_round_ended(next_at=self._following(), now=now)
+        self.progress.on_round_ended(next_at=self._following())
         return None
 
     def _round(self) -> Iterator[Read | None]:

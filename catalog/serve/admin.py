@@ -19,6 +19,7 @@ from ...topics.errors import ConfigError, NoSuchObject, UsageError, WireError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
+from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_ORDERS
 from ...topics.wire.messages.fields import Cell
 from ...topics.wire.messages.questions import Inspected, Order, OrderKind
@@ -80,7 +81,7 @@ class Core(Protocol):
     def follows(self, db: str) -> bool:
         """Return whether ``db`` is not left out by the operator."""
 
-    def skip_event(self, id_: int, *, now: float, now_us: int) -> None:
+    def skip_event(self, id_: int) -> None:
         """Pass every event up to ``id_`` that was not read; raise UsageError if that cannot be."""
 
     def load_in_background(self, table: TableId) -> None:
@@ -132,6 +133,7 @@ class AdminOrders:
         backfill: Backfill,
         event_processor: EventProcessor,
         replies: Replies,
+        clock: Clock,
         core: Core,
     ) -> None:
         self._namespace = namespace
@@ -142,8 +144,9 @@ class AdminOrders:
         self._backfill = backfill
         self._event_processor = event_processor
         self._core = core
+        self._clock = clock
         self._open: dict[int, Job] = {}  # by number
-        self._callers: PendingRequests[int, None] = PendingRequests(requests_max=JOBS_MAX)
+        self._callers: PendingRequests[int, None] = PendingRequests(clock, requests_max=JOBS_MAX)
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
         self._last_number = 0
         self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
@@ -160,7 +163,7 @@ class AdminOrders:
         """Whether a turn has something to do without a new fact."""
         return any(job.tables is not None and job.seq is None for job in self._open.values())
 
-    def on_order(self, peer: bytes, order: Order, *, key: str, now: float, at_us: int) -> None:
+    def on_order(self, peer: bytes, order: Order, *, key: str) -> None:
         """Take an order in that was given with ``key``; one that is wrong is refused at once."""
         if self._callers.get(peer, order.request) is not None:
             return  # sent again
@@ -169,11 +172,11 @@ class AdminOrders:
                 case OrderKind.MODE:
                     given = self._mode(peer, order)
                 case OrderKind.DRIVERS:
-                    given = self._drivers(peer, order, at_us=at_us)
+                    given = self._drivers(peer, order)
                 case OrderKind.EVENTS:
-                    given = self._events(peer, order, key=key, now=now, at_us=at_us)
+                    given = self._events(peer, order, key=key)
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
-                    given = self._begin(peer, order, kind, now=now)
+                    given = self._begin(peer, order, kind)
         except NoSuchObject as error:
             self._replies.refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
         except (UsageError, ConfigError) as error:
@@ -182,7 +185,11 @@ class AdminOrders:
             if given is not None:
                 self._given.append(
                     OrderRow(
-                        sender=order.sender, key=key, order=order.order, object=given, at_us=at_us
+                        sender=order.sender,
+                        key=key,
+                        order=order.order,
+                        object=given,
+                        at_us=self._clock.now_us,
                     )
                 )
 
@@ -211,12 +218,12 @@ class AdminOrders:
         to_list, self._to_list = self._to_list, []
         return to_list
 
-    def on_names(self, number: int, databases: Listing, *, now: float) -> None:
+    def on_names(self, number: int, databases: Listing) -> None:
         """Take in the names that job ``number`` waits for."""
         job = self._open.get(number)
         if job is None:
             return
-        job.progress_at = now
+        job.progress_at = self._clock.now
         found = {db: rows for db, rows in databases.items() if self._core.follows(db)}
         if not self._start(job, found):
             self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
@@ -237,12 +244,13 @@ class AdminOrders:
         """Answer ``peer`` no more; its orders are carried out all the same."""
         self._callers.remove_peer(peer)
 
-    def step(self, *, now: float, at_us: int) -> None:
+    def step(self) -> None:
         """Carry out one step of each job."""
+        now = self._clock.now
         for job in tuple(self._open.values()):
             if not self._waits(job):
                 job.progress_at = now
-                if self._advance(job, at_us=at_us):
+                if self._advance(job):
                     self._done(job)
             elif now >= job.progress_at + STALLED_S_MAX:
                 reason = self._poller.paused or self._poller.error or "it is slow"
@@ -281,7 +289,7 @@ class AdminOrders:
         self._answer(peer, order.request, facts)
         return given
 
-    def _drivers(self, peer: bytes, order: Order, *, at_us: int) -> str | None:
+    def _drivers(self, peer: bytes, order: Order) -> str | None:
         """Answer with the rules for drivers, after a new one; return that."""
         given = None
         if len(order.arguments) > 2:
@@ -290,29 +298,27 @@ class AdminOrders:
         if order.arguments:
             rule = rule_of(*order.arguments)
             rules = with_rule(rules, rule)
-            self._namespace.set_rules(rules, at_us=at_us)
+            self._namespace.set_rules(rules)
             given = f"{rule.state} {rule.pattern}"
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
         return given
 
-    def _events(self, peer: bytes, order: Order, *, key: str, now: float, at_us: int) -> str | None:
+    def _events(self, peer: bytes, order: Order, *, key: str) -> str | None:
         """Answer with the state of events, after a pause or a start; return what has changed."""
         verb, *more = order.arguments or ("",)
         match verb, more:
             case EventVerb.PAUSE, []:
-                changed = self._event_processor.pause(
-                    f"{key} ({order.sender})", now=now, at_us=at_us
-                )
+                changed = self._event_processor.pause(f"{key} ({order.sender})")
             case EventVerb.START, []:
-                changed = self._event_processor.start(None, now=now, at_us=at_us)
+                changed = self._event_processor.start(None)
             case EventVerb.SHOW, [at]:
                 self._show_event(peer, order.request, _event_id(at))
                 return None
             case EventVerb.SKIP, [at]:
-                self._core.skip_event(_event_id(at), now=now, now_us=at_us)
+                self._core.skip_event(_event_id(at))
                 changed = True
             case EventVerb.START, [at]:
-                changed = self._event_processor.start(_event_id(at), now=now, at_us=at_us)
+                changed = self._event_processor.start(_event_id(at))
             case _:
                 raise UsageError(EVENTS_TAKES)
         found = self._event_processor.facts
@@ -335,7 +341,7 @@ class AdminOrders:
         self._event_callers[self._last_number] = peer, request, event_id
         self._events_to_read.append(ReadEvent(job=self._last_number, id=event_id))
 
-    def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> str | None:
+    def _begin(self, peer: bytes, order: Order, kind: OrderKind) -> str | None:
         """Open a job for an order; return its object, or None if there are too many jobs."""
         db, table, partition = self._object(order)
         data = len(order.arguments) > 1
@@ -355,10 +361,10 @@ class AdminOrders:
             table=table,
             partition=partition,
             data=data,
-            progress_at=now,
+            progress_at=self._clock.now,
         )
         self._open[job.number] = job
-        self._callers.add(peer, order.request, key=job.number, value=None, now=now)
+        self._callers.add(peer, order.request, key=job.number, value=None)
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
         elif job.data and self._namespace.has_database(db):
@@ -407,13 +413,13 @@ class AdminOrders:
             self._read(job, [DirtyDatabase(db=db) for db in sorted(news)])
         return bool(every)
 
-    def _advance(self, job: Job, *, at_us: int) -> bool:
+    def _advance(self, job: Job) -> bool:
         """Carry out the next step of ``job``, which does not wait; return whether it is done."""
         job.seq = None
         if job.tables and job.order == OrderKind.INVALIDATE and not job.partition:
-            self._invalidate_some(job, at_us)
+            self._invalidate_some(job)
         elif job.tables and job.data and not self._is_missing(job):
-            self._raise_data_of_some(job, at_us)
+            self._raise_data_of_some(job)
         elif job.tables:  # also one that the metastore has listed, and no event has reported yet
             self._refresh_some(job)
         return not job.tables and job.seq is None
@@ -427,13 +433,13 @@ class AdminOrders:
             return self._namespace.find(table) is None
         return bool(job.db) and not self._namespace.has_database(job.db)
 
-    def _invalidate_some(self, job: Job, at_us: int) -> None:
+    def _invalidate_some(self, job: Job) -> None:
         dirty: list[Dirty] = []
         for table in _take(job, TABLES_PER_STEP_MAX):
             known = self._namespace.find(table) is not None
             if known:
                 self._loader.invalidate(table)
-                self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
+                self._tables.withdraw(table, source=SOURCE_ORDERS)
                 self._core.load_in_background(table)
                 job.done += 1
             if known != (table in job.found):
@@ -441,12 +447,12 @@ class AdminOrders:
         if dirty:
             self._read(job, dirty)
 
-    def _raise_data_of_some(self, job: Job, at_us: int) -> None:
+    def _raise_data_of_some(self, job: Job) -> None:
         named = (job.partition,) if job.partition else ()
         for table in _take(job, TABLES_PER_STEP_MAX):
             if self._namespace.find(table) is None:
                 continue  # dropped since the order began
-            self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
+            self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS)
             job.done += 1
 
     def _refresh_some(self, job: Job) -> None:

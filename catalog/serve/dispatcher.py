@@ -8,7 +8,6 @@ Invariant: every request gets exactly one answer, or the parts of one stream, or
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
 from typing import Final, Protocol
 
 from ...topics.bulk import Send
@@ -18,6 +17,7 @@ from ...topics.keys.clients import Client, ClientRole
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.policy import Policy
+from ...topics.turn import Clock
 from ...topics.wire.messages.catalog import (
     Compare,
     Compared,
@@ -138,11 +138,12 @@ class Dispatcher:
         version_log: VersionLog,
         leases: Leases,
         sweeps: Sweeps,
+        clock: Clock,
         core: Core,
     ) -> None:
         """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
         self.counts = dict.fromkeys((*COUNTED.values(), "refused"), 0)  # since the start
-        self.grants = Grants()
+        self.grants = Grants(clock)
         self._leases = leases
         self._sweeps = sweeps
         self._core = core
@@ -150,13 +151,13 @@ class Dispatcher:
         self._tables = tables
         self._admin = admin
         self._report_acks = report_acks
-        self._syncs: EventWaits[None] = EventWaits()
+        self._syncs: EventWaits[None] = EventWaits(clock)
         self._early_syncs: PendingRequests[int, None] = PendingRequests(
-            requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
+            clock, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
         )
         """Those for which names are compared first, by the round of the comparison."""
         self._pull_server = PullServer(
-            namespace, tables, loader=loader, poller=poller, replies=replies
+            namespace, tables, loader=loader, poller=poller, replies=replies, clock=clock
         )
         self._loader = loader
         self._poller = poller
@@ -192,13 +193,7 @@ class Dispatcher:
         self._pull_server.check()
 
     def handle(  # noqa: C901 - dispatch
-        self,
-        peer: bytes,
-        message: Message,
-        *,
-        client: Client,
-        now: float,
-        at_us: int,
+        self, peer: bytes, message: Message, *, client: Client
     ) -> None:
         """Take a request of ``client`` in; most are refused until the names are known."""
         if wrong := role_fault(client, type(message)):
@@ -222,32 +217,30 @@ class Dispatcher:
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
                 self._reconciliation.note_use((message.db, message.table))
-                self._pull_server.on_pull(peer, message, now=now)
+                self._pull_server.on_pull(peer, message)
             case Sync():
-                self._on_sync(peer, message, now)
+                self._on_sync(peer, message)
             case Validate():
                 self._on_validate(peer, message)
             case Compare():
                 self._on_compare(peer, message)
             case Order():
-                self._admin.on_order(peer, message, key=client.name, now=now, at_us=at_us)
+                self._admin.on_order(peer, message, key=client.name)
             case Report():
                 begun = self._loader.polls_begun if self._poller.enabled else None
-                self._report_acks.on_report(
-                    peer, message, policy=policy, polls_begun=begun, now=now
-                )
+                self._report_acks.on_report(peer, message, policy=policy, polls_begun=begun)
             case Inspect():
                 self._on_inspect(peer, message, policy)
             case Grant():
-                self._on_grant(peer, message, client=client, now=now)
+                self._on_grant(peer, message, client=client)
             case Lease():
-                self._on_lease(peer, message, now)
+                self._on_lease(peer, message)
             case Sweep():
-                self._on_sweep(peer, message, at_us)
+                self._on_sweep(peer, message)
             case Scan() | StoreRequest():
                 self._on_read(peer, message, policy)
             case Credit(stream=stream, amount=amount):
-                self._pull_server.on_credit(peer, stream, amount, now=now)
+                self._pull_server.on_credit(peer, stream, amount)
             case Cancel(stream=stream):
                 self._pull_server.cancel(peer, stream)
             case Bye():
@@ -281,24 +274,24 @@ class Dispatcher:
         self._admin.on_withdrawn(table, error)
         self._pull_server.on_withdrawn(table, error)
 
-    def replies(self, *, unpublished: int, now: float) -> tuple[Send, ...]:
+    def replies(self, *, unpublished: int) -> tuple[Send, ...]:
         """Return the answers that may leave, now that everything is committed.
 
         ``unpublished`` is the arrival number of the oldest event that is not published.
         """
         both = self._early_syncs, self._syncs
-        for sync in [one for them in both for one in them.expire(inf)] if self._core.blind else ():
+        for sync in [one for them in both for one in them.take_all()] if self._core.blind else ():
             self._refuse_blind(sync.peer, sync.request)
         for number in self._early_syncs.awaited():
             if number <= self._reconciliation.names_rounds or not self._poller.unproven:
                 for sync in self._early_syncs.take(number):
-                    self._await_poll(sync.peer, sync.request, now)
+                    self._await_poll(sync.peer, sync.request)
         for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
             self._replies.add(sync.peer, self._synced(sync.request))
-        for sync in [one for them in both for one in them.expire(now)]:
+        for sync in [one for them in both for one in them.expire()]:
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._replies.refuse(sync.peer, sync.request, Refusal.SOURCE, why=why)
-        parts = self._pull_server.turn(now=now, position=self._core.position)
+        parts = self._pull_server.turn(position=self._core.position)
         replies = tuple(map(self._for_peer, self._replies.take()))
         self.counts["refused"] += sum(isinstance(one.message, Refused) for one in replies)
         return (*replies, *parts)
@@ -318,24 +311,24 @@ class Dispatcher:
         mode = isinstance(message, Order) and message.order == OrderKind.MODE
         return not (self._core.names_known or mode)
 
-    def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
+    def _on_sync(self, peer: bytes, sync: Sync) -> None:
         if self._core.blind:
             self._refuse_blind(peer, sync.request)
         elif self._early_syncs.get(peer, sync.request) is not None:
             return
         elif self._poller.unproven and self._syncs.get(peer, sync.request) is None:
-            self._await_names(peer, sync.request, now)
+            self._await_names(peer, sync.request)
         else:
-            self._await_poll(peer, sync.request, now)
+            self._await_poll(peer, sync.request)
 
-    def _await_names(self, peer: bytes, request: int, now: float) -> None:
-        number = self._reconciliation.demand(now)
-        if not self._early_syncs.add(peer, request, key=number, value=None, now=now):
+    def _await_names(self, peer: bytes, request: int) -> None:
+        number = self._reconciliation.demand()
+        if not self._early_syncs.add(peer, request, key=number, value=None):
             self._refuse_busy(peer, request)
 
-    def _await_poll(self, peer: bytes, request: int, now: float) -> None:
+    def _await_poll(self, peer: bytes, request: int) -> None:
         polls = self._loader.polls_begun
-        if not self._syncs.add_once(peer, request, None, polls_begun=polls, now=now):
+        if not self._syncs.add_once(peer, request, None, polls_begun=polls):
             self._refuse_busy(peer, request)
 
     def _refuse_busy(self, peer: bytes, request: int) -> None:
@@ -355,22 +348,22 @@ class Dispatcher:
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
         self._replies.add(peer, answer)
 
-    def _on_grant(self, peer: bytes, grant: Grant, *, client: Client, now: float) -> None:
+    def _on_grant(self, peer: bytes, grant: Grant, *, client: Client) -> None:
         try:
-            lease_s = self.grants.add(client, grant.public, lease_s=grant.lease_s, now=now)
+            lease_s = self.grants.add(client, grant.public, lease_s=grant.lease_s)
         except UsageError as error:
             self._replies.refuse(peer, grant.request, Refusal.CLAIM, why=str(error))
             return
         self._replies.add(peer, Granted(request=grant.request, lease_s=lease_s))
 
-    def _on_lease(self, peer: bytes, lease: Lease, now: float) -> None:
+    def _on_lease(self, peer: bytes, lease: Lease) -> None:
         table, lease_s = (lease.db, lease.table), 0
         row = LeaseRow(table=table, holder=lease.holder, owner=lease.owner, lease_s=lease.lease_s)
         try:
             if lease.lease_s:
-                lease_s = self._leases.take(row, renew=lease.renew, now=now)
+                lease_s = self._leases.take(row, renew=lease.renew)
             else:
-                self._leases.end(table, lease.holder, now=now)
+                self._leases.end(table, lease.holder)
         except LeaseHeld as error:
             self._replies.refuse(peer, lease.request, Refusal.HELD, why=str(error))
         except Full as error:
@@ -378,9 +371,9 @@ class Dispatcher:
         else:
             self._replies.add(peer, Leased(request=lease.request, lease_s=lease_s))
 
-    def _on_sweep(self, peer: bytes, sweep: Sweep, at_us: int) -> None:
+    def _on_sweep(self, peer: bytes, sweep: Sweep) -> None:
         try:
-            self._replies.add(peer, self._sweeps.apply(sweep, at_us=at_us))
+            self._replies.add(peer, self._sweeps.apply(sweep))
         except NoSuchObject as error:
             self._replies.refuse(peer, sweep.request, Refusal.NO_OBJECT, why=error.name)
         except UsageError as error:

@@ -14,6 +14,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError, UsageError
 from ...topics.keys.clients import Client, ClientRole, Clients, checked_key
+from ...topics.turn import Clock
 
 GRANTS_PER_CLIENT_MAX: Final = 256  # applications with one key file; catalogd holds 200 B for each
 LEASE_S_MAX: Final = 24 * 3600
@@ -48,7 +49,8 @@ class _Grant:
 class Grants:
     """The grants that hold; ``take`` returns them for the shell when they have changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._by_key: dict[str, _Grant] = {}
         self._changed = False
 
@@ -57,7 +59,7 @@ class Grants:
         """When the next grant expires."""
         return min((one.until for one in self._by_key.values()), default=inf)
 
-    def add(self, granter: Client, public: str, *, lease_s: int, now: float) -> int:
+    def add(self, granter: Client, public: str, *, lease_s: int) -> int:
         """Admit ``public`` for ``granter``, or renew it; return for how many seconds, 0: no longer.
 
         Raises:
@@ -75,13 +77,13 @@ class Grants:
             raise UsageError(f"{granter.name} has granted {GRANTS_PER_CLIENT_MAX} keys already")
         lease_s = min(lease_s, LEASE_S_MAX)
         client = replace(granter, role=ClientRole.OBSERVER, public=public)
-        self._by_key[public] = _Grant(granter.public, client, now + lease_s)
+        self._by_key[public] = _Grant(granter.public, client, self._clock.now + lease_s)
         self._changed |= known is None
         return lease_s
 
-    def take(self, now: float) -> tuple[Admit, ...]:
+    def take(self) -> tuple[Admit, ...]:
         """Return the granted clients, if they have changed since the last call."""
-        held = {key: one for key, one in self._by_key.items() if now < one.until}
+        held = {key: one for key, one in self._by_key.items() if self._clock.now < one.until}
         if not self._changed and len(held) == len(self._by_key):
             return ()
         self._by_key, self._changed = held, False

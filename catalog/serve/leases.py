@@ -15,6 +15,7 @@ from typing import Final
 
 from ...topics.errors import LeaseHeld, UsageError
 from ...topics.objects.names import TableId, table_name
+from ...topics.turn import Clock
 from ..model.versions import LeaseRow
 
 LEASE_S_MAX: Final = 600  # a client that dies blocks its table for no longer
@@ -28,20 +29,21 @@ class Full(UsageError):
 @dataclass(slots=True)
 class _Lease:
     row: LeaseRow
-    until: float  # on the clock of ``now``
+    until: float  # on the clock of a turn
 
 
 class Leases:
     """The leases of tables; ``changed`` returns them for the store when a holder has changed."""
 
-    def __init__(self, rows: Iterable[LeaseRow] = ()) -> None:
+    def __init__(self, clock: Clock, rows: Iterable[LeaseRow] = ()) -> None:
         """``rows``: as stored. Each holds as if it were renewed at the first call of all."""
+        self._clock = clock
         self._by_table: dict[TableId, _Lease] = {}
         self._stored = tuple(rows)
         self._begun = False
         self._changed = False
 
-    def take(self, row: LeaseRow, *, renew: bool, now: float) -> int:
+    def take(self, row: LeaseRow, *, renew: bool) -> int:
         """Give the lease of ``row.table`` to ``row.holder``; return for how many seconds.
 
         ``renew``: only if nobody else has held it since.
@@ -50,7 +52,8 @@ class Leases:
             LeaseHeld: another holder has it, or had it since.
             Full: too many are held.
         """
-        self._begin(now)
+        now = self._clock.now
+        self._begin()
         known = self._by_table.get(row.table)
         mine = known is not None and known.row.holder == row.holder
         if known is not None and not mine and now < known.until:
@@ -60,24 +63,24 @@ class Leases:
                 f"the lease of {table_name(*row.table)} lapsed and was given away or ended"
             )
         if known is None:
-            self._make_room(now)
+            self._make_room()
         lease_s = min(row.lease_s, LEASE_S_MAX)
         kept = LeaseRow(table=row.table, holder=row.holder, owner=row.owner, lease_s=lease_s)
         self._changed |= known is None or known.row != kept
         self._by_table[row.table] = _Lease(kept, now + lease_s)
         return lease_s
 
-    def end(self, table: TableId, holder: bytes, *, now: float) -> None:
+    def end(self, table: TableId, holder: bytes) -> None:
         """Free the lease of ``table``; nothing if ``holder`` does not have it."""
-        self._begin(now)
+        self._begin()
         known = self._by_table.get(table)
         if known is not None and known.row.holder == holder:
             del self._by_table[table]
             self._changed = True
 
-    def changed(self, now: float) -> tuple[LeaseRow, ...] | None:
+    def changed(self) -> tuple[LeaseRow, ...] | None:
         """Return every lease if a holder has changed since the last call, else None."""
-        self._begin(now)
+        self._begin()
         if not self._changed:
             return None
         self._changed = False
@@ -90,16 +93,18 @@ class Leases:
             assert lease.row.table == table
             assert 0 < lease.row.lease_s <= LEASE_S_MAX
 
-    def _begin(self, now: float) -> None:
+    def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._by_table = {row.table: _Lease(row, now + row.lease_s) for row in self._stored}
+            self._by_table = {
+                row.table: _Lease(row, self._clock.now + row.lease_s) for row in self._stored
+            }
 
-    def _make_room(self, now: float) -> None:
+    def _make_room(self) -> None:
         if len(self._by_table) < LEASES_MAX:
             return
         first = min(self._by_table.values(), key=lambda one: one.until)
-        if now < first.until:
+        if self._clock.now < first.until:
             raise Full(f"{LEASES_MAX} leases are held, and catalogd keeps no more")
         del self._by_table[first.row.table]
 

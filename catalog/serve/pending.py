@@ -19,6 +19,7 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 from ...topics.objects.names import TableId
+from ...topics.turn import Clock
 from ...topics.wire.messages.catalog import Pull
 
 WAITING_MAX: Final = 10_000  # of one kind: ten calls of each of 1,000 drivers
@@ -38,7 +39,7 @@ RequestId = tuple[bytes, int]
 
 @dataclass(slots=True)
 class Pending(Generic[KeyT, ValueT]):
-    """One request that waits for ``key`` until ``expires_at``, on the caller's clock."""
+    """One request that waits for ``key`` until ``expires_at``, on the clock of a turn."""
 
     peer: bytes
     request: int
@@ -51,9 +52,15 @@ class PendingRequests(Generic[KeyT, ValueT]):
     """The requests of all peers that wait for something of one kind."""
 
     def __init__(
-        self, *, requests_max: int, per_peer_max: int | None = None, wait_s: float = inf
+        self,
+        clock: Clock,
+        *,
+        requests_max: int,
+        per_peer_max: int | None = None,
+        wait_s: float = inf,
     ) -> None:
         """Take the bounds; ``wait_s`` is the time limit of each request."""
+        self._clock = clock
         self._requests_max = requests_max
         self._per_peer_max = requests_max if per_peer_max is None else per_peer_max
         self._wait_s = wait_s
@@ -68,7 +75,7 @@ class PendingRequests(Generic[KeyT, ValueT]):
         """Return one request; None if it does not wait."""
         return self._all.get((peer, request))
 
-    def add(self, peer: bytes, request: int, *, key: KeyT, value: ValueT, now: float) -> bool:
+    def add(self, peer: bytes, request: int, *, key: KeyT, value: ValueT) -> bool:
         """Let a request wait for ``key``; False if too many do.
 
         A request that waits for ``key`` already keeps its time limit and gets the new value.
@@ -81,7 +88,7 @@ class PendingRequests(Generic[KeyT, ValueT]):
         of_peer = self._by_peer.get(peer, {})
         if len(self._all) >= self._requests_max or len(of_peer) >= self._per_peer_max:
             return False
-        one = Pending(peer, request, key, value, now + self._wait_s)
+        one = Pending(peer, request, key, value, self._clock.now + self._wait_s)
         for found in (
             self._all,
             self._by_key.setdefault(key, {}),
@@ -90,11 +97,11 @@ class PendingRequests(Generic[KeyT, ValueT]):
             found[peer, request] = one
         return True
 
-    def renew(self, peer: bytes, request: int, *, now: float) -> None:
+    def renew(self, peer: bytes, request: int) -> None:
         """Start the time limit of ``request`` anew, if it waits."""
         one = self._all.pop((peer, request), None)
         if one is not None:
-            one.expires_at = now + self._wait_s
+            one.expires_at = self._clock.now + self._wait_s
             self._all[peer, request] = one
 
     def awaited(self) -> tuple[KeyT, ...]:
@@ -112,9 +119,15 @@ class PendingRequests(Generic[KeyT, ValueT]):
         waiting = self._by_key.get(key, {}).values()
         return self._remove(one for one in waiting if test(one.value))
 
-    def expire(self, now: float) -> tuple[Pending[KeyT, ValueT], ...]:
+    def expire(self) -> tuple[Pending[KeyT, ValueT], ...]:
         """Remove and return the requests whose time limit has passed."""
-        return self._remove(takewhile(lambda one: one.expires_at <= now, self._all.values()))
+        return self._remove(
+            takewhile(lambda one: one.expires_at <= self._clock.now, self._all.values())
+        )
+
+    def take_all(self) -> tuple[Pending[KeyT, ValueT], ...]:
+        """Remove and return every request."""
+        return self._remove(self._all.values())
 
     def remove(self, peer: bytes, request: int) -> Pending[KeyT, ValueT] | None:
         """Remove and return one request; None if it does not wait."""
@@ -153,18 +166,16 @@ class EventWaits(PendingRequests[int, ValueT]):
     The key of each is the number of the first poll that will do.
     """
 
-    def __init__(self) -> None:
-        super().__init__(requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX)
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX)
         self._last_seq: dict[int, int] = {}
         """By the number of a poll that ended: the arrival number of the last event it brought."""
 
-    def add_once(
-        self, peer: bytes, request: int, value: ValueT, *, polls_begun: int, now: float
-    ) -> bool:
+    def add_once(self, peer: bytes, request: int, value: ValueT, *, polls_begun: int) -> bool:
         """Let a request wait, once however often it is sent; False if too many do."""
         if self.get(peer, request) is not None:
             return True
-        return self.add(peer, request, key=polls_begun + 1, value=value, now=now)
+        return self.add(peer, request, key=polls_begun + 1, value=value)
 
     def wants_poll(self, polls_begun: int) -> bool:
         """Return whether a request waits for a poll that has not begun."""
@@ -255,9 +266,12 @@ Waiter = Pending[TableId, Pull]
 class TableWaits:
     """The pulls that wait for tables, and which of these tables to load next."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._pulls: PendingRequests[TableId, Pull] = PendingRequests(
-            requests_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX, wait_s=TABLE_WAIT_S_MAX
+            clock,
+            requests_max=WAITING_MAX,
+            per_peer_max=WAITING_PER_PEER_MAX,
+            wait_s=TABLE_WAIT_S_MAX,
         )
         self._to_load: FairQueue[TableId] = FairQueue(  # of those pulls; some need no load by now
             items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
@@ -267,13 +281,13 @@ class TableWaits:
     def __len__(self) -> int:
         return len(self._pulls)
 
-    def add(self, peer: bytes, pull: Pull, *, now: float) -> bool:
+    def add(self, peer: bytes, pull: Pull) -> bool:
         """Let a pull wait, once however often it is sent; False if too many do."""
         table = (pull.db, pull.table)
         known = self._pulls.get(peer, pull.request)
         if known is not None and known.key != table:
             self.remove(peer, pull.request)
-        if not self._pulls.add(peer, pull.request, key=table, value=pull, now=now):
+        if not self._pulls.add(peer, pull.request, key=table, value=pull):
             return False
         if table not in self._loading:
             self._to_load.put(peer, pull.request, table)
@@ -298,9 +312,9 @@ class TableWaits:
         """Remove and return the pulls of ``table`` that pass ``test``."""
         return self._removed(*self._pulls.take(table, test))
 
-    def expire(self, now: float) -> tuple[Waiter, ...]:
+    def expire(self) -> tuple[Waiter, ...]:
         """Remove and return the pulls that have waited too long."""
-        return self._removed(*self._pulls.expire(now))
+        return self._removed(*self._pulls.expire())
 
     def remove(self, peer: bytes, request: int) -> None:
         """Remove one pull, if it waits."""

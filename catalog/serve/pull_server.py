@@ -28,6 +28,7 @@ from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import KeyRange, Matches, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic, value_of
+from ...topics.turn import Clock
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
@@ -66,22 +67,26 @@ class PullServer:
         loader: Loader,
         poller: Poller,
         replies: Replies,
+        clock: Clock,
     ) -> None:
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
         self._poller = poller
         self._replies = replies
-        self._waits = TableWaits()
+        self._clock = clock
+        self._waits = TableWaits(clock)
         self._requested = False  # a load, since reads were last begun
         self._queue: FairQueue[Pull] = FairQueue(  # to be answered; none of them waits
             items_max=QUEUED_MAX, per_peer_max=QUEUED_PER_PEER_MAX
         )
         self._sender = Sender(STREAMS_MAX)
         self._streams: PendingRequests[None, None] = PendingRequests(  # not sent to their end
-            requests_max=STREAMS_MAX, wait_s=STALLED_S
+            clock, requests_max=STREAMS_MAX, wait_s=STALLED_S
         )
-        self._arrivals: PendingRequests[None, float] = PendingRequests(requests_max=TIMED_MAX)
+        self._arrivals: PendingRequests[None, float] = PendingRequests(
+            clock, requests_max=TIMED_MAX
+        )
         """When each pull arrived that is neither answered nor refused."""
         self._times = Histogram()
 
@@ -98,11 +103,11 @@ class PullServer:
         """Whether a turn has something to send, or to read."""
         return self._sender.ready or self._requested or self._queue.has_item(self._sender.room)
 
-    def on_pull(self, peer: bytes, pull: Pull, *, now: float) -> None:
+    def on_pull(self, peer: bytes, pull: Pull) -> None:
         """Take a pull in; one that is sent again under its id begins anew."""
         self._close(peer, pull.request)
         if self._arrivals.get(peer, pull.request) is None:
-            self._arrivals.add(peer, pull.request, key=None, value=now, now=now)
+            self._arrivals.add(peer, pull.request, key=None, value=self._clock.now)
         if self._is_held(pull):
             self._waits.remove(peer, pull.request)
             self._enqueue(peer, pull)
@@ -110,15 +115,15 @@ class PullServer:
         self._queue.remove(peer, pull.request)
         if self._refuse_known(peer, pull):
             self._waits.remove(peer, pull.request)
-        elif self._waits.add(peer, pull, now=now):
+        elif self._waits.add(peer, pull):
             self._load_some()
         else:
             self._refuse(peer, pull, Refusal.BUSY, why="too many pulls wait")
 
-    def on_credit(self, peer: bytes, stream: int, amount: int, *, now: float) -> None:
+    def on_credit(self, peer: bytes, stream: int, amount: int) -> None:
         """Let a stream send ``amount`` bytes more."""
         self._sender.credit(peer, stream, amount)
-        self._streams.renew(peer, stream, now=now)
+        self._streams.renew(peer, stream)
 
     def cancel(self, peer: bytes, request: int) -> None:
         """Answer ``request`` no more."""
@@ -140,7 +145,7 @@ class PullServer:
         for one in self._waits.take(table):
             self._refuse(one.peer, one.value, Refusal.UNREADABLE, why=_unreadable(table, error))
 
-    def turn(self, *, now: float, position: tuple[int, int]) -> tuple[Send, ...]:
+    def turn(self, *, position: tuple[int, int]) -> tuple[Send, ...]:
         """Return the parts that may leave now; ``position``: epoch and start.
 
         Pulls that have waited too long, or are found to be in vain, are refused.
@@ -148,12 +153,12 @@ class PullServer:
         self._requested = False
         for table in self._waits.tables():
             self._end_waits(table)
-        for one in self._waits.expire(now):
+        for one in self._waits.expire():
             why = self._progress(one.key)
             self._refuse(one.peer, one.value, Refusal.LOADING, why=why, retry_ms=LOADING_RETRY_MS)
         self._load_some()
-        self._open_some(now, position)
-        for stalled in self._streams.expire(now):
+        self._open_some(position)
+        for stalled in self._streams.expire():
             self._sender.cancel(stalled.peer, stalled.request)
             self._arrivals.remove(stalled.peer, stalled.request)
         sends = self._sender.turn(PARTS_BYTES_MAX)
@@ -163,7 +168,7 @@ class PullServer:
                 self._streams.remove(sent.peer, message.request)
                 arrived = self._arrivals.remove(sent.peer, message.request)
                 if arrived is not None and isinstance(message, Pulled):
-                    self._times.add(max(now - arrived.value, 0.0))
+                    self._times.add(max(self._clock.now - arrived.value, 0.0))
         return sends
 
     def check(self) -> None:
@@ -202,7 +207,7 @@ class PullServer:
             retry_ms = QUEUED_RETRY_MS + len(self._queue)
             self._refuse(peer, pull, Refusal.BUSY, why=why, retry_ms=retry_ms)
 
-    def _open_some(self, now: float, position: tuple[int, int]) -> None:
+    def _open_some(self, position: tuple[int, int]) -> None:
         """Begin to answer some pulls, one client after the other."""
         for _ in range(OPENED_MAX):
             found = self._queue.take(self._sender.room)
@@ -217,7 +222,7 @@ class PullServer:
                 continue
             busy = self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
             assert busy is None, "there is room"
-            self._streams.add(peer, pull.request, key=None, value=None, now=now)
+            self._streams.add(peer, pull.request, key=None, value=None)
 
     def _close(self, peer: bytes, request: int) -> None:
         self._sender.cancel(peer, request)

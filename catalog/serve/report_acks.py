@@ -12,6 +12,7 @@ from typing import Final
 from ...topics.newest import Newest
 from ...topics.policy import Policy
 from ...topics.settings import metastore_hosts
+from ...topics.turn import Clock
 from ...topics.wire.messages.reports import Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports
@@ -50,12 +51,13 @@ class _Reported:
 class ReportAcks:
     """Applies reports, each once its objects are known, and acknowledges them."""
 
-    def __init__(self, reports: Reports, replies: Replies, *, metastore: str) -> None:
+    def __init__(self, reports: Reports, replies: Replies, *, clock: Clock, metastore: str) -> None:
         """Take the operator's list of URIs; if it is empty, reports of any metastore count."""
         self._reports = reports
+        self._clock = clock
         self._metastore = metastore
         self._replies = replies
-        self._waiting: EventWaits[_Reported] = EventWaits()
+        self._waiting: EventWaits[_Reported] = EventWaits(clock)
         self._ready: dict[RequestId, _Reported] = {}  # to apply; none of them waits
         self._allowances = Newest[bytes, _Allowance](ALLOWANCES_MAX)  # by driver
 
@@ -73,13 +75,7 @@ class ReportAcks:
         return bool(self._ready)
 
     def on_report(
-        self,
-        peer: bytes,
-        report: Report,
-        *,
-        policy: Policy | None = None,
-        polls_begun: int | None,
-        now: float,
+        self, peer: bytes, report: Report, *, policy: Policy | None = None, polls_begun: int | None
     ) -> None:
         """Take a report in; ``polls_begun`` None: there are no events to wait for.
 
@@ -97,16 +93,14 @@ class ReportAcks:
             )
             self._replies.refuse(peer, report.request, Refusal.METASTORE, why=why)
             return
-        if not self._allows(report, now):
+        if not self._allows(report):
             why = f"more than {WRITES_PER_S:.0f} writes a second of one driver: send fewer"
             self._replies.refuse(peer, report.request, Refusal.RATE, why=why)
             return
         one = _Reported(report, policy)
         if polls_begun is None or self._reports.knows(report, policy):
             self._ready[peer, report.request] = one
-        elif not self._waiting.add_once(
-            peer, report.request, one, polls_begun=polls_begun, now=now
-        ):
+        elif not self._waiting.add_once(peer, report.request, one, polls_begun=polls_begun):
             self._replies.refuse(peer, report.request, Refusal.BUSY, why="too many reports wait")
 
     def wants_poll(self, polls_begun: int) -> bool:
@@ -118,21 +112,13 @@ class ReportAcks:
         for one in self._waiting.remove_peer(peer):
             self._ready[one.peer, one.request] = one.value
 
-    def step(
-        self,
-        *,
-        unresolved: int,
-        polled: tuple[int, int],
-        position: tuple[int, int],
-        now: float,
-        at_us: int,
-    ) -> None:
+    def step(self, *, unresolved: int, polled: tuple[int, int], position: tuple[int, int]) -> None:
         """Apply the reports that can be applied; take intents for written that have lapsed.
 
         ``position``: epoch and start.
         """
         published = self._waiting.take_published(unresolved, polled=polled)
-        for waited in (*published, *self._waiting.expire(now)):
+        for waited in (*published, *self._waiting.expire()):
             self._ready[waited.peer, waited.request] = waited.value
         of_paths = {
             request: one
@@ -140,20 +126,21 @@ class ReportAcks:
             if self._reports.names_path(one.report)
         }
         deadline = self._reports.deadline
-        lapses = deadline is not None and now >= deadline
+        lapses = deadline is not None and self._clock.now >= deadline
         current = not (of_paths or lapses) or self._reports.find_locations()
         ready, self._ready = self._ready, {} if current else of_paths
         for (peer, request), one in ready.items():
             if (peer, request) in self._ready:
                 continue
-            verdicts = self._reports.apply(one.report, policy=one.policy, now=now, at_us=at_us)
+            verdicts = self._reports.apply(one.report, policy=one.policy)
             epoch, start = position
             reported = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
             self._replies.add(peer, reported)
         if current:
-            self._reports.lapse(now=now, at_us=at_us)
+            self._reports.lapse()
 
-    def _allows(self, report: Report, now: float) -> bool:
+    def _allows(self, report: Report) -> bool:
+        now = self._clock.now
         allowance = self._allowances.get(report.driver) or _Allowance(BURST, now)
         self._allowances.put(report.driver, allowance)
         return allowance.takes(len(report.writes), now)

@@ -17,6 +17,7 @@ from sortedcontainers import SortedDict
 from ...topics.errors import NoSuchObject, UsageError
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
+from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ...topics.wire.messages.reports import Sweep, Swept
 from ..history.swept_files import numbers_of
@@ -31,17 +32,23 @@ class Sweeps:
     """The revisions of all tables that were swept; ``take`` returns what the store lacks."""
 
     def __init__(
-        self, namespace: Namespace, tables: Tables, *, known: Iterable[SweepRow] = ()
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        *,
+        clock: Clock,
+        known: Iterable[SweepRow] = (),
     ) -> None:
         """``known``: as stored."""
         self._namespace = namespace
         self._tables = tables
+        self._clock = clock
         self._known: SortedDict[TableId, tuple[int, int]] = SortedDict(
             {row.table: (row.incarnation, row.revision) for row in known}
         )
         self._unstored: list[SweepRow] = []
 
-    def apply(self, sweep: Sweep, *, at_us: int) -> Swept:
+    def apply(self, sweep: Sweep) -> Swept:
         """Keep what ``sweep`` has found, and raise the data version of its table if it changed.
 
         Raises:
@@ -63,9 +70,7 @@ class Sweeps:
         if sweep.changed:
             source = SOURCE_OVERWRITES if sweep.overwritten else SOURCE_REPORTS
             named = () if "" in sweep.changed else sweep.changed
-            _, version = self._tables.raise_data(
-                table, partitions=named, source=source, at_us=at_us
-            )
+            _, version = self._tables.raise_data(table, partitions=named, source=source)
         row = SweepRow(
             table=table,
             incarnation=incarnation,
@@ -77,7 +82,7 @@ class Sweeps:
             until=sweep.until,
             last=sweep.last,
             whole=sweep.whole,
-            at_us=at_us,
+            at_us=self._clock.now_us,
         )
         self._known[table] = (incarnation, revision + 1)
         self._unstored.append(row)

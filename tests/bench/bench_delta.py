@@ -18,6 +18,7 @@ from topicast.tests.bench.report import at_most, beside, quantile, say
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import partition_name, partition_values
 from topicast.topics.topic import Topic, table_topic, topic_ids
+from topicast.topics.turn import Turn
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 
@@ -45,13 +46,13 @@ def loaded(partitions: int) -> tuple[VersionLog, Tables]:
     topics = {number: Topic() for number in topic_ids(1)}
     for topic in topics.values():
         topic.reset(5)
-    version_log = VersionLog(topics)
+    version_log = VersionLog(topics, Turn[object]())
     tables = Tables(version_log, 1)
     columns = tuple(f"column_{number}" for number in range(20))
     thrift = table_struct(*TABLE, columns=columns, keys=KEYS).replace(
         b"\0\0\0\x14file:/w/sales/orders", len(LOCATION).to_bytes(4, "big") + LOCATION.encode()
     )
-    how = {"source": SOURCE_LOAD, "at_us": 1}
+    how = {"source": SOURCE_LOAD}
     tables.write_whole(TABLE, thrift, None, incarnation=1, data=False, **how)
     for begin in range(0, partitions, PIECE):
         numbers = range(begin, min(begin + PIECE, partitions))
@@ -78,7 +79,7 @@ def measure(partitions: int) -> None:
     for _ in range(CHANGES):
         name, struct = partition(rng.randrange(partitions), rng.randrange(len(SAMPLES)))
         begin = perf_counter()
-        tables.write_partitions(TABLE, {name: struct}, source=SOURCE_EVENTS, at_us=1)
+        tables.write_partitions(TABLE, {name: struct}, source=SOURCE_EVENTS)
         written = version_log.take()
         if not written:
             continue  # the sample that it had

@@ -168,7 +168,7 @@ class Driver:
         catalogd = self.cluster.catalogd
         assert catalogd.catalog is not None
         catalogd.catalog.tables.write_partitions(
-            (db, name), changes, thrift=thrift, source=SOURCE_EVENTS, at_us=self.cluster.now_us
+            (db, name), changes, thrift=thrift, source=SOURCE_EVENTS
         )
         catalogd.turn(())
 

@@ -6,6 +6,7 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table, th
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic, topic_ids
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.data import SOURCE_EVENTS
 
 NUM_TOPICS = 4
@@ -37,7 +38,9 @@ class Holding:
 
     def __init__(self) -> None:
         self.topics = {number: Topic() for number in topic_ids(NUM_TOPICS)}
-        self.version_log = VersionLog(self.topics)
+        self.turn = Turn[object]()
+        self.turn.now_us = NOW_US
+        self.version_log = VersionLog(self.topics, self.turn)
         self.namespace = Namespace(self.version_log)
         self.tables = Tables(self.version_log, NUM_TOPICS)
 
@@ -67,13 +70,12 @@ class Holding:
             partitions,
             incarnation=incarnation,
             source=source,
-            at_us=NOW_US,
             data=data,
         )
 
     def change(self, changes: dict[str, bytes | None], **more: object) -> None:
         """Write partitions of ``d.t``."""
-        fields = {"source": SOURCE_EVENTS, "at_us": NOW_US, **more}
+        fields = {"source": SOURCE_EVENTS, **more}
         self.tables.write_partitions(T, changes, **fields)
 
     def rows(self, table: TableId = T) -> list[Entry]:

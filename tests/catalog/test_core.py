@@ -551,12 +551,12 @@ def test_skipped_event_is_not_read_and_what_it_told_is(core: Alone) -> None:
     core.metastore.unsendable.add(bad)
     core.wait(2)
     assert core.tables() == ["t"]
-    core.catalog.skip_event(bad, now=core.now, now_us=int(core.now * 1e6))
+    core.catalog.skip_event(bad)
     core.wait(1)
     assert core.tables() == []
     assert core.catalog.counts.events_passed == 1
     with pytest.raises(UsageError, match="was read before"):
-        core.catalog.skip_event(bad, now=core.now, now_us=int(core.now * 1e6))
+        core.catalog.skip_event(bad)
 
 
 def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core: Alone) -> None:

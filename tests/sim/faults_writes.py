@@ -1,17 +1,18 @@
 """Faults in what becomes of reported writes: outbox, reports, leases, the store of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from topicast.catalog.core import Catalog, Commit, Publish
 from topicast.catalog.ingest.reports import Reports, is_path
 from topicast.catalog.model.tables import Tables
-from topicast.catalog.model.versions import VersionLog, WriteRow
+from topicast.catalog.model.versions import OpenTransaction, VersionLog, WriteRow
 from topicast.subscriber.engine.write_outbox import Outbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import group_of, parse_table_name
 from topicast.topics.topic import Entry
+from topicast.topics.turn import Clock
 from topicast.topics.wire.messages.data import SOURCE_REPORTS
 from topicast.topics.wire.messages.reports import ABANDONED, FAILED, Report, Verdict, Write
 
@@ -23,38 +24,38 @@ class RepliesBeforeItCommits(Catalog):
 
 
 class ForgetsIntents(Reports):
-    def __init__(self, *held: Any, known: Iterable[WriteRow] = ()) -> None:
-        super().__init__(*held, known=[row for row in known if not row.open])
+    def __init__(self, *held: Any, known: Iterable[WriteRow] = (), **rest: Any) -> None:
+        super().__init__(*held, known=[row for row in known if not row.open], **rest)
 
 
 class ForgetsWhatIsDone(Reports):
-    def __init__(self, *held: Any, known: Iterable[WriteRow] = ()) -> None:
-        super().__init__(*held, known=[row for row in known if row.open])
+    def __init__(self, *held: Any, known: Iterable[WriteRow] = (), **rest: Any) -> None:
+        super().__init__(*held, known=[row for row in known if row.open], **rest)
 
 
 class AppliesTwice(Reports):
-    def __init__(self, namespace: Any, tables: Tables, *topics: Any, **rest: Any) -> None:
-        super().__init__(namespace, tables, *topics, **rest)
-        self.tables = tables
+    def __init__(
+        self, namespace: Any, tables: Tables, *topics: Any, clock: Clock, **rest: Any
+    ) -> None:
+        super().__init__(namespace, tables, *topics, clock=clock, **rest)
+        self.tables, self.clock = tables, clock
         self.again: list[WriteRow] = []
 
-    def apply(self, report: Report, *, at_us: int, **rest: Any) -> tuple[Verdict, ...]:
+    def apply(self, report: Report, **rest: Any) -> tuple[Verdict, ...]:
         repeated = self.tally.reported_writes_repeated
-        verdicts = super().apply(report, at_us=at_us, **rest)
+        verdicts = super().apply(report, **rest)
         for write, verdict in zip(report.writes, verdicts, strict=True):
             if (
                 self.tally.reported_writes_repeated > repeated
                 and verdict.version
                 and not is_path(write.object)
             ):
-                self._apply_again(report.driver, write, at_us)
+                self._apply_again(report.driver, write)
         return verdicts
 
-    def _apply_again(self, driver: bytes, write: Write, at_us: int) -> None:
+    def _apply_again(self, driver: bytes, write: Write) -> None:
         table, parts = parse_table_name(write.object), write.partitions
-        topic, version = self.tables.raise_data(
-            table, partitions=parts, source=SOURCE_REPORTS, at_us=at_us
-        )
+        topic, version = self.tables.raise_data(table, partitions=parts, source=SOURCE_REPORTS)
         self.again.append(
             WriteRow(
                 driver=driver,
@@ -62,7 +63,7 @@ class AppliesTwice(Reports):
                 object=write.object,
                 partitions=(),
                 open=False,
-                at_us=at_us,
+                at_us=self.clock.now_us,
                 topic=topic,
                 version=version,
             )
@@ -75,7 +76,7 @@ class AppliesTwice(Reports):
 
 
 class TakesLapsedForAbandoned(Reports):
-    def lapse(self, *, now: float, at_us: int) -> None:
+    def lapse(self) -> None:
         """Do nothing."""
 
     @property
@@ -92,12 +93,13 @@ class TakesFailedForAbandoned(Reports):
 
 
 class TakesDataBack(VersionLog):
-    def write(self, topic: int, build: Callable[[int], list[Entry]], **rest: Any) -> Any:
-        def taken_back(entry: Entry, version: int) -> Entry:
-            kept = entry.key == group_of(entry.key) and entry.data_version < version
+    def write(self, one: OpenTransaction) -> None:
+        def taken_back(entry: Entry) -> Entry:
+            kept = entry.key == group_of(entry.key) and entry.data_version < one.version
             return entry._replace(data_version=entry.schema_version) if kept else entry
 
-        return super().write(topic, lambda at: [taken_back(one, at) for one in build(at)], **rest)
+        one.entries = list(map(taken_back, one.entries))
+        super().write(one)
 
 
 class DiscardsWhatWaits(WriteSender):

@@ -109,8 +109,8 @@ def test_nothing_is_known_of_a_table_that_never_was(held: Recorded) -> None:
 def test_table_is_loaded_reshaped_and_dropped(held: Recorded) -> None:
     held.whole(struct(), {}, source=SOURCE_LOAD)
     held.whole(struct(columns=1, owner="x"), {})
-    held.tables.raise_data(T, partitions=(), source=SOURCE_REPORTS, at_us=NOW_US)
-    held.tables.drop(T, source=SOURCE_ORDERS, at_us=NOW_US)
+    held.tables.raise_data(T, partitions=(), source=SOURCE_REPORTS)
+    held.tables.drop(T, source=SOURCE_ORDERS)
     dropped, data, schema, load = held.history()
     assert dropped[:3] == (TABLE, "dropped", "orders")
     assert "column a=int" in str(dropped[3])
@@ -188,7 +188,7 @@ def test_partitions_that_are_created_with_their_table_are_named(held: Recorded) 
         (f"{TABLE}/ds=1", "created"),
         (f"{TABLE}/ds=2", "created"),
     ]
-    held.tables.drop(T, source=SOURCE_ORDERS, at_us=NOW_US)
+    held.tables.drop(T, source=SOURCE_ORDERS)
     assert [row[1:3] for row in held.changes(after=1)] == [(TABLE, "dropped")]
 
 
@@ -196,7 +196,7 @@ def test_partitions_that_come_and_go_with_their_table_s_content_have_not_changed
     held: Recorded,
 ) -> None:
     held.whole(struct(T, "ds"), parts("1", "2"), source=SOURCE_LOAD)
-    held.tables.withdraw(T, source=SOURCE_ORDERS, at_us=NOW_US)
+    held.tables.withdraw(T, source=SOURCE_ORDERS)
     held.whole(struct(T, "ds"), parts("1", "2"))
     held.whole(struct(T, "ds"), None)
     held.whole(struct(T, "ds"), parts("1", "3"))
@@ -258,7 +258,7 @@ def test_changes_of_a_topic_are_the_histories_of_its_tables_the_oldest_first(
     held.whole(struct(T, "ds"), parts("1", "2", n="0"), source=SOURCE_LOAD)
     held.change(parts("2", "3", n="1") | {"ds=1": None})
     held.change(parts("3", n="2"))
-    held.tables.drop(T, source=SOURCE_ORDERS, at_us=NOW_US)
+    held.tables.drop(T, source=SOURCE_ORDERS)
     held.whole(struct(T), {})
     history = held.history()
     changes = held.changes()

@@ -241,7 +241,7 @@ def test_turn_that_writes_leaves_the_locations_to_the_next_however_many_follow(
     while not any(
         entry.key == b"d\0twin\0" for one in core.committed[before:] for entry in one.entries
     ):
-        core.catalog.tables.raise_data(("d", "days"), partitions=(), source=SOURCE_REPORTS, at_us=0)
+        core.catalog.tables.raise_data(("d", "days"), partitions=(), source=SOURCE_REPORTS)
         core.step()
         turns += 1
         assert turns < 100, "writes without a pause held up the others for good"

@@ -20,6 +20,7 @@ from topicast.catalog.metastore.port import (
     TableRequest,
 )
 from topicast.tests.cluster.alone import Alone
+from topicast.topics.turn import Turn
 
 AT_S = 1_790_000_000  # a time, in seconds since 1970
 T = DirtyTable(db="d", table="t")
@@ -35,37 +36,40 @@ class Kept:
     """A history, its clock, and the numbers of batches."""
 
     def __init__(self) -> None:
-        self.history = EventHistory()
+        self.turn = Turn[object]()
+        self.history = EventHistory(self.turn)
         self.now = 0.0
         self.seq = 0
         self.publish()
 
     @property
-    def now_us(self) -> int:
-        return int((AT_S + self.now) * 1e6)
+    def now(self) -> float:
+        return self.turn.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.turn.now, self.turn.now_us = now, int((AT_S + now) * 1e6)
 
     def come(self, *events: RawEvent, missing: str = "") -> None:
         self.seq += 1
-        self.history.begin(
-            events, [T], seq=self.seq, missing=missing, now=self.now, now_us=self.now_us
-        )
+        self.history.begin(events, [T], seq=self.seq, missing=missing)
         self.history.check()
 
     def publish(self, *, left_from: int | None = None) -> None:
         """Note what is published: everything, or what is before this arrival number."""
         before = self.seq + 1 if left_from is None else left_from
-        self.history.publish(before=before, now=self.now, now_us=self.now_us)
+        self.history.publish(before=before)
         self.history.check()
 
     def facts(self) -> EventFacts:
         left = [1] * len(self.history.running_seqs)
-        return self.history.facts(left, now=self.now, now_us=self.now_us)
+        return self.history.facts(left)
 
 
 def test_batch_is_running_until_everything_of_it_is_published() -> None:
     kept = Kept()
     dirty = (T, DirtyPartitions(db="d", table="t", names=("1",)), DirtyDatabase(db="d"))
-    kept.history.begin([event(7), event(9)], dirty, seq=1, missing="", now=0.0, now_us=kept.now_us)
+    kept.history.begin([event(7), event(9)], dirty, seq=1, missing="")
     kept.seq, kept.now = 1, 2.0
     kept.publish(left_from=1)
     (running,) = kept.facts().running
@@ -138,17 +142,21 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_costliest_tables_are_those_whose_reads_took_longest() -> None:
-    history = EventHistory()
+    kept = Kept()
+    history = kept.history
     for number in range(2 * TABLES_MAX + 5):
         names = (f"t{number}", "shared")
         wanted = tuple(
             TableRequest(db="d", table=name, obj=True, whole=True, names=()) for name in names
         )
-        history.read_began([Read(read=number, requests=wanted)], now=0.0)
-        history.read_ended(number, now=0.002 * number)
+        kept.now = 0.0
+        history.read_began([Read(read=number, requests=wanted)])
+        kept.now = 0.002 * number
+        history.read_ended(number)
         history.check()
-    history.read_ended(99_999, now=1.0)  # it is not known: of before
-    costs = history.facts([], now=0.0, now_us=0).costs
+    kept.now = 1.0
+    history.read_ended(99_999)  # it is not known: of before
+    costs = history.facts([]).costs
     assert len(costs) == SHOWN_MAX
     assert (costs[0].table, costs[0].reads) == (("d", "shared"), 2 * TABLES_MAX + 5)
     last = 2 * TABLES_MAX + 4

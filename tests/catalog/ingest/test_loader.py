@@ -42,12 +42,13 @@ from topicast.catalog.metastore.port import (
     ReadFailed,
     TableRead,
 )
-from topicast.tests.catalog.holding import NOW_US, Holding, parts, struct
+from topicast.tests.catalog.holding import Holding, parts, struct
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.names import TableId
 from topicast.topics.objects.selector import Selector, by_filter, by_names
 from topicast.topics.objects.tables import Column
 from topicast.topics.topic import STUB
+from topicast.topics.turn import Turn
 
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")
 TABLES = [("d", f"t{number:03d}") for number in range(3 * TABLES_PER_READ_MAX)]
@@ -72,9 +73,18 @@ class World:
 
     def __init__(self, *loaded: TableId, reads_max: int = 16) -> None:
         self.held = set(loaded)
-        self.loader = Loader(loaded=self.held.__contains__, reads_max=reads_max)
+        self.turn = Turn[object]()
+        self.loader = Loader(clock=self.turn, loaded=self.held.__contains__, reads_max=reads_max)
         self.now = 100.0
         self.seq = 0
+
+    @property
+    def now(self) -> float:
+        return self.turn.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.turn.now = now
 
     def event(self, *dirty: Dirty) -> None:
         self.seq += 1
@@ -82,7 +92,7 @@ class World:
         self.loader.check()
 
     def reads(self) -> tuple[Read, ...]:
-        ordered = self.loader.reads(now=self.now)
+        ordered = self.loader.reads()
         self.loader.check()
         return ordered
 
@@ -111,7 +121,7 @@ class World:
 
     def failed(self, read: Read, *, away: bool = False) -> tuple[Result, ...]:
         fact = ReadFailed(read=read.read, error="corrupt", away=away)
-        results = self.loader.on_read_failed(fact, away=away, now=self.now)
+        results = self.loader.on_read_failed(fact, away=away)
         self.loader.check()
         return results
 
@@ -131,7 +141,7 @@ class World:
 
     def written(self) -> tuple[Result, ...]:
         """Return what is written in a turn at this time."""
-        results = self.loader.next_slice(now=self.now)
+        results = self.loader.next_slice()
         self.loader.check()
         return results
 
@@ -1007,7 +1017,7 @@ def test_table_whose_partitions_cannot_be_listed_is_withdrawn_and_tried_ever_mor
 def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> None:
     """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
-    loader = Loader(loaded=holding.tables.loaded)
+    loader = Loader(clock=holding.turn, loaded=holding.tables.loaded)
     rules = SyncRules(
         holding.namespace, holding.tables, pending=loader.pending, off_by_default=False
     )
@@ -1017,12 +1027,12 @@ def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> No
 
     def publish(read: TableRead, need: Need) -> None:
         result = PublishTables(databases={"d": b"d"}, tables={T: read}, needs={T: need})
-        assert materializer.apply([result], NOW_US) == ()
+        assert materializer.apply([result]) == ()
 
     whole = TableRead(thrift=struct(T, "ds"), partitions=parts("1"), names=("ds=1",), whole=True)
     publish(whole, Need(obj=True, whole=True, load=True))
     assert holding.names() == ["ds=1"]
-    assert materializer.apply([WITHDRAWN], NOW_US) == (WITHDRAWN,)
+    assert materializer.apply([WITHDRAWN]) == (WITHDRAWN,)
     assert holding.entry().kind == STUB
     loader.load(T)
     publish(TableRead(), Need(1, obj=True, dropped=True))

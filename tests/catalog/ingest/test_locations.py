@@ -96,8 +96,8 @@ def test_moved_dropped_and_withdrawn_tables_are_found_where_they_are() -> None:
         located(holding, name, f"/w/{name}")
     locations = current(holding)
     located(holding, "t", "/w/b")
-    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS, at_us=0)
-    holding.tables.withdraw(("d", "v"), source=SOURCE_EVENTS, at_us=0)
+    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS)
+    holding.tables.withdraw(("d", "v"), source=SOURCE_EVENTS)
     current(holding, locations)
     found = {path: locations.find(path) for path in ("/w/t", "/w/u", "/w/b", "/w/v")}
     assert found == {"/w/t": {}, "/w/u": {}, "/w/b": {("d", "t"): ()}, "/w/v": {("d", "v"): ()}}
@@ -166,7 +166,7 @@ def test_partitions_that_move_go_and_come_are_found_where_they_are() -> None:
     }
     holding.whole(struct(T, "ds"), placed(e="/data/e"), incarnation=2)
     assert find(holding, *paths, "/data/e", locations=locations) == {"/data/e": ("ds=e",)}
-    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=0)
+    holding.tables.drop(T, source=SOURCE_EVENTS)
     assert find(holding, *paths, "/data/e", locations=locations) == {}
 
 
@@ -204,7 +204,7 @@ def test_too_many_partitions_elsewhere_count_for_the_folder_that_they_have_in_co
     }
     holding.change(placed(c="/data/2025/1"))
     assert find(holding, *paths[:2], locations=locations) == dict.fromkeys(paths[:2], WHOLE)
-    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=0)
+    holding.tables.drop(T, source=SOURCE_EVENTS)
     assert find(holding, *paths, locations=locations) == {}
 
 

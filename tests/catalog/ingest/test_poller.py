@@ -28,6 +28,7 @@ from topicast.catalog.ingest.poller import (
 )
 from topicast.tests.cluster.fake_metastore import raw_event
 from topicast.topics.errors import UsageError
+from topicast.topics.turn import Turn
 
 INTERVAL_S = 0.5
 
@@ -38,39 +39,48 @@ class World:
     def __init__(
         self, last_id: int | None = 10, *, interval_s: float = INTERVAL_S, checked: bool = True
     ) -> None:
+        self.turn = Turn[object]()
         self.now = 100.0
         window = None
         if last_id is not None:
             window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=self.now)
-        self.poller = Poller(window, interval_s=interval_s)
+        self.poller = Poller(window, clock=self.turn, interval_s=interval_s)
         self.number = 0
         for _ in range(
             2 if checked and window else 0
         ):  # no event is known: the second one compares tables
             self.check()
 
+    @property
+    def now(self) -> float:
+        return self.turn.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.turn.now = now
+
     def check(self, current_id: int | None = None, **found: Any) -> Finding | None:
         """Check the connection; by default it is the first one, and leads to the same log."""
-        order = self.poller.begin(0, self.now)
+        order = self.poller.begin(0)
         assert isinstance(order, Identify)
         newest = self.poller.watermark if current_id is None else current_id
         fields = {"connection": 1, "uuid": "", "current_id": newest, **found}
-        return self.poller.on_identified(Identified(poll=0, **fields), self.now)
+        return self.poller.on_identified(Identified(poll=0, **fields))
 
     def poll(self, *ids: int, current_id: int | None = None) -> Batch | None:
         """Poll once; these events are answered."""
         self.number += 1
         self.demand()
-        self.poller.begin(self.number, self.now)
+        self.poller.begin(self.number)
         events = tuple(map(raw_event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
         return self.poller.on_polled(
-            Polled(poll=self.number, connection=1, current_id=newest, events=events), self.now
+            Polled(poll=self.number, connection=1, current_id=newest, events=events)
         )
 
     def demand(self) -> None:
         """Let the next poll be one that reads all again."""
-        self.poller.poll_now(self.now)
+        self.poller.poll_now()
 
     def settle(self) -> None:
         """Let everything seen so far become too old to be read again."""
@@ -90,43 +100,48 @@ def test_first_check_begins_a_window_at_the_newest_event() -> None:
     assert world.check(current_id=7, uuid="one") is None
     assert (world.poller.watermark, world.poller.seq) == (7, 0)
     assert world.poller.published == WindowState(last_id=7, settled=0, uuid="one")
-    assert world.poller.silent_s(world.now + 1) == 1
+    world.now += 1
+    assert world.poller.silent_s() == 1
     assert world.poll(7) is not None
 
 
 def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
     world: World,
 ) -> None:
-    assert world.poller.may_begin(world.now)
-    world.poller.begin(1, world.now)
-    world.now += 0.1
-    assert not world.poller.may_begin(world.now + 60)
+    assert world.poller.may_begin()
+    world.poller.begin(1)
+    world.now += 60
+    assert not world.poller.may_begin()
     assert world.poller.deadline is None
-    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()), world.now)
+    world.now -= 59.9
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()))
     assert world.poller.deadline == world.now - 0.1 + INTERVAL_S
-    assert not world.poller.may_begin(world.now)
+    assert not world.poller.may_begin()
 
 
 def test_poll_that_took_longer_than_the_interval_is_followed_at_once(world: World) -> None:
-    world.poller.begin(1, world.now)
+    world.poller.begin(1)
     world.now += 3 * INTERVAL_S
-    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()), world.now)
-    assert world.poller.may_begin(world.now)
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()))
+    assert world.poller.may_begin()
 
 
 def test_request_that_waits_makes_the_next_poll_due_and_never_delays_it(world: World) -> None:
     world.poll()
-    for at in (world.now, world.now + 60):
-        world.poller.poll_now(at)
-        assert world.poller.may_begin(world.now)
+    world.poller.poll_now()
+    assert world.poller.deadline == world.now
+    assert world.poller.may_begin()
+    world.now += 60
+    world.poller.poll_now()
+    assert world.poller.deadline == world.now - 60
 
 
 def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(world: World) -> None:
     pauses = []
     for number in range(1, 8):
-        world.poller.begin(number, world.now)
-        world.poller.on_failed(PollFailed(poll=number, error="down"), world.now)
-        world.poller.poll_now(world.now)
+        world.poller.begin(number)
+        world.poller.on_failed(PollFailed(poll=number, error="down"))
+        world.poller.poll_now()
         assert world.poller.deadline is not None
         pauses.append(round(world.poller.deadline - world.now, 3))
         world.now = world.poller.deadline
@@ -135,8 +150,8 @@ def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(worl
     world.poll()
     assert world.poller.error == ""
     world.number = 9
-    world.poller.begin(9, world.now)
-    world.poller.on_failed(PollFailed(poll=9, error="down"), world.now)
+    world.poller.begin(9)
+    world.poller.on_failed(PollFailed(poll=9, error="down"))
     assert world.poller.deadline == world.now + BACKOFF_S
 
 
@@ -149,13 +164,13 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
 
     def events_max() -> int:
         world.demand()
-        order = world.poller.begin(world.number + 1, world.now)
+        order = world.poller.begin(world.number + 1)
         assert isinstance(order, Poll)
         return order.events_max
 
     assert events_max() == POLL_EVENTS_MAX
     for most in (256, 64, 16, 4, 1, 1):
-        world.poller.on_failed(PollFailed(poll=world.number + 1, error="timed out"), world.now)
+        world.poller.on_failed(PollFailed(poll=world.number + 1, error="timed out"))
         assert events_max() == known + most
     batch = world.poll(11, 12, 13, 14, current_id=20)
     assert batch is not None
@@ -164,10 +179,10 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
     assert world.poller.deadline == world.now
     assert events_max() == known + 1 + 4
     world.now += LATE_S
-    world.poller.check_late(world.now)
+    world.poller.check_late()
     events = tuple(map(raw_event, range(11, 15)))
     late = Polled(poll=world.number + 1, connection=1, current_id=20, events=events)
-    assert world.poller.on_polled(late, world.now) is not None
+    assert world.poller.on_polled(late) is not None
     assert events_max() == known + 1 + 5, "of many more none may come in time"
     batch = world.poll(11, 12, 13, 14, 15, 16, 17)
     assert batch is not None
@@ -182,27 +197,24 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
     world.poll(11)
     assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
     world.now += INTERVAL_S / LOOKS
-    look = world.poller.begin(2, world.now)
+    look = world.poller.begin(2)
     assert isinstance(look, Poll)
     assert look.events_max == 0
-    assert (
-        world.poller.on_polled(Polled(poll=2, connection=1, current_id=11, events=()), world.now)
-        is None
-    )
+    assert world.poller.on_polled(Polled(poll=2, connection=1, current_id=11, events=())) is None
     assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
     assert world.poller.polled[0] == 1, "it confirms nothing"
     world.poller.reading = True
     assert world.poller.deadline == world.now + INTERVAL_S * (1 - 1 / LOOKS), "no look in its way"
     world.poller.reading = False
     world.now += INTERVAL_S / LOOKS
-    world.poller.begin(3, world.now)
-    world.poller.on_polled(Polled(poll=3, connection=1, current_id=12, events=()), world.now)
+    world.poller.begin(3)
+    world.poller.on_polled(Polled(poll=3, connection=1, current_id=12, events=()))
     assert world.poller.deadline == world.now
-    poll = world.poller.begin(4, world.now)
+    poll = world.poller.begin(4)
     assert isinstance(poll, Poll)
     assert (poll.after, poll.events_max) == (10, POLL_EVENTS_MAX)
     found = Polled(poll=4, connection=1, current_id=12, events=(raw_event(11), raw_event(12)))
-    batch = world.poller.on_polled(found, world.now)
+    batch = world.poller.on_polled(found)
     assert batch is not None
     assert ([one.id for one in batch.events], batch.whole) == ([12], True)
     world.number = 4
@@ -212,10 +224,10 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
 
 
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
-    world.poller.begin(2, world.now)
-    world.poller.on_failed(PollFailed(poll=1, error="late"), world.now)
+    world.poller.begin(2)
+    world.poller.on_failed(PollFailed(poll=1, error="late"))
     late = Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),))
-    assert world.poller.on_polled(late, world.now) is None
+    assert world.poller.on_polled(late) is None
     assert world.poller.error == ""
     assert world.poller.deadline is None, "poll 2 still runs"
 
@@ -233,19 +245,15 @@ def test_each_batch_of_new_events_has_a_number_and_silence_has_none(world: World
 
 
 def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> None:
-    assert world.poller.begin(1, world.now).quiet_at == 10
-    world.poller.on_polled(
-        Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),)), world.now
-    )
+    assert world.poller.begin(1).quiet_at == 10
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),)))
     world.now += INTERVAL_S
-    assert world.poller.begin(2, world.now).quiet_at is None, "11 may come twice"
-    world.poller.on_polled(
-        Polled(poll=2, connection=1, current_id=11, events=(raw_event(11),)), world.now
-    )
+    assert world.poller.begin(2).quiet_at is None, "11 may come twice"
+    world.poller.on_polled(Polled(poll=2, connection=1, current_id=11, events=(raw_event(11),)))
     world.number = 2
     world.settle()
     world.demand()
-    assert world.poller.begin(9, world.now).quiet_at == 11
+    assert world.poller.begin(9).quiet_at == 11
 
 
 def test_lower_id_is_checked_and_then_of_another_metastore(world: World) -> None:
@@ -260,9 +268,9 @@ def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) 
     """Given a known event, then it distinguishes the connections that lead to the metastore."""
     world.poll(11)
     world.number += 1
-    world.poller.begin(world.number, world.now)
+    world.poller.begin(world.number)
     stranger = Polled(poll=world.number, connection=2, current_id=12, events=(raw_event(12),))
-    assert world.poller.on_polled(stranger, world.now) is None
+    assert world.poller.on_polled(stranger) is None
     assert world.poller.deadline == world.now, "the check follows at once"
     events = (raw_event(11), raw_event(12))
     found = world.check(connection=2, current_id=12, events=events, uuid="one")
@@ -271,22 +279,22 @@ def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) 
     assert world.poller.window is not None
     assert world.poller.window.uuid == "one"
     world.number += 1
-    world.poller.begin(world.number, world.now)
-    batch = world.poller.on_polled(replace(stranger, poll=world.number), world.now)
+    world.poller.begin(world.number)
+    batch = world.poller.on_polled(replace(stranger, poll=world.number))
     assert batch is not None
     assert [one.id for one in batch.events] == [12]
 
 
 def test_check_that_fails_is_repeated_after_a_pause() -> None:
     world = World(checked=False)
-    world.poller.begin(1, world.now)
-    world.poller.on_failed(PollFailed(poll=1, error="down"), world.now)
+    world.poller.begin(1)
+    world.poller.on_failed(PollFailed(poll=1, error="down"))
     assert world.poller.deadline == world.now + BACKOFF_S
-    assert world.poller.problem(world.now) == "down"
-    assert isinstance(world.poller.begin(2, world.now), Identify)
+    assert world.poller.problem() == "down"
+    assert isinstance(world.poller.begin(2), Identify)
     late = Identified(poll=1, connection=1, uuid="", current_id=3)
-    assert world.poller.on_identified(late, world.now) is None
-    assert world.poller.problem(world.now) == "down", "check 2 still runs"
+    assert world.poller.on_identified(late) is None
+    assert world.poller.problem() == "down", "check 2 still runs"
 
 
 def test_watermark_follows_only_what_is_published(world: World) -> None:
@@ -318,67 +326,68 @@ def test_silence_gives_the_store_nothing_to_keep(world: World) -> None:
 
 
 def test_poll_that_waits_for_its_answer_is_a_problem_and_counted_once(world: World) -> None:
-    world.poller.check_late(world.now)  # while none runs
-    world.poller.begin(1, world.now)
+    world.poller.check_late()  # while none runs
+    world.poller.begin(1)
     world.now += LATE_S - 0.1
-    world.poller.check_late(world.now)
-    assert (world.poller.late, world.poller.problem(world.now)) == (0, "")
+    world.poller.check_late()
+    assert (world.poller.late, world.poller.problem()) == (0, "")
     world.now += 0.1
     for _ in range(3):
-        world.poller.check_late(world.now)
+        world.poller.check_late()
     assert world.poller.late == 1
-    assert world.poller.problem(world.now) == "a poll for events has waited 2 s for its answer"
-    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()), world.now)
-    world.poller.check_late(world.now)
-    assert (world.poller.late, world.poller.problem(world.now)) == (1, "")
+    assert world.poller.problem() == "a poll for events has waited 2 s for its answer"
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()))
+    world.poller.check_late()
+    assert (world.poller.late, world.poller.problem()) == (1, "")
     world.number = 1
     world.poll()
-    assert world.poller.problem(world.now) == ""
+    assert world.poller.problem() == ""
 
 
 def test_late_poll_that_fails_has_failed(world: World) -> None:
-    world.poller.begin(1, world.now)
+    world.poller.begin(1)
     world.now += LATE_S
-    world.poller.check_late(world.now)
-    world.poller.on_failed(PollFailed(poll=1, error="timed out"), world.now)
-    assert world.poller.problem(world.now) == "timed out"
+    world.poller.check_late()
+    world.poller.on_failed(PollFailed(poll=1, error="timed out"))
+    assert world.poller.problem() == "timed out"
 
 
 def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
     world = World(checked=False)
-    assert world.poller.silent_s(world.now) is None
+    assert world.poller.silent_s() is None
     for _ in range(2):
-        world.poller.check_late(world.now)
+        world.poller.check_late()
         world.now += 2
-    assert world.poller.silent_s(world.now) == 4, "it never answered"
+    assert world.poller.silent_s() == 4, "it never answered"
     world.check()
     world.now += 3
-    assert world.poller.silent_s(world.now) == 3
+    assert world.poller.silent_s() == 3
     off = World(None, interval_s=0)
-    off.poller.check_late(off.now)
-    assert off.poller.silent_s(off.now + 1) is None
+    off.poller.check_late()
+    off.now += 1
+    assert off.poller.silent_s() is None
 
 
 def test_lag_is_what_the_metastore_has_and_nobody_was_sent_yet() -> None:
     """Given events 11 to 40, of which 12 are read and 11 published, then 29 are to come."""
     world = World()
-    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, None), "never complete"
+    assert (world.poller.lag_events, world.poller.lag_s()) == (0, None), "never complete"
     world.poll()
     world.poller.mark_published(NEVER)
     world.now += 0.25
-    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, 0.25)
+    assert (world.poller.lag_events, world.poller.lag_s()) == (0, 0.25)
     world.poll(11)
     world.poll(12, current_id=40)
     world.poller.mark_published(2)
     world.now += 3
-    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (29, 3.25)
+    assert (world.poller.lag_events, world.poller.lag_s()) == (29, 3.25)
     world.poller.mark_published(NEVER)
-    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (28, 3)
+    assert (world.poller.lag_events, world.poller.lag_s()) == (28, 3)
     world.poll(*range(13, 41))
     world.poller.mark_published(NEVER)
-    assert (world.poller.lag_events, world.poller.lag_s(world.now)) == (0, 0)
+    assert (world.poller.lag_events, world.poller.lag_s()) == (0, 0)
     off = World(interval_s=0, checked=False)
-    assert (off.poller.lag_events, off.poller.lag_s(off.now)) == (None, None)
+    assert (off.poller.lag_events, off.poller.lag_s()) == (None, None)
 
 
 def polls_in_vain(world: World, *, newest: int | None, events: range | None = None) -> list[Batch]:
@@ -386,16 +395,16 @@ def polls_in_vain(world: World, *, newest: int | None, events: range | None = No
     ends, passed = world.now + 30, list[Batch]()
     while world.now < ends:
         world.number += 1
-        order = world.poller.begin(world.number, world.now)
+        order = world.poller.begin(world.number)
         assert isinstance(order, Poll)
         some = list(range(order.after + 1, (newest or 0) + 1))[: order.events_max]
         if events is not None and all(id_ in events for id_ in some):
             sent = tuple(map(raw_event, some))
             fact = Polled(poll=world.number, connection=1, current_id=newest or 0, events=sent)
-            batch = world.poller.on_polled(fact, world.now)
+            batch = world.poller.on_polled(fact)
         else:
             failed = PollFailed(poll=world.number, error="bad", refused=True, current_id=newest)
-            batch = world.poller.on_failed(failed, world.now)
+            batch = world.poller.on_failed(failed)
         passed += [batch] if batch and batch.passed else []
         assert world.poller.deadline is not None
         world.now = world.poller.deadline
@@ -407,7 +416,7 @@ def test_event_that_fails_by_itself_is_passed_and_those_behind_it_are_read(world
     (passed,) = polls_in_vain(world, newest=14, events=range(12, 15))
     assert (passed.gap, passed.events, passed.passed) == ((11, 11), (), "bad")
     assert world.poller.window is not None
-    assert (world.poller.window.last_id, world.poller.problem(world.now)) == (14, "")
+    assert (world.poller.window.last_id, world.poller.problem()) == (14, "")
     assert world.poller.blind == ""
     world.poller.mark_published(passed.seq)
     assert world.poller.watermark == 10, "until what it may have changed is read"
@@ -429,31 +438,31 @@ def test_event_has_several_tries_before_it_is_searched_for(world: World) -> None
     """Eight failures: polls get smaller over five, and then one event is asked for three times."""
     after = []
     for number in range(1, 5 + UNSENDABLE_TRIES_MAX + 1):
-        order = world.poller.begin(number, world.now)
+        order = world.poller.begin(number)
         assert isinstance(order, Poll)
         after.append(order.after)
         failed = PollFailed(poll=number, error="bad", current_id=12)
-        assert world.poller.on_failed(failed, world.now) is None
+        assert world.poller.on_failed(failed) is None
     assert after == [10] * 8
-    searching = world.poller.begin(9, world.now)
+    searching = world.poller.begin(9)
     assert isinstance(searching, Poll)
     assert (searching.after, searching.events_max) == (12, 1)
 
 
 def told_of_four(world: World) -> None:
     """Let a poll fail at which the metastore says that events 11 to 14 are there."""
-    world.poller.begin(8, world.now)
-    world.poller.on_failed(PollFailed(poll=8, error="timed out", current_id=14), world.now)
+    world.poller.begin(8)
+    world.poller.on_failed(PollFailed(poll=8, error="timed out", current_id=14))
 
 
 def test_skipped_event_is_not_read_and_the_poll_that_may_hold_it_is_void(world: World) -> None:
     told_of_four(world)
-    world.poller.begin(9, world.now)
-    passed = world.poller.skip(12, world.now)
+    world.poller.begin(9)
+    passed = world.poller.skip(12)
     assert (passed.gap, passed.passed) == ((11, 12), "an operator skips it")
     late = Polled(poll=9, connection=1, current_id=12, events=(raw_event(11), raw_event(12)))
-    assert world.poller.on_polled(late, world.now) is None
-    order = world.poller.begin(10, world.now)
+    assert world.poller.on_polled(late) is None
+    order = world.poller.begin(10)
     assert isinstance(order, Poll)
     assert order.after == 12
 
@@ -466,6 +475,6 @@ def test_event_that_is_settled_or_not_there_is_not_skipped(
 ) -> None:
     told_of_four(world)
     with pytest.raises(UsageError, match=why):
-        world.poller.skip(id_, world.now)
+        world.poller.skip(id_)
     with pytest.raises(UsageError, match="events are off"):
-        World(interval_s=0, checked=False).poller.skip(id_, world.now)
+        World(interval_s=0, checked=False).poller.skip(id_)

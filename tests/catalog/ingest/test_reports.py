@@ -37,15 +37,17 @@ class World:
     def __init__(self) -> None:
         self.holding = Holding()
         tables = {T: "EXTERNAL_TABLE", ("d", "u"): "EXTERNAL_TABLE"}
-        self.holding.namespace.write({"d": b""}, tables, source=SOURCE_REPORTS, at_us=NOW_US)
+        self.holding.namespace.write({"d": b""}, tables, source=SOURCE_REPORTS)
         self.holding.whole(struct(T, "ds"), parts("1", "2"))
         self.holding.written()
-        self.now = 100.0
+        self.holding.turn.now = 100.0
         self.reports = self.made()
 
     def made(self, *known: WriteRow) -> Reports:
         holding = self.holding
-        return Reports(holding.namespace, holding.tables, holding.topics, known=known)
+        return Reports(
+            holding.namespace, holding.tables, holding.topics, clock=holding.turn, known=known
+        )
 
     def report(
         self, *writes: Write, driver: bytes = DRIVER, settled: int = 0
@@ -55,13 +57,13 @@ class World:
         )
         while not self.reports.locations.catch_up():
             pass
-        verdicts = self.reports.apply(report, now=self.now, at_us=NOW_US)
+        verdicts = self.reports.apply(report)
         self.reports.check()
         return verdicts
 
     def lapse(self, after_s: float) -> None:
-        self.now += after_s
-        self.reports.lapse(now=self.now, at_us=NOW_US)
+        self.holding.turn.now += after_s
+        self.reports.lapse()
         self.reports.check()
 
     def written(self) -> tuple[Transaction, ...]:

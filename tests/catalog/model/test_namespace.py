@@ -4,7 +4,7 @@ import pytest
 
 from topicast.catalog.model.tables import Namespace
 from topicast.catalog.model.versions import Transaction
-from topicast.tests.catalog.holding import NOW_US, Holding
+from topicast.tests.catalog.holding import Holding
 from topicast.topics.objects.names import TableId, database_key, names_group, rules_key
 from topicast.topics.objects.rules import Rule
 from topicast.topics.objects.values import NAMES_MAX
@@ -26,7 +26,7 @@ def write(
     tables: dict[TableId, str | None],
     *renewed: TableId,
 ) -> tuple[Transaction, ...]:
-    holding.namespace.write(databases, tables, renewed=renewed, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.namespace.write(databases, tables, renewed=renewed, source=SOURCE_EVENTS)
     return holding.written()
 
 
@@ -144,16 +144,16 @@ def test_many_names_split_over_blocks_and_are_found_after_a_restart(holding: Hol
 
 def test_rules_are_beside_the_names_and_found_after_a_restart(holding: Holding) -> None:
     off = (Rule("a", "off"), Rule("b", "dry-run"))
-    holding.namespace.set_rules(off, at_us=NOW_US)
+    holding.namespace.set_rules(off)
     (done,) = holding.written()
     assert (done.topic, done.source, done.changes) == (NAMESPACE, SOURCE_ORDERS, ())
     assert [entry.key for entry in done.entries] == [rules_key()]
     again = Namespace(holding.version_log)
     assert again.rules() == off
     assert (again.databases(), names(holding)) == (("d",), ["t", "u"])
-    holding.namespace.set_rules(off, at_us=NOW_US)
+    holding.namespace.set_rules(off)
     assert holding.written() == ()
-    holding.namespace.set_rules((), at_us=NOW_US)
+    holding.namespace.set_rules(())
     assert again.rules() == ()
-    holding.namespace.set_rules((), at_us=NOW_US)
+    holding.namespace.set_rules(())
     assert len(holding.written()) == 1

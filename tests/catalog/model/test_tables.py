@@ -5,7 +5,7 @@ import random
 import pytest
 
 from topicast.catalog.model import tables as tables_module
-from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.tests.catalog.holding import Holding, T, parts, struct
 from topicast.topics.objects import values
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE
@@ -100,7 +100,7 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
     holding = Holding()
     holding.change(parts("1"))
     holding.whole(KEYED, {})
-    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS)
     holding.written()
     holding.change(parts("1"))
     assert holding.written() == ()
@@ -169,9 +169,7 @@ def test_many_tables_take_turns_in_what_is_kept_sorted(monkeypatch: pytest.Monke
         holding.whole(struct(table, "ds"), {}, table=table)
     for value in values:
         for table in tables:
-            holding.tables.write_partitions(
-                table, parts(value, table=table), source=SOURCE_EVENTS, at_us=NOW_US
-            )
+            holding.tables.write_partitions(table, parts(value, table=table), source=SOURCE_EVENTS)
     for table in tables:
         assert holding.names(table) == [f"ds={value}" for value in values]
 
@@ -195,12 +193,12 @@ def test_change_of_a_partition_writes_one_block_whatever_the_size_of_its_table(c
 
 
 def test_dropped_table_is_one_entry_and_comes_back_with_nothing(holding: Holding) -> None:
-    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.drop(T, source=SOURCE_EVENTS)
     (entry,) = holding.one().entries
     assert (entry.key, entry.kind) == (table_key(*T), PREFIX)
     assert holding.tables.entry(T) is None
     for gone in (holding.tables.drop, holding.tables.withdraw):
-        gone(T, source=SOURCE_EVENTS, at_us=NOW_US)
+        gone(T, source=SOURCE_EVENTS)
         assert holding.written() == (), "nothing more is held"
     holding.whole(KEYED, parts("5"), incarnation=2)
     holding.change(parts("6"))
@@ -209,14 +207,14 @@ def test_dropped_table_is_one_entry_and_comes_back_with_nothing(holding: Holding
 
 def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -> None:
     size = holding.entry().size
-    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS)
     one = holding.one()
     assert [entry.kind for entry in one.entries] == [PREFIX, STUB]
     assert [(row.kind, row.before) for row in one.changes] == [("unloaded", 0)]
     assert (holding.entry().kind, holding.entry().size) == (STUB, size)
     assert holding.tables.value(T) is None
     assert not holding.tables.loaded(T)
-    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS)
     assert holding.written() == (), "a stub cannot be withdrawn"
     holding.whole(KEYED, parts("4"))
     assert holding.names() == ["ds=4"]
@@ -264,10 +262,8 @@ def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:
     holding = Holding()
     for table in (("d", "t"), ("d", "u"), ("de", "v"), ("n", "w")):
         holding.whole(struct(table), {}, table=table)
-        holding.namespace.write(
-            {table[0]: b"struct"}, {table: "VIEW"}, source=SOURCE_EVENTS, at_us=NOW_US
-        )
-    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS, at_us=NOW_US)
+        holding.namespace.write({table[0]: b"struct"}, {table: "VIEW"}, source=SOURCE_EVENTS)
+    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS)
     assert holding.tables.of_database("d") == (("d", "t"),)
     assert holding.tables.of_database("n") == (("n", "w"),)
     assert holding.tables.of_database("e") == ()

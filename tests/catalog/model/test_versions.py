@@ -17,6 +17,7 @@ from topicast.tests.strategies import value
 from topicast.topics.errors import WireError
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, tombstone
+from topicast.topics.turn import Turn
 
 GROUP = b"d\0t\0"
 BLOCKS = GROUP + b"\1"
@@ -28,12 +29,15 @@ def block(lower: str, version: int) -> Entry:
 
 @pytest.fixture
 def version_log() -> VersionLog:
-    return VersionLog({0: Topic(), 3: Topic()})
+    clock = Turn[object]()
+    clock.now_us = 9
+    return VersionLog({0: Topic(), 3: Topic()}, clock)
 
 
-def write(version_log: VersionLog, topic: int, *keys: bytes, **more: object) -> tuple[Entry, ...]:
-    fields = {"source": 1, "at_us": 5, **more}
-    return version_log.write(topic, lambda version: [value(key, version) for key in keys], **fields)
+def write(version_log: VersionLog, topic: int, *keys: bytes) -> list[Entry]:
+    with version_log.transaction(topic, source=1) as written:
+        written.add(value(key, written.version) for key in keys)
+    return written.entries
 
 
 def test_each_transaction_has_the_next_version_of_its_topic(version_log: VersionLog) -> None:
@@ -46,31 +50,39 @@ def test_each_transaction_has_the_next_version_of_its_topic(version_log: Version
     assert steps == [(0, 0, 1), (0, 1, 2), (3, 0, 1)]
 
 
-def test_history_is_read_after_the_entries_were_built(version_log: VersionLog) -> None:
-    rows: list[ChangeRow] = []
-
-    def build(version: int) -> list[Entry]:
-        rows.append(ChangeRow(object="d", kind=ChangeKind.CREATED, before=0))
-        return [value(GROUP, version)]
-
-    version_log.write(0, build, source=2, at_us=9, changes=rows)
+def test_transaction_has_its_source_its_time_and_its_lines_of_the_history(
+    version_log: VersionLog,
+) -> None:
+    with version_log.transaction(0, source=2) as written:
+        written.add([value(GROUP, written.version)])
+        written.note("d", ChangeKind.CREATED, 0)
     (one,) = version_log.take()
-    assert (one.changes, one.source, one.at_us) == (tuple(rows), 2, 9)
-    assert len(rows) == 1
+    rows = (ChangeRow(object="d", kind=ChangeKind.CREATED, before=0),)
+    assert (one.changes, one.source, one.at_us) == (rows, 2, 9)
 
 
-def test_transaction_that_cannot_be_built_leaves_nothing_behind(version_log: VersionLog) -> None:
-    def build(version: int) -> list[Entry]:
-        raise ValueError(version)
+def test_transaction_without_an_entry_is_none(version_log: VersionLog) -> None:
+    with version_log.transaction(0, source=2) as written:
+        written.note("d", ChangeKind.CREATED, 0)
+    assert version_log.versions() == (0, 0)
+    assert version_log.take() == ()
+
+
+def test_transaction_that_cannot_be_made_leaves_nothing_behind(version_log: VersionLog) -> None:
+    def fail() -> None:
+        with version_log.transaction(0, source=1) as written:
+            written.add([value(GROUP, written.version)])
+            raise ValueError(written.version)
 
     with pytest.raises(ValueError, match="1"):
-        version_log.write(0, build, source=1, at_us=5)
+        fail()
     assert version_log.versions() == (0, 0)
     assert version_log.take() == ()
 
 
 def test_entry_of_another_version_is_noticed(version_log: VersionLog) -> None:
-    version_log.write(0, lambda version: [value(GROUP, version - 1)], source=1, at_us=5)
+    with version_log.transaction(0, source=1) as written:
+        written.add([value(GROUP, written.version - 1)])
     with pytest.raises(AssertionError):
         version_log.check()
 

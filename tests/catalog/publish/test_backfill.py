@@ -13,6 +13,7 @@ from topicast.tests.cluster.alone import Alone
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic
+from topicast.topics.turn import Turn
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import DELTA_BYTES_MAX
 
@@ -80,85 +81,83 @@ def test_what_is_still_withheld_is_not_restamped(core: Alone) -> None:
     assert len(restamped(core)) == 1
 
 
-def many(count: int, size: int) -> tuple[Backfill, VersionLog]:
+class World:
+    """A backfill of one topic of these contents, in virtual time."""
+
+    def __init__(self, contents: dict[bytes, bytes]) -> None:
+        self.turn = Turn[object]()
+        self.turn.now = 100.0
+        self.version_log = VersionLog({0: Topic(), 0xFFFE: Topic()}, self.turn)
+        self.write(contents)
+        self.version_log.take()
+        self.backfill = self.made(ModeState(LEAN))
+        self.backfill.change(MIXED)
+
+    def made(self, mode_state: ModeState) -> Backfill:
+        return Backfill(self.version_log, mode_state, self.turn)
+
+    def write(self, contents: dict[bytes, bytes]) -> None:
+        with self.version_log.transaction(0, source=0) as written:
+            v = written.version
+            written.add(Entry(key, v, v, v, len(one), one) for key, one in contents.items())
+
+    def finish(self) -> list[Transaction]:
+        done: list[Transaction] = []
+        while (deadline := self.backfill.deadline) is not None:
+            self.turn.now = max(self.turn.now, deadline)
+            self.backfill.restamp()
+            done += self.version_log.take()
+            self.backfill.check()
+        return done
+
+
+def many(count: int, size: int) -> World:
     """Return a backfill of ``count`` tables of ``size`` bytes, all in one topic."""
-    topics = {0: Topic(), 0xFFFE: Topic()}
-    version_log = VersionLog(topics)
-
-    def build(version: int) -> list[Entry]:
-        names = (table_key("d", f"t{number:04}") for number in range(count))
-        return [Entry(name, version, version, version, size, bytes(size)) for name in names]
-
-    version_log.write(0, build, source=0, at_us=1)
-    version_log.take()
-    backfill = Backfill(version_log, ModeState(LEAN))
-    backfill.change(MIXED)
-    return backfill, version_log
-
-
-def finish(backfill: Backfill, version_log: VersionLog, now: float = 100.0) -> list[Transaction]:
-    done: list[Transaction] = []
-    while backfill.deadline is not None:
-        now = max(now, backfill.deadline)
-        backfill.restamp(now=now, at_us=1)
-        done += version_log.take()
-        backfill.check()
-    return done
+    return World({table_key("d", f"t{number:04}"): bytes(size) for number in range(count)})
 
 
 def test_steps_are_small_in_bytes_and_in_number() -> None:
-    large = finish(*many(20, 9000))
+    large = many(20, 9000).finish()
     assert all(sum(map(row_bytes, one.entries)) <= STEP_BYTES_MAX for one in large)
     assert sum(len(one.entries) for one in large) == 20
-    small = finish(*many(100, 10))
+    small = many(100, 10).finish()
     assert [len(one.entries) for one in small] == [STEP_ENTRIES_MAX] * 3 + [4]
     assert STEP_BYTES_MAX < DELTA_BYTES_MAX
-    assert [len(one.entries) for one in finish(*many(3, STEP_BYTES_MAX + 1))] == [1, 1, 1]
+    assert [len(one.entries) for one in many(3, STEP_BYTES_MAX + 1).finish()] == [1, 1, 1]
 
 
 def test_other_changes_have_their_turn_between_two_steps() -> None:
-    backfill, version_log = many(100, 10)
-    backfill.restamp(now=100.0, at_us=1)
-    backfill.restamp(now=100.0, at_us=1)
-    assert len(version_log.take()) == 1
-    assert backfill.deadline == 100.0 + PAUSE_S
+    world = many(100, 10)
+    world.backfill.restamp()
+    world.backfill.restamp()
+    assert len(world.version_log.take()) == 1
+    assert world.backfill.deadline == 100.0 + PAUSE_S
 
 
 def test_change_in_between_is_not_restamped_again() -> None:
-    backfill, version_log = many(100, 10)
-    backfill.restamp(now=100.0, at_us=1)
+    world = many(100, 10)
+    world.backfill.restamp()
     key = table_key("d", "t0050")
-    version_log.write(0, lambda v: [Entry(key, v, v, v, 3, b"new")], source=1, at_us=1)
-    done = [e for one in finish(backfill, version_log) for e in one.entries if e.key == key]
+    world.write({key: b"new"})
+    done = [e for one in world.finish() for e in one.entries if e.key == key]
     assert [entry.value for entry in done] == [b"new"]
 
 
 def test_restart_goes_on_where_it_was() -> None:
-    backfill, version_log = many(100, 10)
-    backfill.restamp(now=100.0, at_us=1)
-    first = {entry.key for one in version_log.take() for entry in one.entries}
-    stored = backfill.take()
+    world = many(100, 10)
+    world.backfill.restamp()
+    first = {entry.key for one in world.version_log.take() for entry in one.entries}
+    stored = world.backfill.take()
     assert stored is not None
-    again = Backfill(version_log, unpack_mode_state(pack_mode_state(stored)))
-    rest = [entry.key for one in finish(again, version_log) for entry in one.entries]
+    world.backfill = world.made(unpack_mode_state(pack_mode_state(stored)))
+    rest = [entry.key for one in world.finish() for entry in one.entries]
     assert len(rest) == 100 - STEP_ENTRIES_MAX
     assert not first.intersection(rest)
-    assert again.take() == ModeState(MIXED)
-    assert Backfill(version_log, ModeState(MIXED)).deadline is None
+    assert world.backfill.take() == ModeState(MIXED)
+    assert world.made(ModeState(MIXED)).deadline is None
 
 
 def test_damaged_block_is_left_out_and_ends_nothing() -> None:
-    topics = {0: Topic(), 0xFFFE: Topic()}
-    version_log = VersionLog(topics)
-    bad = block_key("d", "t", "ds=1")
-    version_log.write(
-        0,
-        lambda v: [Entry(key, v, v, v, 3, b"bad") for key in (TABLE, bad)],
-        source=0,
-        at_us=1,
-    )
-    backfill = Backfill(version_log, ModeState(LEAN))
-    version_log.take()
-    backfill.change(MIXED)
-    (one,) = finish(backfill, version_log)
+    world = World(dict.fromkeys((TABLE, block_key("d", "t", "ds=1")), b"bad"))
+    (one,) = world.finish()
     assert [entry.key for entry in one.entries] == [TABLE]

@@ -40,6 +40,7 @@ from topicast.catalog.publish.publisher import (
 )
 from topicast.topics.liveness import HEARTBEAT_MS
 from topicast.topics.topic import Entry, Topic, topic_ids
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -83,7 +84,7 @@ class HubPeer:
 
     def __init__(self) -> None:
         topics = {number: Topic() for number in topic_ids(4)}
-        self.version_log = VersionLog(topics)
+        self.version_log = VersionLog(topics, Turn[object]())
         self.published = PublishedState(
             topics=topics, starts=(), catalog_address="c", catalog_name="hms"
         )
@@ -100,10 +101,9 @@ class HubPeer:
             topic.epoch = epoch
 
     def write(self, number: int, content: bytes = b"v", key: bytes = b"a\0b\0") -> None:
-        def build(version: int) -> list[Entry]:
-            return [Entry(key, version, version, version, len(content), content)]
-
-        self.version_log.write(number, build, source=0, at_us=0)
+        with self.version_log.transaction(number, source=0) as written:
+            version = written.version
+            written.add([Entry(key, version, version, version, len(content), content)])
 
     def handle(self, fact: Fact) -> tuple[Effect, ...]:
         effects = self.publisher.handle(fact, now=self.now, now_us=7)

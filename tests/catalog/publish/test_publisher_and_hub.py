@@ -48,8 +48,8 @@ def held(core: Alone) -> dict[bytes, int]:
 
 def change(core: Alone, times: int = 1) -> None:
     """Have catalogd commit transactions of the topic of ``d.t``."""
-    for number in range(times):
-        core.catalog.tables.raise_data(("d", "t"), partitions=(), source=0, at_us=number)
+    for _ in range(times):
+        core.catalog.tables.raise_data(("d", "t"), partitions=(), source=0)
         core.step()
 
 

@@ -6,6 +6,7 @@ from topicast.catalog.model.versions import LeaseRow
 from topicast.catalog.serve.leases import LEASE_S_MAX, LEASES_MAX, Full, Leases
 from topicast.tests.cluster.alone import Alone
 from topicast.topics.errors import LeaseHeld
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.catalog import Lease, Leased
 from topicast.topics.wire.messages.connection import Refused
 
@@ -18,9 +19,28 @@ def row(holder: bytes = ANN, *, number: int = 0, lease_s: int = 30) -> LeaseRow:
     return LeaseRow(table=table, holder=holder, owner=f"owner {holder[:1]!r}", lease_s=lease_s)
 
 
-def take(leases: Leases, holder: bytes, now: float, *, renew: bool = False) -> int:
-    leases.check()
-    return leases.take(row(holder), renew=renew, now=now)
+class World:
+    """Leases in virtual time."""
+
+    def __init__(self, *rows: LeaseRow) -> None:
+        self.turn = Turn[object]()
+        self.leases = Leases(self.turn, rows)
+
+    def take(self, holder: bytes, now: float, *, renew: bool = False) -> int:
+        return self.take_row(row(holder), now, renew=renew)
+
+    def take_row(self, one: LeaseRow, now: float, *, renew: bool = False) -> int:
+        self.leases.check()
+        self.turn.now = now
+        return self.leases.take(one, renew=renew)
+
+    def end(self, holder: bytes, now: float) -> None:
+        self.turn.now = now
+        self.leases.end(TABLE, holder)
+
+    def changed(self, now: float) -> tuple[LeaseRow, ...] | None:
+        self.turn.now = now
+        return self.leases.changed()
 
 
 def lease(holder: bytes, lease_s: int = 30, *, renew: bool = False) -> Lease:
@@ -37,71 +57,71 @@ def lease(holder: bytes, lease_s: int = 30, *, renew: bool = False) -> Lease:
 
 def test_second_holder_is_refused_and_reads_who_has_the_lease_until_it_is_over() -> None:
     """P-LEASE-1."""
-    leases = Leases()
-    assert take(leases, ANN, 100.0) == 30
+    world = World()
+    assert world.take(ANN, 100.0) == 30
     with pytest.raises(LeaseHeld, match=r"lake.events is held by owner b'a', for 10 s more"):
-        take(leases, BEN, 120.0)
-    assert take(leases, ANN, 120.0, renew=True) == 30
+        world.take(BEN, 120.0)
+    assert world.take(ANN, 120.0, renew=True) == 30
     with pytest.raises(LeaseHeld):
-        take(leases, BEN, 149.0)
-    assert take(leases, BEN, 150.0) == 30
+        world.take(BEN, 149.0)
+    assert world.take(BEN, 150.0) == 30
 
 
 def test_renewal_fails_iff_somebody_else_had_the_lease_meanwhile() -> None:
     """P-LEASE-2."""
-    leases = Leases()
+    world = World()
     with pytest.raises(LeaseHeld, match="lapsed"):
-        take(leases, ANN, 1.0, renew=True)
-    take(leases, ANN, 1.0)
-    assert take(leases, ANN, 900.0, renew=True) == 30  # over, and nobody took it
-    take(leases, BEN, 1000.0)
-    leases.end(TABLE, BEN, now=1001.0)
+        world.take(ANN, 1.0, renew=True)
+    world.take(ANN, 1.0)
+    assert world.take(ANN, 900.0, renew=True) == 30  # over, and nobody took it
+    world.take(BEN, 1000.0)
+    world.end(BEN, 1001.0)
     with pytest.raises(LeaseHeld, match="lapsed"):
-        take(leases, ANN, 1002.0, renew=True)
+        world.take(ANN, 1002.0, renew=True)
 
 
 def test_only_its_holder_ends_a_lease() -> None:
     """P-LEASE-4."""
-    leases = Leases()
-    take(leases, ANN, 1.0)
-    assert leases.changed(1.0) == (row(ANN),)
-    leases.end(TABLE, BEN, now=2.0)
-    assert leases.changed(2.0) is None
+    world = World()
+    world.take(ANN, 1.0)
+    assert world.changed(1.0) == (row(ANN),)
+    world.end(BEN, 2.0)
+    assert world.changed(2.0) is None
     with pytest.raises(LeaseHeld):
-        take(leases, BEN, 3.0)
-    leases.end(TABLE, ANN, now=4.0)
-    assert leases.changed(4.0) == ()
-    assert take(leases, BEN, 5.0) == 30
+        world.take(BEN, 3.0)
+    world.end(ANN, 4.0)
+    assert world.changed(4.0) == ()
+    assert world.take(BEN, 5.0) == 30
 
 
 def test_stored_lease_holds_after_a_restart_as_if_renewed_then() -> None:
     """P-LEASE-3."""
-    leases = Leases([row(ANN)])
-    assert leases.changed(5000.0) is None
+    world = World(row(ANN))
+    assert world.changed(5000.0) is None
     with pytest.raises(LeaseHeld):
-        take(leases, BEN, 5029.0)
-    assert take(leases, BEN, 5030.0) == 30
-    assert leases.changed(5030.0) == (row(BEN),)
-    assert take(leases, BEN, 5031.0, renew=True) == 30
-    assert leases.changed(5031.0) is None  # a renewal is not worth a commit
+        world.take(BEN, 5029.0)
+    assert world.take(BEN, 5030.0) == 30
+    assert world.changed(5030.0) == (row(BEN),)
+    assert world.take(BEN, 5031.0, renew=True) == 30
+    assert world.changed(5031.0) is None  # a renewal is not worth a commit
 
 
 def test_lease_lasts_ten_minutes_at_most() -> None:
     """P-LEASE-3."""
-    assert Leases().take(row(lease_s=86_400), renew=False, now=1.0) == LEASE_S_MAX
+    assert World().take_row(row(lease_s=86_400), 1.0) == LEASE_S_MAX
 
 
 def test_leases_that_are_held_are_bounded_and_those_that_are_over_make_room() -> None:
     """P-LEASE-5."""
-    leases = Leases()
+    world = World()
     for number in range(1, LEASES_MAX + 1):
-        leases.take(row(number=number), renew=False, now=1.0)
+        world.take_row(row(number=number), 1.0)
     with pytest.raises(Full, match=str(LEASES_MAX)):
-        take(leases, BEN, 2.0)
-    leases.changed(2.0)
-    assert take(leases, BEN, 31.0) == 30
-    assert len(leases.changed(31.0) or ()) == LEASES_MAX
-    leases.check()
+        world.take(BEN, 2.0)
+    world.changed(2.0)
+    assert world.take(BEN, 31.0) == 30
+    assert len(world.changed(31.0) or ()) == LEASES_MAX
+    world.leases.check()
 
 
 def test_lease_of_a_client_survives_a_restart_of_catalogd() -> None:

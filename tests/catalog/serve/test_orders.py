@@ -420,7 +420,7 @@ def test_table_that_is_dropped_meanwhile_ends_no_order_for_the_others(
     core.ask(Order(request=9, sender="ann@host", order="refresh", arguments=("d", "data")))
     before = len(core.committed)
     core.step()
-    core.catalog.namespace.write({}, {("d", "t2"): None}, source=SOURCE_EVENTS, at_us=0)
+    core.catalog.namespace.write({}, {("d", "t2"): None}, source=SOURCE_EVENTS)
     core.turn(8)
     changes = [row for one in core.committed[before:] for row in one.changes]
     raised = [row.object for row in changes if row.kind == ChangeKind.DATA]

@@ -8,7 +8,7 @@ import pytest
 
 from topicast.catalog.serve import pull_server as cutting
 from topicast.catalog.serve.pull_server import answer, held
-from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.tests.catalog.holding import Holding, T, parts, struct
 from topicast.topics.bulk import Part, pulled_cost
 from topicast.topics.objects.names import TableId, block_key, table_key
 from topicast.topics.objects.values import decode_block, decode_listing
@@ -40,9 +40,7 @@ class Answers:
 
     def __init__(self, *, held: bool = True) -> None:
         self.holding = Holding()
-        self.holding.namespace.write(
-            {"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US
-        )
+        self.holding.namespace.write({"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS)
         if held:
             self.holding.whole(KEYED, parts("1", "2"))
 
@@ -162,10 +160,8 @@ def test_answer_says_of_which_moment_it_is(source: Answers) -> None:
     "change",
     [
         lambda holding: holding.change({**parts("00"), "ds=29": None}),
-        lambda holding: holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US),
-        lambda holding: holding.namespace.write(
-            {"d": None}, {}, source=SOURCE_EVENTS, at_us=NOW_US
-        ),
+        lambda holding: holding.tables.drop(T, source=SOURCE_EVENTS),
+        lambda holding: holding.namespace.write({"d": None}, {}, source=SOURCE_EVENTS),
     ],
     ids=["changed", "dropped", "without its database"],
 )
@@ -193,7 +189,7 @@ def test_table_that_does_not_exist_is_said_to_be_none(source: Answers) -> None:
 
 
 def test_stub_is_not_sent_as_if_it_were_the_table(source: Answers) -> None:
-    source.holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    source.holding.tables.withdraw(T, source=SOURCE_EVENTS)
     assert source.one(pull()).entries == ()
     assert source.holding.entry().kind != VALUE
 
@@ -206,7 +202,7 @@ def test_table_is_ready_when_it_is_held_or_does_not_exist(source: Answers) -> No
     assert Answers(held=False).held() == (False, False)
     source.holding.whole(KEYED, None)
     assert source.held() == (True, False), "without its partitions, while they are loaded"
-    source.holding.namespace.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
+    source.holding.namespace.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS)
     assert source.held() == (False, False), "the content is of an earlier incarnation"
 
 
@@ -289,7 +285,7 @@ def test_condition_that_cannot_be_confirmed_counts_as_moved(source: Answers, cha
         topic.raise_floor(topic.version + 1)
     else:
         names = source.holding.namespace
-        names.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
+        names.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS)
     assert source.one(still).moved
 
 
@@ -301,7 +297,7 @@ def test_every_part_says_which_claims_beside_are_stale_as_of_its_version(source:
     days(source)
     mates = ("d", "other"), ("d", "more")
     names = dict.fromkeys(mates, "EXTERNAL_TABLE")
-    source.holding.namespace.write({}, names, source=SOURCE_EVENTS, at_us=NOW_US)
+    source.holding.namespace.write({}, names, source=SOURCE_EVENTS)
     for mate in mates:
         record = source.holding.namespace.find(mate)
         assert record is not None

@@ -88,9 +88,7 @@ def test_path_is_found_and_names_do_not_wait_however_much_changes_meanwhile(
     core.ask(report("d.t", request=2, number=7))
     answered: list[int] = []
     for number in range(12):  # each turn has a change in some topic
-        core.catalog.tables.raise_data(
-            ("d", table.tableName), partitions=(), source=SOURCE_REPORTS, at_us=0
-        )
+        core.catalog.tables.raise_data(("d", table.tableName), partitions=(), source=SOURCE_REPORTS)
         core.turn()
         answered += [one.request for one in core.replies() if isinstance(one, Reported)]
         assert number or answered[:1] == [2], "what is named is not held up"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.serve.pull_server import stale_claims
-from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.tests.catalog.holding import Holding, T, parts, struct
 from topicast.topics.objects.names import table_key
 from topicast.topics.wire.messages.catalog import Claimed
 from topicast.topics.wire.messages.data import SOURCE_EVENTS
@@ -17,9 +17,7 @@ EPOCH = 5
 def found() -> Holding:
     """Return one that holds ``d.t`` with two partitions."""
     held = Holding()
-    held.namespace.write(
-        {"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US
-    )
+    held.namespace.write({"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS)
     held.whole(struct(T, "ds"), parts("1", "2"))
     return held
 
@@ -83,7 +81,7 @@ def test_what_cannot_be_confirmed_is_stale(found: Holding) -> None:
 
 def test_nothing_is_confirmed_of_a_table_that_is_withdrawn(found: Holding) -> None:
     """P-VALID-1."""
-    found.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    found.tables.withdraw(T, source=SOURCE_EVENTS)
     assert judged(found, claim(found, whole=True), claim(found, whole=False)) == (0, 1)
 
 
@@ -105,6 +103,6 @@ def test_version_that_is_named_is_the_lowest_that_would_be_true(
 
 
 def test_content_of_another_incarnation_confirms_nothing(found: Holding) -> None:
-    found.namespace.write({}, {T: None}, source=SOURCE_EVENTS, at_us=NOW_US)
-    found.namespace.write({}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US)
+    found.namespace.write({}, {T: None}, source=SOURCE_EVENTS)
+    found.namespace.write({}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS)
     assert named(found, claim(found, whole=False)) == ((0, 0),)

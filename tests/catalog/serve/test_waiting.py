@@ -18,46 +18,58 @@ from topicast.catalog.serve.pending import (
     PendingRequests,
     TableWaits,
 )
+from topicast.topics.turn import Turn
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Pull
 
 NOW = 100.0
 WAIT_S = 5.0
 
 
-def pending(**bounds: int) -> PendingRequests[str, int]:
-    return PendingRequests(**{"requests_max": 100, **bounds}, wait_s=WAIT_S)
+@pytest.fixture
+def turn() -> Turn[object]:
+    return turn_at(NOW)
 
 
-def add(machine: PendingRequests[str, int], peer: bytes, request: int, **fields: float) -> bool:
-    """Let a request wait for ``t``; its value is the time at which it came."""
-    now = fields.get("now", NOW)
-    return machine.add(peer, request, key="t", value=int(now), now=now)
+def turn_at(now: float) -> Turn[object]:
+    turn = Turn[object]()
+    turn.now = now
+    return turn
+
+
+def pending(turn: Turn[object]) -> PendingRequests[str, int]:
+    return PendingRequests(turn, requests_max=100, wait_s=WAIT_S)
 
 
 def ids(*found: tuple[Pending[Any, Any], ...]) -> list[tuple[bytes, int]]:
     return [(one.peer, one.request) for some in found for one in some]
 
 
-def test_repeated_request_keeps_its_time_limit_and_gets_the_new_value() -> None:
+def test_repeated_request_keeps_its_time_limit_and_gets_the_new_value(turn: Turn[object]) -> None:
     """P-PULL-4: sent again under the same id, a pull begins anew."""
-    machine = pending()
-    add(machine, b"a", 1)
-    add(machine, b"b", 1)
-    add(machine, b"a", 1, now=NOW + WAIT_S / 2)
-    assert machine.expire(NOW + WAIT_S - 0.1) == ()
-    expired = machine.expire(NOW + WAIT_S)
+    machine = pending(turn)
+    machine.add(b"a", 1, key="t", value=1)
+    machine.add(b"b", 1, key="t", value=2)
+    turn.now = NOW + WAIT_S / 2
+    machine.add(b"a", 1, key="t", value=3)
+    turn.now = NOW + WAIT_S - 0.1
+    assert machine.expire() == ()
+    turn.now = NOW + WAIT_S
+    expired = machine.expire()
     assert ids(expired) == [(b"a", 1), (b"b", 1)]
-    assert expired[0].value == int(NOW + WAIT_S / 2)
+    assert expired[0].value == 3
 
 
-def test_renewed_request_waits_once_more_as_long() -> None:
-    machine = pending()
-    add(machine, b"a", 1)
-    add(machine, b"b", 1)
-    machine.renew(b"a", 1, now=NOW + 1)
+def test_renewed_request_waits_once_more_as_long(turn: Turn[object]) -> None:
+    machine = pending(turn)
+    machine.add(b"a", 1, key="t", value=1)
+    machine.add(b"b", 1, key="t", value=2)
+    turn.now = NOW + 1
+    machine.renew(b"a", 1)
     machine.check()
-    assert ids(machine.expire(NOW + WAIT_S)) == [(b"b", 1)]
-    assert ids(machine.expire(NOW + WAIT_S + 1)) == [(b"a", 1)]
+    turn.now = NOW + WAIT_S
+    assert ids(machine.expire()) == [(b"b", 1)]
+    turn.now = NOW + WAIT_S + 1
+    assert ids(machine.expire()) == [(b"a", 1)]
 
 
 STEPS = st.one_of(
@@ -74,23 +86,23 @@ STEPS = st.one_of(
 def test_whatever_happens_no_request_is_lost_or_taken_twice(
     steps: list[tuple[str, str, int, str]],
 ) -> None:
-    machine, tables = pending(), TableWaits()
+    turn = turn_at(NOW)
+    machine, tables = pending(turn), TableWaits(turn)
     waiting: set[tuple[bytes, int]] = set()
-    now = NOW
     for what, name, number, key in steps:
-        now += 1.0
+        turn.now += 1.0
         peer, found = name.encode(), list[tuple[bytes, int]]()
         match what:
             case "add":
-                machine.add(peer, number, key=key, value=0, now=now)
-                tables.add(peer, pull(number, key), now=now)
+                machine.add(peer, number, key=key, value=0)
+                tables.add(peer, pull(number, key))
                 waiting.add((peer, number))
             case "remove":
                 machine.remove(peer, number)
                 tables.remove(peer, number)
                 waiting.discard((peer, number))
             case "renew":
-                machine.renew(peer, number, now=now)
+                machine.renew(peer, number)
             case "leave":
                 found = ids(machine.remove_peer(peer))
                 tables.remove_peer(peer)
@@ -99,7 +111,8 @@ def test_whatever_happens_no_request_is_lost_or_taken_twice(
                 found = ids(machine.take(key))
                 assert sorted(ids(tables.take(("d", key)))) == sorted(found)
             case _:
-                found = ids(machine.expire(now - number))
+                turn.now += number
+                found = ids(machine.expire())
                 for one in found:
                     tables.remove(*one)
         assert set(found) <= waiting
@@ -127,28 +140,28 @@ def loads(machine: TableWaits) -> list[str]:
     return found
 
 
-def test_table_is_loaded_once_however_many_pulls_wait_for_it() -> None:
+def test_table_is_loaded_once_however_many_pulls_wait_for_it(turn: Turn[object]) -> None:
     """P-PULL-14."""
-    machine = TableWaits()
+    machine = TableWaits(turn)
     for peer in (b"a", b"b", b"c"):
-        assert machine.add(peer, pull(1), now=NOW)
-        assert machine.add(peer, pull(2), now=NOW)
+        assert machine.add(peer, pull(1))
+        assert machine.add(peer, pull(2))
     assert loads(machine) == ["t"]
-    machine.add(b"d", pull(1), now=NOW)
+    machine.add(b"d", pull(1))
     assert loads(machine) == []
     assert len(machine.take(("d", "t"))) == 7
     assert machine.take(("d", "t")) == ()
-    machine.add(b"a", pull(1), now=NOW)
+    machine.add(b"a", pull(1))
     assert loads(machine) == ["t"], "it may have been unloaded again"
 
 
-def test_peers_take_turns_in_what_is_loaded() -> None:
+def test_peers_take_turns_in_what_is_loaded(turn: Turn[object]) -> None:
     """P-PULL-13."""
-    machine = TableWaits()
+    machine = TableWaits(turn)
     for number in range(100):
-        machine.add(b"a", pull(number, f"a{number}"), now=NOW)
-    machine.add(b"b", pull(1, "b"), now=NOW)
-    machine.add(b"c", pull(1, "a99"), now=NOW)
+        machine.add(b"a", pull(number, f"a{number}"))
+    machine.add(b"b", pull(1, "b"))
+    machine.add(b"c", pull(1, "a99"))
     first = loads(machine)
     assert first[:4] == ["a0", "b", "a99", "a1"]
     assert len(first) == LOADS_MAX
@@ -157,26 +170,29 @@ def test_peers_take_turns_in_what_is_loaded() -> None:
     assert loads(machine) == [f"a{LOADS_MAX - 2}", f"a{LOADS_MAX - 1}"]
 
 
-def test_table_for_which_no_pull_waits_any_more_is_not_loaded() -> None:
-    machine = TableWaits()
-    machine.add(b"a", pull(1, "one"), now=NOW)
-    machine.add(b"a", pull(2, "two"), now=NOW)
-    machine.add(b"a", pull(3, "three"), now=NOW)
-    machine.add(b"b", pull(2, "four"), now=NOW)
+def test_table_for_which_no_pull_waits_any_more_is_not_loaded(turn: Turn[object]) -> None:
+    machine = TableWaits(turn)
+    machine.add(b"a", pull(1, "one"))
+    machine.add(b"a", pull(2, "two"))
+    machine.add(b"a", pull(3, "three"))
+    machine.add(b"b", pull(2, "four"))
     machine.remove(b"a", 1)
-    machine.add(b"a", pull(3, "five"), now=NOW)
+    machine.add(b"a", pull(3, "five"))
     machine.remove_peer(b"b")
     assert loads(machine) == ["two", "five"]
 
 
-def test_pulls_that_can_be_answered_are_taken_before_others_of_the_table() -> None:
-    machine = TableWaits()
-    machine.add(b"a", pull(1), now=NOW)
-    machine.add(b"a", pull(2, selector=SELECT_TABLE), now=NOW)
+def test_pulls_that_can_be_answered_are_taken_before_others_of_the_table(
+    turn: Turn[object],
+) -> None:
+    machine = TableWaits(turn)
+    machine.add(b"a", pull(1))
+    machine.add(b"a", pull(2, selector=SELECT_TABLE))
     itself = machine.take(("d", "t"), lambda one: one.selector == SELECT_TABLE)
     assert ids(itself) == [(b"a", 2)]
     assert len(machine) == 1
-    assert ids(machine.expire(NOW + TABLE_WAIT_S_MAX)) == [(b"a", 1)]
+    turn.now = NOW + TABLE_WAIT_S_MAX
+    assert ids(machine.expire()) == [(b"a", 1)]
 
 
 def queue(**bounds: int) -> FairQueue[str]:
@@ -219,7 +235,7 @@ def test_queue_has_the_last_item_of_each_request_that_was_not_removed() -> None:
     assert taken(machine) == [(b"a", "new")]
 
 
-def test_queue_is_bounded_for_each_peer_and_for_all() -> None:
+def test_queue_is_bounded_for_each_peer_and_for_all(turn: Turn[object]) -> None:
     """P-PULL-15."""
     machine = queue(items_max=3, per_peer_max=2)
     assert [machine.put(b"a", request, "1") for request in (1, 2, 3)] == [True, True, False]
@@ -231,14 +247,14 @@ A, B = (b"a", 1), (b"b", 1)
 
 
 @pytest.fixture
-def waits() -> EventWaits[None]:
-    return EventWaits[None]()
+def waits(turn: Turn[object]) -> EventWaits[None]:
+    return EventWaits[None](turn)
 
 
 def await_event(
     waits: EventWaits[None], who: tuple[bytes, int] = A, *, polls_begun: int = 4
 ) -> bool:
-    return waits.add_once(*who, None, polls_begun=polls_begun, now=NOW)
+    return waits.add_once(*who, None, polls_begun=polls_begun)
 
 
 def published(
@@ -274,18 +290,22 @@ def test_repeated_request_is_taken_once(waits: EventWaits[None]) -> None:
 
 
 @pytest.mark.parametrize("polled", [True, False])
-def test_request_that_waited_too_long_expires(waits: EventWaits[None], polled: bool) -> None:
+def test_request_that_waited_too_long_expires(
+    turn: Turn[object], waits: EventWaits[None], polled: bool
+) -> None:
     await_event(waits)
     if polled:
         assert published(waits, 7, polled=(5, 7)) == []
-    assert waits.expire(NOW + EVENT_WAIT_S_MAX - 0.1) == ()
-    assert [(one.peer, one.request) for one in waits.expire(NOW + EVENT_WAIT_S_MAX)] == [A]
+    turn.now = NOW + EVENT_WAIT_S_MAX - 0.1
+    assert waits.expire() == ()
+    turn.now = NOW + EVENT_WAIT_S_MAX
+    assert ids(waits.expire()) == [A]
     assert not waits.wants_poll(4)
 
 
 def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits_module, "WAITING_MAX", 1)
-    waits = EventWaits[None]()
+    waits = EventWaits[None](turn_at(NOW))
     assert await_event(waits, A)
     assert not await_event(waits, B)
     assert await_event(waits, A), "a repeated request takes no more room"
