@@ -31,6 +31,7 @@ from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.messages.connection import Bye, Channel
 from ..topics.wire.messages.fields import Message
+from ..topics.wire.messages.questions import ReadWriter
 from ..topics.wire.refusal import refuse_frame
 from .core import (
     BeginAnew,
@@ -158,12 +159,12 @@ class Catalogd:
         """Tell hubs that are connected from now on where catalogd's pages are; empty: nowhere."""
         self._published.pages = address
 
-    def ask(self, what: str, member: str) -> "Future[Known | None]":
-        """Return what a hub answers that knows ``what`` of ``member``; from any thread.
+    def ask(self, question: ReadWriter) -> "Future[Known | None]":
+        """Return what a hub answers that knows the writer of ``question``; from any thread.
 
         None: no hub that is connected knows it. A hub that is stopped never answers.
         """
-        return self._questions.ask(what, bytes.fromhex(member))
+        return self._questions.ask(question)
 
     @property
     def metastore_calls(self) -> Mapping[str, HistogramFacts]:

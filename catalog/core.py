@@ -28,7 +28,7 @@ from ..topics.topic import Topic
 from ..topics.turn import Turn
 from ..topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from ..topics.wire.messages.fields import Message
-from ..topics.wire.messages.questions import Inspected
+from ..topics.wire.messages.questions import Inspected, Question, ReadEventLog
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, dirty_objects, is_known, named_objects
@@ -94,7 +94,6 @@ CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a
 LISTING_RETRY_S: Final = 1.0
 NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
 CREATE_TABLE: Final = "CREATE_TABLE"
-EVENT_LOG: Final = "event log"  # and perhaps a number: the events behind it
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 IDLE_S: Final = 1.0  # a turn at least so often
@@ -580,17 +579,12 @@ class Catalog:
         if self._loads_in_background(table) and not self.tables.loaded(table):
             self.loader.load(table)
 
-    def inspect(self, what: str) -> Inspected:
-        """Return the status table ``what``.
-
-        Raises:
-            UsageError: there is none of that name.
-        """
-        kind, log, after = what.partition(EVENT_LOG)
-        if log and not kind and (not after or after.strip().isdigit()):
-            rows = self.event_log.after(int(after) if after else None)
-            return Inspected(request=0, columns=LOG_COLUMNS, rows=rows)
-        return status.table(self.status(), what)
+    def answer(self, question: Question) -> Inspected:
+        """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
+        if isinstance(question, ReadEventLog):
+            rows = self.event_log.after(None if question.newest else question.after)
+            return Inspected(request=question.request, columns=LOG_COLUMNS, rows=rows)
+        return status.table(self.status(), question)
 
     def status(self) -> Status:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""

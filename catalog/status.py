@@ -1,6 +1,6 @@
 """Status: an immutable picture of catalogd, for pages, metrics and operators.
 
-``Inspect`` is answered with the columns of ``table``; other threads may hold a Status.
+``table`` gives the answer to a question; other threads may hold a Status.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,14 +10,23 @@ from operator import attrgetter
 from typing import Final
 
 from .. import __version__
-from ..topics.errors import StoreFull, UsageError
+from ..topics.errors import StoreFull
 from ..topics.histogram import HistogramFacts
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages.fields import Cell, Rows
-from ..topics.wire.messages.questions import Inspected
+from ..topics.wire.messages.questions import (
+    Inspected,
+    Question,
+    ReadEventCosts,
+    ReadEvents,
+    ReadHubs,
+    ReadStatus,
+    ReadTopics,
+    ReadVerdict,
+)
 from .event_status import event_facts
 from .ingest.event_history import EventFacts
 from .ingest.event_processor import ProcessorFacts
@@ -314,31 +323,25 @@ def events(status: Status) -> dict[str, Cell]:
     )
 
 
-def table(status: Status, what: str) -> Inspected:
-    """Return the table ``what``, for a request whose id the caller sets.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+def table(status: Status, question: Question) -> Inspected:
+    """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
     columns: tuple[str, ...]
     rows: Rows
-    match what:
-        case "status":
+    match question:
+        case ReadStatus():
             columns, rows = ("name", "value"), tuple(facts(status).items())
-        case "verdict":
+        case ReadVerdict():
             columns, rows = COLUMNS, verdict(status).rows
-        case "hubs":
+        case ReadHubs():
             columns = tuple(f.name for f in fields(HubFacts))
             rows = tuple(map(attrgetter(*columns), status.hubs))
-        case "topics":
+        case ReadTopics():
             columns = tuple(f.name for f in fields(TopicStatus))
             rows = tuple(map(attrgetter(*columns), status.topics))
-        case "events":
+        case ReadEvents():
             columns, rows = ("name", "value"), tuple(events(status).items())
-        case "event costs":
+        case _:
+            assert isinstance(question, ReadEventCosts), question
             columns = ("table", "reads", "seconds")
             rows = tuple((table_name(*t), reads, s) for t, reads, s in status.events.costs)
-        case _:
-            known = "status, verdict, hubs, topics, events, event costs, event log"
-            raise UsageError(f"no table {what!r}: {known}")
-    return Inspected(request=0, columns=columns, rows=rows)
+    return Inspected(request=question.request, columns=columns, rows=rows)

@@ -1,6 +1,6 @@
 """A client of a hub, and of the catalogd behind it: requests tables of facts, and gives orders.
 
-Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ──▶ Inspected(rows)
+Hello ──▶ Welcome (hub, epoch, catalogd's address)     Question ──▶ Inspected(rows)
 """
 
 import getpass
@@ -35,7 +35,15 @@ from ..topics.verdict import Serving, Verdict, verdict_in
 from ..topics.wire import header
 from ..topics.wire.messages.connection import Welcome
 from ..topics.wire.messages.data import Heartbeat
-from ..topics.wire.messages.questions import Inspect, Inspected, Order, StoreRequest
+from ..topics.wire.messages.questions import (
+    Inspected,
+    Order,
+    Question,
+    ReadDrivers,
+    ReaderQuestion,
+    ReadSubscribers,
+    ReadVerdict,
+)
 from .exit_codes import DONE
 from .lists import Record
 from .output import complain, exit_code, note
@@ -115,22 +123,23 @@ class Operator:
         finally:
             self._link.close()
 
-    def hub(self, what: str, *, member: str = "") -> Inspected:
-        """Return the hub's table ``what``; ``member``: the registration that it is about.
+    def hub(self, question: Question) -> Inspected:
+        """Return what the hub answers, or the reader that ``question`` names.
 
         Raises:
             NotReady: no answer in time.
-            UsageError: the hub does not know ``what``.
+            UsageError: it is no question that a hub answers, or about nobody who is there.
         """
-        about = Inspect(what=what, member=bytes.fromhex(member))
-        return self._hub.inspect(about, timeout_s=self.timeout_s)
+        return self._hub.inspect(question, timeout_s=self.timeout_s)
 
-    def readers(self, what: str, registrations: Sequence[str]) -> dict[str, Answer]:
-        """Return the table ``what`` of each reader, or its refusal; nothing for silent readers."""
-        return self._hub.inspect_readers(what, registrations, timeout_s=self.timeout_s)
+    def readers(
+        self, kind: type[ReaderQuestion], registrations: Sequence[str]
+    ) -> dict[str, Answer]:
+        """Return the answer or refusal of each reader; nothing for silent readers."""
+        return self._hub.inspect_readers(kind, registrations, timeout_s=self.timeout_s)
 
-    def catalog(self, what: str | StoreRequest) -> Inspected:
-        """Return catalogd's table ``what``, or the one that answers a request.
+    def catalog(self, question: Question) -> Inspected:
+        """Return what catalogd answers.
 
         Raises:
             NotReady, UsageError: as ``hub``.
@@ -138,8 +147,7 @@ class Operator:
         """
         with self._catalog() as catalogd:
             try:
-                asked = Inspect(what=what) if isinstance(what, str) else what
-                return catalogd.inspect(asked, timeout_s=self.timeout_s)
+                return catalogd.inspect(question, timeout_s=self.timeout_s)
             except NotReady as error:
                 raise LinkError(self._silence()) from error
 
@@ -262,7 +270,7 @@ def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> 
 
 
 @contextmanager
-def catalogd_at(address: Address) -> Iterator[Callable[[str], Inspected]]:
+def catalogd_at(address: Address) -> Iterator[Callable[[Question], Inspected]]:
     """Connect to the catalogd at ``address``; yield what returns its tables, as ``Operator.hub``.
 
     Raises:
@@ -280,7 +288,7 @@ def catalogd_at(address: Address) -> Iterator[Callable[[str], Inspected]]:
             client=credential.name,
         ) as catalogd,
     ):
-        yield lambda what: catalogd.inspect(Inspect(what=what), timeout_s=ANSWER_TIMEOUT_S)
+        yield lambda question: catalogd.inspect(question, timeout_s=ANSWER_TIMEOUT_S)
 
 
 def ordered(
@@ -294,7 +302,7 @@ def ordered(
 
 def members_of(visit: Operator) -> list[Record]:
     """Return a record for each client of a hub, but for commands, such as this one."""
-    found = [one for one in visit.hub("subscribers").records() if one["role"] not in COMMANDS]
+    found = [one for one in visit.hub(ReadSubscribers()).records() if one["role"] not in COMMANDS]
     return [{**one, "statestored": str(visit.address)} for one in found]
 
 
@@ -305,7 +313,7 @@ def readers_of(visit: Operator) -> list[Record]:
 
 def announced_at(visit: Operator) -> dict[str, Record]:
     """Return by registration what drivers last said to a hub."""
-    return {one["registration"]: one for one in visit.hub("drivers").records()}
+    return {one["registration"]: one for one in visit.hub(ReadDrivers()).records()}
 
 
 def verdicts_at(visit: Operator) -> dict[str, Verdict]:
@@ -349,9 +357,9 @@ def note_policy(left_out: str) -> bool:
     return policy is not None
 
 
-def verdict_by(inspect: Callable[[str], Inspected]) -> Verdict:
-    """Return the verdict of a daemon, which ``inspect`` asks for tables."""
-    return verdict_in(inspect("verdict").records())
+def verdict_by(inspect: Callable[[Question], Inspected]) -> Verdict:
+    """Return the verdict of a daemon, which ``inspect`` asks."""
+    return verdict_in(inspect(ReadVerdict()).records())
 
 
 def facts_of(table: Inspected) -> dict[str, Any]:

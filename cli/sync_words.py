@@ -7,6 +7,7 @@ from typing import Final
 from ..catalog.ingest.sync_rules import BY_DEFAULT, PARAMETER
 from ..topics.errors import LinkError
 from ..topics.settings import parse_addresses
+from ..topics.wire.messages.questions import ReadStatus
 from .operator import Operator, facts_of
 
 AS_OF: Final = "what is held is as of the last read, and topicast refresh reads it once more"
@@ -20,7 +21,7 @@ def off_by_default(statestores: str, timeout_s: float) -> bool:
     """
     addresses = parse_addresses(statestores, setting="statestores")
     with suppress(LinkError), Operator(addresses, timeout_s=timeout_s) as visit:
-        return bool(facts_of(visit.catalog("status")).get("sync_off_by_default"))
+        return bool(facts_of(visit.catalog(ReadStatus())).get("sync_off_by_default"))
     return False
 
 

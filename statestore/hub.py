@@ -46,7 +46,7 @@ from ..topics.wire.messages.connection import (
 from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.publishers import Announce, ClientList, Filed
-from ..topics.wire.messages.questions import Inspect, Inspected
+from ..topics.wire.messages.questions import Inspected, Question, ReaderQuestion
 from ..topics.wire.messages.readers import (
     Cancel,
     CatchUp,
@@ -132,11 +132,9 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A page of this process asks a reader for its table ``what``: question ``number``."""
+    """A page of this process has a question to a reader; ``Answered`` has its number."""
 
-    what: str
-    registration: bytes
-    number: int
+    question: ReaderQuestion
 
 
 Fact = MessageReceived | Subscription | Undecodable | Ask | Tick
@@ -232,8 +230,8 @@ class Hub:
                 self._on_subscription(frame, policy)
             case Undecodable(peer=peer, error=error):
                 self._on_undecodable(peer, error)
-            case Ask(what=what, registration=registration, number=number):
-                self._introspection.ask(what, registration, number=number)
+            case Ask(question=question):
+                self._introspection.ask(question)
             case Tick(wall_us=wall_us):
                 self._on_tick(wall_us)
         return self._turn.end()
@@ -427,8 +425,8 @@ class Hub:
                 self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
                 self._on_reader(member, peer, message)
-            case Inspect():
-                to, answer = self._introspection.inspect(member, peer, message)
+            case Question():
+                to, answer = self._introspection.answer(member, peer, message)
                 self._reply(to, answer, of=message)
             case Inspected() | Refused():
                 self._on_answer(member, message)

@@ -1,11 +1,11 @@
 """Introspection: tables of facts, the hub's own and those that only a reader has.
 
-    operator ──Inspect subscribers──▶ hub: a picture, in slices ──Inspected──▶ operator
+    operator ──ReadSubscribers──▶ hub: a picture, in slices ──Inspected──▶ operator
 
-    operator ──Inspect topics of a member──▶ hub ──Inspect topics──▶ that reader
-    operator ◀──────────Inspected─────────────  hub ◀────Inspected──────  (or Refused)
+    operator ──ReadLevels of a member──▶ hub ──ReadLevels──▶ that reader
+    operator ◀────────Inspected─────────── hub ◀───Inspected───  (or Refused)
 
-    page ──Ask──▶ hub ──Inspect──▶ that reader ──Inspected──▶ hub ──Answered──▶ page
+    page ──Ask──▶ hub ──ReadLevels──▶ that reader ──Inspected──▶ hub ──Answered──▶ page
 
 A reader explains its decisions only on request, so that they cost nothing otherwise.
 """
@@ -23,17 +23,21 @@ from ..topics.objects.drivers import ANNOUNCED
 from ..topics.topic import LEVELS
 from ..topics.turn import Turn
 from ..topics.wire.messages.connection import CONTROL_CHANNEL, READER, Refused
-from ..topics.wire.messages.questions import Inspect, Inspected
+from ..topics.wire.messages.questions import (
+    Inspected,
+    Question,
+    ReaderQuestion,
+    ReadPositions,
+    ReadWriter,
+)
 from ..topics.wire.refusal import Refusal, refuse
 from .drivers import Driver, Drivers
 from .effects import Answered, Effect
 from .ingest import Ingest
 from .membership import Member, Membership
 from .reader_requests import lag_versions
-from .status import TABLES, HubStatus, table, table_for_policy
+from .status import HubStatus, table, table_for_policy
 
-JOINED: Final = "joined"  # the table of one member's positions, which the hub has itself
-OF_WRITER: Final = "writer"  # what is known of the driver that reports writes under an id
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
 ASKED_MAX: Final = 256  # requests that wait for a picture: a thousand rows of it take 20 ms
 AGAIN_MS: Final = 100  # until one beyond them is sent again: time for some pictures
@@ -59,11 +63,11 @@ class _Forwarded:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request of ``caller`` on ``peer`` for a table of the hub's own."""
+    """A question of ``caller`` on ``peer`` about the hub itself."""
 
     peer: bytes
     caller: Member
-    inspect: Inspect
+    question: Question
 
 
 class Introspection:
@@ -95,25 +99,25 @@ class Introspection:
         """By the request id that the hub uses with readers, the oldest first."""
         self._last_id = 0
 
-    def inspect(
-        self, caller: Member, peer: bytes, inspect: Inspect
-    ) -> tuple[bytes, Inspect | Inspected | Refused | None]:
+    def answer(
+        self, caller: Member, peer: bytes, question: Question
+    ) -> tuple[bytes, ReaderQuestion | Inspected | Refused | None]:
         """Return a peer and the message for it: the answer to ``peer``, or a reader's request.
 
         None: ``make_slice`` sends the answer, once a picture of the hub has been made. A ``caller``
         with a policy sees members with its own key, and no totals of others.
         """
-        if not inspect.member:
-            return peer, self._ask_for(_Asked(peer, caller, inspect))
-        if inspect.what == OF_WRITER:
-            return peer, self._writer(caller, inspect)
-        member = self._membership.get(inspect.member)
+        if isinstance(question, ReadWriter):
+            return peer, self._writer(caller, question)
+        if not isinstance(question, ReadPositions | ReaderQuestion):
+            return peer, self._ask_for(_Asked(peer, caller, question))
+        member = self._membership.get(question.member)
         if member is None or not _shows(member, caller):
-            text = f"no member has the registration {inspect.member.hex()}"
+            text = f"no member has the registration {question.member.hex()}"
             return peer, refuse(Refusal.INSPECT, text)
-        if inspect.what == JOINED:
-            return peer, self._positions(member, inspect.request)
-        return self._forwarded(member, inspect.what, peer=peer, request=inspect.request)
+        if isinstance(question, ReadPositions):
+            return peer, self._positions(member, question.request)
+        return self._forwarded(member, question, peer=peer)
 
     @property
     def answering(self) -> bool:
@@ -141,16 +145,18 @@ class Introspection:
         if found is not None and found[0] is asked.caller:
             self._turn.add(self._answer(asked, status))
 
-    def ask(self, what: str, registration: bytes, *, number: int) -> None:
-        """Send the request of a page to the reader ``registration``, or answer why not."""
-        member = self._membership.get(registration)
+    def ask(self, question: ReaderQuestion) -> None:
+        """Send the question of a page to the reader that it names, or answer why not."""
+        member = self._membership.get(question.member)
         if member is None:
             refusal = refuse(Refusal.INSPECT, "it is not connected any more")
-            self._turn.add(Answered(number, refusal))
+            self._turn.add(Answered(question.request, refusal))
             return
-        to, message = self._forwarded(member, what, peer=b"", request=number)
-        asked = Send(to, message) if isinstance(message, Inspect) else Answered(number, message)
-        self._turn.add(asked)
+        to, message = self._forwarded(member, question, peer=b"")
+        if isinstance(message, Refused):
+            self._turn.add(Answered(question.request, message))
+        else:
+            self._turn.add(Send(to, message))
 
     def on_answer(self, member: Member, answer: Inspected | Refused) -> None:
         """Forward a reader's answer to the member or page that has asked; drop any other answer."""
@@ -159,31 +165,29 @@ class Introspection:
             del self._waiting[answer.request]
             self._turn.add(found.to(answer))
 
-    def _writer(self, caller: Member, inspect: Inspect) -> Inspected | Refused:
-        wanted = inspect.member.hex()
+    def _writer(self, caller: Member, question: ReadWriter) -> Inspected | Refused:
+        wanted = question.writer.hex()
         for driver in self._drivers:
             if driver.said.writer == wanted and _shows(driver, caller):
                 said = ((name, getattr(driver.said, name)) for name in ANNOUNCED)
                 rows = (*said, ("registration", driver.registration.hex()))
-                return Inspected(request=inspect.request, columns=("name", "value"), rows=rows)
+                return Inspected(request=question.request, columns=("name", "value"), rows=rows)
         return refuse(Refusal.INSPECT, f"no driver reports its writes as {wanted}")
 
     def _forwarded(
-        self, member: Member, what: str, *, peer: bytes, request: int
-    ) -> tuple[bytes, Inspect | Refused]:
+        self, member: Member, question: ReaderQuestion, *, peer: bytes
+    ) -> tuple[bytes, ReaderQuestion | Refused]:
         """Return a reader's connection and the request for it; to ``peer``, why there is none."""
         to = member.peers.get(CONTROL_CHANNEL, b"")
         if member.role != READER or member.state == LOST or not to:
             return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that is connected")
         self._last_id += 1
-        self._waiting.put(self._last_id, _Forwarded(peer, request, member.registration))
-        return to, Inspect(request=self._last_id, what=what)
+        waits = _Forwarded(peer, question.request, member.registration)
+        self._waiting.put(self._last_id, waits)
+        return to, replace(question, request=self._last_id)
 
     def _ask_for(self, asked: _Asked) -> Refused | None:
         """Have the next picture answer; or return why it does not."""
-        what = asked.inspect.what
-        if what not in TABLES:
-            return refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
         if len(self._asked) >= ASKED_MAX:
             text = f"{ASKED_MAX} requests for tables wait already"
             return refuse(Refusal.RETRY, text, retry_ms=AGAIN_MS)
@@ -191,14 +195,14 @@ class Introspection:
         return None
 
     def _answer(self, asked: _Asked, status: HubStatus) -> Send:
-        caller, inspect = asked.caller, asked.inspect
+        caller, question = asked.caller, asked.question
         if caller.client.policy is not None:
             known: Iterable[Member | Driver] = chain(self._membership, self._drivers)
             seen = {one.registration.hex() for one in known if _shows(one, caller)}
-            columns, rows = table_for_policy(status, inspect.what, members=seen)
+            columns, rows = table_for_policy(status, question, members=seen)
         else:
-            columns, rows = table(status, inspect.what)
-        return Send(asked.peer, Inspected(request=inspect.request, columns=columns, rows=rows))
+            columns, rows = table(status, question)
+        return Send(asked.peer, Inspected(request=question.request, columns=columns, rows=rows))
 
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(

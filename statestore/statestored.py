@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -24,7 +25,7 @@ from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from ..topics.wire.messages.connection import Refused
-from ..topics.wire.messages.questions import Inspected
+from ..topics.wire.messages.questions import Inspected, ReaderQuestion
 from .config import StatestoredConfig
 from .effects import Admit, Answered, Broadcast, Effect, Effects
 from .hub import Ask, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
@@ -111,15 +112,15 @@ class Statestored:
         self._stopping = True
         self._link.wake()
 
-    def ask(self, what: str, registration: str) -> "Future[Inspected | Refused]":
-        """Return what a reader will answer that is asked for its table ``what``; from any thread.
+    def ask(self, question: ReaderQuestion) -> "Future[Inspected | Refused]":
+        """Return what a reader will answer to ``question``; from any thread.
 
         Who has waited long enough cancels it: a reader that is stopped never answers.
         """
         number, found = next(self._numbers), Future[Inspected | Refused]()
         self._asked[number] = found
         found.add_done_callback(lambda _: self._asked.pop(number, None))
-        self._asks.append(Ask(what, bytes.fromhex(registration), number))
+        self._asks.append(Ask(replace(question, request=number)))
         self._link.wake()
         return found
 

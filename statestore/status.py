@@ -1,7 +1,6 @@
 """Status: an immutable picture of a hub for pages, metrics and operators.
 
-``table`` gives the columns and rows that ``Inspect`` is answered with; any thread may hold a
-HubStatus.
+``table`` gives the columns and rows that answer a question; any thread may hold a HubStatus.
 """
 
 from collections import Counter
@@ -20,6 +19,14 @@ from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
 from ..topics.wire.messages.connection import READER
 from ..topics.wire.messages.fields import Cell, Rows
+from ..topics.wire.messages.questions import (
+    Question,
+    ReadDrivers,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+    ReadVerdict,
+)
 from .drivers import Driver
 from .ingest import Slot
 from .membership import Member, Membership
@@ -31,7 +38,6 @@ LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is 
 NAMED_MAX: Final = 5  # subscribers in a reason
 READS: Final = READER.name.lower()  # the role of a subscriber
 COMMAND: Final = "command"  # the role of a reader that is one
-TABLES: Final = ("status", "verdict", *ROWS)
 _COMMON: Final = frozenset(
     (
         *("hub", "release", "problem", "epoch", "start", "num_topics", "data_address"),
@@ -306,27 +312,27 @@ def driver_status(driver: Driver, *, now: float) -> DriverStatus:
     )
 
 
-def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows]:
-    """Return columns and rows of the table ``what``, one of TABLES."""
-    match what:
-        case "status":
+def table(status: HubStatus, question: Question) -> tuple[tuple[str, ...], Rows]:
+    """Return columns and rows of the answer to ``question``, which is one about a hub."""
+    match question:
+        case ReadStatus():
             return ("name", "value"), tuple(facts(status).items())
-        case "verdict":
+        case ReadVerdict():
             return COLUMNS, verdict(status).rows
-        case "topics":
+        case ReadTopics():
             columns = _columns(TopicStatus)
             return columns, tuple(map(attrgetter(*columns), status.topics))
-        case "subscribers":
+        case ReadSubscribers():
             columns = _columns(SubscriberStatus)
             return columns, tuple(map(attrgetter(*columns), status.subscribers))
         case _:
-            assert what == "drivers", what
+            assert isinstance(question, ReadDrivers), question
             columns = _columns(DriverStatus)
             return columns, tuple(map(attrgetter(*columns), status.drivers))
 
 
 def table_for_policy(
-    status: HubStatus, what: str, *, members: Collection[str]
+    status: HubStatus, question: Question, *, members: Collection[str]
 ) -> tuple[tuple[str, ...], Rows]:
     """Return ``table`` for a caller that sees some databases, and the registrations ``members``.
 
@@ -334,10 +340,10 @@ def table_for_policy(
     """
     own = tuple(one for one in status.subscribers if one.registration in members)
     drivers = tuple(one for one in status.drivers if one.registration in members)
-    columns, rows = table(replace(status, subscribers=own, drivers=drivers), what)
-    if what == "status":
+    columns, rows = table(replace(status, subscribers=own, drivers=drivers), question)
+    if isinstance(question, ReadStatus):
         return columns, tuple((name, value if name in _COMMON else None) for name, value in rows)
-    if what == "topics":
+    if isinstance(question, ReadTopics):
         return columns, tuple(
             tuple(
                 value if name in _COMMON_OF_TOPIC else None

@@ -18,7 +18,7 @@ from ..topics.wire.messages.connection import (
 from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.publishers import Announce, ClientList
-from ..topics.wire.messages.questions import Inspect, Inspected
+from ..topics.wire.messages.questions import HUB_ANSWERS, Inspected, ReadWriter
 from ..topics.wire.messages.readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Join, Status
 from ..topics.wire.refusal import Refusal, refuse
 
@@ -37,15 +37,16 @@ _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (
         *(KeepAlive, Join, Drop, Status),
-        *(DriverFacts, Inspect, Inspected),
+        *(DriverFacts, Inspected),
+        *HUB_ANSWERS,
     ),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
     (Role.PUBLISHER, Channel.CONTROL): (
         *(Announce, ClientList, Heartbeat, Introduction),
-        *(Status, Inspect),
+        *(Status, ReadWriter),
     ),
     (Role.PUBLISHER, Channel.BULK): (Chunk, Delta),
-    (Role.OPERATOR, Channel.CONTROL): (Status, Inspect),
+    (Role.OPERATOR, Channel.CONTROL): (Status, *HUB_ANSWERS),
 }
 
 

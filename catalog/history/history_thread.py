@@ -19,7 +19,7 @@ from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.questions import Inspected
 from ...topics.wire.refusal import Refusal, refuse
 from ..storage.history import HistoryReader
-from .questions import Question
+from .queries import StoreQuery
 
 WAITING_MAX: Final = 128  # orders that wait: the answers to all take 100 MB at most
 BUSY_MS: Final = 200  # after that a refused order may be repeated: a page takes some milliseconds
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadStore:
-    """Effect: read the answer to ``question`` from the store; answered by ``HistoryRead``."""
+    """Effect: read the answer to ``query`` from the store; answered by ``HistoryRead``."""
 
     peer: bytes
     request: int
-    question: Question
+    query: StoreQuery
     policy: Policy | None = None  # of the client that sent the request
 
 
@@ -79,14 +79,14 @@ class HistoryThread:
     def _read(self, order: ReadStore) -> HistoryRead:
         try:
             with closing(HistoryReader(self._path)) as reader, reader.moment():
-                answer = order.question.answer(reader, order.request, order.policy)
+                answer = order.query.answer(reader, order.request, order.policy)
                 return HistoryRead(peer=order.peer, answer=answer)
         except HistoryGone as error:
             return _refused(order, Refusal.GONE, str(error))
         except UsageError as error:
             return _refused(order, Refusal.CLAIM, str(error))
         except Exception as error:  # noqa: BLE001 - the thread goes on, whatever a store holds
-            subject = order.question.subject
+            subject = order.query.subject
             log.warning("store not read: what=%s error=%s", subject, error)
             why = f"{subject} cannot be read: {error}"
             return _refused(order, Refusal.UNREADABLE, why)

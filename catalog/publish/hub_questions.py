@@ -1,6 +1,6 @@
 """HubQuestions: what pages ask of hubs, such as the name of the driver behind a report.
 
-    page ──ask──▶ loop ──Inspect──▶ each connected hub ──Inspected | Refused──▶ loop ──▶ page
+    page ──ask──▶ loop ──ReadWriter──▶ each connected hub ──Inspected | Refused──▶ loop ──▶ page
 
 The first hub that knows it answers. ``ask`` may be called by any thread, the rest by the loop's.
 """
@@ -8,13 +8,13 @@ The first hub that knows it answers. ``ask`` may be called by any thread, the re
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import Inspect, Inspected
+from ...topics.wire.messages.questions import Inspected, ReadWriter
 
 FIRST_REQUEST: Final = 1 << 62  # above what else a publisher numbers: streams of catch-ups
 QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and waits for a second
@@ -30,7 +30,7 @@ class Known:
 
 @dataclass(slots=True)
 class _Question:
-    about: Inspect
+    about: ReadWriter
     answered: "Future[Known | None]" = field(default_factory=Future)
     left: set[str] = field(default_factory=set)  # addresses of hubs that have not answered yet
 
@@ -45,14 +45,14 @@ class HubQuestions:
         self._sent: dict[int, _Question] = {}  # by request id, the oldest first
         self._requests = count(FIRST_REQUEST)
 
-    def ask(self, what: str, member: bytes) -> "Future[Known | None]":
+    def ask(self, question: ReadWriter) -> "Future[Known | None]":
         """Return what the first hub answers that knows it; None: none does."""
-        asked = _Question(Inspect(request=next(self._requests), what=what, member=member))
+        asked = _Question(replace(question, request=next(self._requests)))
         self._new.append(asked)
         self._wake()
         return asked.answered
 
-    def take(self, hubs: Collection[str]) -> tuple[Inspect, ...]:
+    def take(self, hubs: Collection[str]) -> tuple[ReadWriter, ...]:
         """Return what is to be sent to each of the connected ``hubs`` now."""
         found = []
         while self._new:

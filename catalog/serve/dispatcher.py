@@ -35,10 +35,11 @@ from ...topics.wire.messages.catalog import (
 from ...topics.wire.messages.connection import Bye, Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import (
-    Inspect,
+    CATALOG_ANSWERS,
     Inspected,
     Order,
     OrderKind,
+    Question,
     ReadFiles,
     ReadSweeps,
     StoreRequest,
@@ -47,7 +48,7 @@ from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.messages.reports import Report, Sweep
 from ...topics.wire.refusal import Refusal, request_id
 from ..history.history_thread import HistoryRead, ReadStore
-from ..history.questions import Question, question_of
+from ..history.queries import StoreQuery, query_of
 from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
@@ -83,8 +84,8 @@ class Core(Protocol):
     def blind(self) -> str:
         """Why not every change of the metastore arrives; empty when they do."""
 
-    def inspect(self, what: str) -> Inspected:
-        """Return the status table ``what``; raise UsageError if there is none."""
+    def answer(self, question: Question) -> Inspected:
+        """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
 
 
 UNRESTRICTED_MAX: Final = 16_384  # peers: four times as many as there may be clients
@@ -229,8 +230,8 @@ class Dispatcher:
             case Report():
                 begun = self._loader.polls_begun if self._poller.enabled else None
                 self._report_acks.on_report(peer, message, policy=policy, polls_begun=begun)
-            case Inspect():
-                self._on_inspect(peer, message, policy)
+            case Question() if isinstance(message, CATALOG_ANSWERS):
+                self._replies.add(peer, common(self._core.answer(message), policy))
             case Grant():
                 self._on_grant(peer, message, client=client)
             case Lease():
@@ -252,7 +253,7 @@ class Dispatcher:
             case _:
                 name = type(message).__name__
                 what = f"catalogd does not answer {name}: see docs/protocol.md"
-                self._replies.refuse(peer, 0, Refusal.UNEXPECTED, why=what)
+                self._replies.refuse(peer, request_id(message), Refusal.UNEXPECTED, why=what)
 
     @property
     def wants_poll(self) -> bool:
@@ -387,29 +388,19 @@ class Dispatcher:
         answer = Validated(request=validate.request, epoch=epoch, start=start, stale=stale)
         self._replies.add(peer, answer)
 
-    def _on_inspect(self, peer: bytes, inspect: Inspect, policy: Policy | None) -> None:
-        try:
-            found = common(self._core.inspect(inspect.what), policy)
-        except UsageError as error:
-            self._replies.refuse(peer, inspect.request, Refusal.UNKNOWN, why=str(error))
-        else:
-            self._replies.add(peer, replace(found, request=inspect.request))
-
     def _on_read(self, peer: bytes, asked: Scan | StoreRequest, policy: Policy | None) -> None:
         """Have the store read, unless ``policy`` does not see the table that is asked about."""
         try:
-            question = self._question(asked, policy)
+            query = self._query(asked, policy)
         except UsageError as error:
             self._replies.refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
             return
-        if question.table and policy and (why := fault(question.table, policy)):
+        if query.table and policy and (why := fault(query.table, policy)):
             self._replies.refuse(peer, asked.request, Refusal.NOT_VISIBLE, why=why)
             return
-        self._reads.append(
-            ReadStore(peer=peer, request=asked.request, question=question, policy=policy)
-        )
+        self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))
 
-    def _question(self, asked: Scan | StoreRequest, policy: Policy | None) -> Question:
+    def _query(self, asked: Scan | StoreRequest, policy: Policy | None) -> StoreQuery:
         """Return what ``asked`` asks of the store.
 
         Raises:
@@ -424,7 +415,7 @@ class Dispatcher:
                 last = behind[-1] if behind else None
                 return SweptFiles(table, self._sweeps.incarnation(table), last)
             case _:
-                return question_of(asked)
+                return query_of(asked)
 
     def _synced(self, request: int) -> Synced:
         epoch, start = self._core.position

@@ -8,7 +8,6 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
-from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
@@ -17,18 +16,39 @@ import click
 
 from ...topics.errors import ConfigError, LinkError, TopicastError, UsageError
 from ...topics.settings import parse_addresses
-from ...topics.wire.messages.questions import ReadRecent
+from ...topics.wire.messages.questions import (
+    Question,
+    ReadDrivers,
+    ReadHubs,
+    ReadRecent,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+    ReadVerdict,
+)
 from ..exit_codes import DONE, NOT_REACHABLE
 from ..flags import PathName, command, option, prints, shown, statestores_option
 from ..operator import Operator, each_of
 from ..output import Output, WrittenFile, note, written
 from ..page_reader import PageReader, Secrets
 
-TABLES: Final = {
-    "statestored": ("status", "verdict", "topics", "subscribers", "drivers"),
-    "catalogd": ("status", "verdict", "hubs", "topics"),
+QUESTIONS: Final[Mapping[str, Mapping[str, Question]]] = {
+    "statestored": {
+        "status": ReadStatus(),
+        "verdict": ReadVerdict(),
+        "topics": ReadTopics(),
+        "subscribers": ReadSubscribers(),
+        "drivers": ReadDrivers(),
+    },
+    "catalogd": {
+        "status": ReadStatus(),
+        "verdict": ReadVerdict(),
+        "hubs": ReadHubs(),
+        "topics": ReadTopics(),
+        "recent": ReadRecent(since_us=0, count=1000),  # of the log of changes
+    },
 }
-RECENT: Final = ReadRecent(since_us=0, count=1000)  # of the log of changes
+"""What each daemon is asked, by the name of the file with the answer."""
 LOG_BYTES_MAX: Final = 8 << 20  # of each log, its end: a day of a daemon that logs each change
 CHECK_S: Final = 10.0
 
@@ -140,12 +160,9 @@ def _of_daemons(visit: Operator, parts: dict[str, Any], problems: list[str]) -> 
     for kind, address in daemons:
         place = address.partition("://")[2].replace(":", "-")
         ask = visit.hub if kind == "statestored" else visit.catalog
-        asked = {name: partial(ask, name) for name in TABLES[kind]}
-        if kind == "catalogd":
-            asked["recent"] = partial(visit.catalog, RECENT)
-        for name, table in asked.items() if place else ():
+        for name, question in QUESTIONS[kind].items() if place else ():
             try:
-                found = table().records()
+                found = ask(question).records()
             except TopicastError as error:
                 problems.append(f"{kind} {address}, {name}: {error}")
             else:

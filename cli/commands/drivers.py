@@ -9,7 +9,7 @@ from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.questions import Inspected, ReadDriver
 from ..exit_codes import DONE
 from ..flags import TIMEOUT, Documents, Words, command, option, prints, statestores_option
 from ..fleet import (
@@ -156,7 +156,7 @@ def drivers_of(visit: Operator) -> list[Record]:
     """Return one record for each driver of a hub, also for one that is gone, or may be a driver."""
     readers, announced = readers_of(visit), announced_at(visit)
     alive = [one["registration"] for one in readers if one["state"] != "LOST"]
-    answers = visit.readers("driver", alive)
+    answers = visit.readers(ReadDriver, alive)
     records: list[Record] = []
     for reader in readers:
         answer = answers.get(reader["registration"])

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, TypedDict
 
 import click
 
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages.questions import ReadEventCosts, ReadEventLog, ReadEvents
 from .. import changes
 from ..event_words import state_of, told
 from ..flags import ORDER_OPTIONS, command, prints, settings
@@ -106,8 +108,8 @@ def status(*, statestores: str, timeout_s: float, output: str) -> None:
     """
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
-        facts = facts_of(visit.catalog("events"))
-        costs = visit.catalog("event costs").records()
+        facts = facts_of(visit.catalog(ReadEvents()))
+        costs = visit.catalog(ReadEventCosts()).records()
     note_policy("what tells of other databases is left out")
     named = ", ".join(f"{one['table']} {one['seconds']:.1f} s" for one in costs if one["table"])
     Output(output).facts(
@@ -188,12 +190,12 @@ def tail(count: int | None, *, statestores: str, timeout_s: float, output: str) 
 
 def _logged(visit: Operator) -> Iterator[Record]:
     """Yield the last events, and then each new one, without an end."""
-    after = ""
+    asked = ReadEventLog(newest=True)
     while True:
-        for one in visit.catalog(f"event log{after}").records():
-            after = f" {one['number']}"
+        for one in visit.catalog(asked).records():
+            asked = ReadEventLog(after=one["number"])
             yield one
-        after = after or " 0"
+        asked = replace(asked, newest=False)
         time.sleep(LOOK_S)
 
 

@@ -10,7 +10,7 @@ from ...topics.errors import LinkError, NotReady, TopicastError
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import offered_names
 from ...topics.verdict import Reason
-from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.questions import Inspected, Question, ReadHubs, ReadStatus
 from ..exit_codes import DONE
 from ..flags import Documents, command, option, prints, statestores_option
 from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
@@ -160,13 +160,13 @@ def _look_at_hub(visit: Operator) -> Stack:
 
 
 def _with_catalogd(
-    hubs: tuple[Daemon, ...], address: str, inspect: Callable[[str], Inspected]
+    hubs: tuple[Daemon, ...], address: str, inspect: Callable[[Question], Inspected]
 ) -> Stack:
     facts, verdict = _facts(inspect), verdict_by(inspect)
     catalogd = Daemon(kind="catalogd", address=address, facts=facts, verdict=verdict)
     connections: tuple[dict[str, Any], ...] = ()
     with suppress(TopicastError):  # a key of some databases may not see them
-        connections = tuple(inspect("hubs").records())
+        connections = tuple(inspect(ReadHubs()).records())
     return Stack(hubs=hubs, catalogd=catalogd, connections=connections)
 
 
@@ -200,8 +200,8 @@ def _alone(addresses: tuple[Address, ...]) -> Stack:
     return Stack(hubs=(), catalogd=Daemon(kind="catalogd", address="", problems=(problem,)))
 
 
-def _facts(inspect: Callable[[str], Inspected]) -> dict[str, Any]:
+def _facts(inspect: Callable[[Question], Inspected]) -> dict[str, Any]:
     """Return the facts of the daemon that ``inspect`` asks for tables, but those of its verdict."""
-    facts = facts_of(inspect("status"))
+    facts = facts_of(inspect(ReadStatus()))
     shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
     return shown | {"offers": offered_names(int(facts["offers"] or 0))}

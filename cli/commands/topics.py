@@ -13,7 +13,13 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.sizes import size
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
-from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.questions import (
+    Inspected,
+    ReadLevels,
+    ReadPositions,
+    ReadStatus,
+    ReadTopics,
+)
 from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
 from ..levels import alike, ranges, topic_name
@@ -161,7 +167,7 @@ def topics(
     if topic is not None:
         return _show_topic(_number(topic), printed, statestores=statestores, **where)
     with Operator(addresses) as visit:
-        records = visit.hub("topics").records()
+        records = visit.hub(ReadTopics()).records()
     note_policy("what counts other databases, too, is left out")
     if printed.is_json:
         printed.rows(TOPICS, records, nothing="")
@@ -255,12 +261,12 @@ def _show_topic(
 
 def _readers_in(visit: Operator, number: int) -> tuple[Record, list[TopicReader]]:
     """Return the topic ``number`` as a hub has it, and its readers with how far each is behind."""
-    topic = next((one for one in visit.hub("topics").records() if one["topic"] == number), None)
+    topic = next((one for one in visit.hub(ReadTopics()).records() if one["topic"] == number), None)
     if topic is None:
         raise NoSuchObject(f"topic {number}: topicast topics --all lists them")
     drivers, readers = announced_at(visit), readers_of(visit)
     late = [one["registration"] for one in readers if one["lag_versions"]][:ASKED_MAX]
-    answers = visit.readers("topics", late) if late else {}
+    answers = visit.readers(ReadLevels, late) if late else {}
     found: list[TopicReader] = []
     for reader in readers:
         registration = reader["registration"]
@@ -303,11 +309,11 @@ def _show_why(
     reader = meant([one for readers in found for one in readers], why)
     with Operator(parse_addresses(reader["statestored"])) as visit:
         try:
-            levels = visit.hub("topics", member=reader["registration"]).records()
+            levels = visit.hub(ReadLevels(member=bytes.fromhex(reader["registration"]))).records()
         except NotReady as error:
             text = f"{reader['name']} did not answer: is it stopped, or too busy?"
             raise NotReady(text) from error
-        num_topics = int(facts_of(visit.hub("status"))["num_topics"] or 0)
+        num_topics = int(facts_of(visit.hub(ReadStatus()))["num_topics"] or 0)
     records = [{"topic": one.pop("id"), **one} for one in levels]
     about = {name: reader[name] for name in ABOUT}
     if table is not None:
@@ -390,7 +396,7 @@ def _by_level(visit: Operator) -> list[SubscriberLevel]:
 def _joined(visit: Operator, registration: str) -> list[Record]:
     """Return the levels at which a reader follows each topic; nothing if it has just left."""
     try:
-        return visit.hub("joined", member=registration).records()
+        return visit.hub(ReadPositions(member=bytes.fromhex(registration))).records()
     except UsageError:
         return []
 

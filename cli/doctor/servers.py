@@ -12,6 +12,7 @@ from ...topics.link import Handshake, Link
 from ...topics.settings import Address
 from ...topics.verdict import Reason, Serving
 from ...topics.wire import header
+from ...topics.wire.messages.questions import ReadStatus
 from ..operator import AT_ONCE_S, Operator, facts_of, verdict_by
 from ..reaching import BUSY, problem
 from .checks import Answer, ok, warning, wrong
@@ -56,7 +57,7 @@ class Servers:
         try:
             with self._visit() as visit:
                 begin = time.monotonic()
-                visit.hub("status")
+                visit.hub(ReadStatus())
                 took_ms = (time.monotonic() - begin) * 1000
                 return ok(f"the statestored at {visit.address} answers in {took_ms:.1f} ms")
         except LinkError as error:
@@ -73,7 +74,7 @@ class Servers:
     def catalogd(self) -> Answer:
         """Check that catalogd answers at the address that the hub gives for it."""
         with self._visit() as visit:
-            self._catalog = facts_of(visit.catalog("status"))
+            self._catalog = facts_of(visit.catalog(ReadStatus()))
             verdict = verdict_by(visit.catalog)
             of_metastore = [one for one in verdict.reasons if one.code.startswith(OF_METASTORE)]
             self._metastore = tuple(of_metastore)
@@ -98,7 +99,7 @@ class Servers:
         """Compare the protocol, and the releases that this machine, the hub and catalogd have."""
         with self._visit() as visit:
             spoken = visit.welcome.protocol
-            releases = {"statestored": facts_of(visit.hub("status")).get("release")}
+            releases = {"statestored": facts_of(visit.hub(ReadStatus())).get("release")}
         if spoken != header.PROTOCOL:
             return warning(
                 f"protocol {spoken} is spoken, {header.PROTOCOL} is known here",

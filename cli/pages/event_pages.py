@@ -25,6 +25,7 @@ from ...catalog.storage.history import HistoryReader
 from ...topics.errors import UsageError
 from ...topics.histogram import HistogramFacts
 from ...topics.objects.names import parse_table_name, table_name
+from ...topics.wire.messages.questions import ReadWriter
 from .. import changes, event_words
 from ..lists import Record, in_ms
 from ..operator import facts_of
@@ -42,11 +43,10 @@ TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of one, and no 
 OBJECT_MAX: Final = 1_024  # characters of a pattern
 CHANGE: Final = ("time", "object", "change", "by", "version")
 OF_ONE: Final = ("time", "change", "by", "what", "object", "version")  # of one table
-WRITER: Final = "writer"  # what hubs are asked about: the driver with this id in reports
 WRITERS_MAX: Final = 32  # that a page asks hubs about: of the newest changes
 ANSWER_S: Final = 1.0  # a hub answers within milliseconds, unless it is stopped
-Ask = Callable[[str, str], "Future[Known | None]"]
-"""Asks the hubs: what, and about whom."""
+Ask = Callable[[ReadWriter], "Future[Known | None]"]
+"""Asks the hubs for the driver with an id in reports."""
 
 
 def event_pages(
@@ -193,7 +193,9 @@ async def _history(
 async def _drivers_of(log: Sequence[Record], ask: Ask) -> dict[str, Known]:
     """Return what hubs know of the drivers in ``log``, by the ids of their reports."""
     writers = list(dict.fromkeys(one["driver"] for one in log if one["driver"]))[:WRITERS_MAX]
-    asked = {one: asyncio.wrap_future(ask(WRITER, one)) for one in writers}
+    asked = {
+        one: asyncio.wrap_future(ask(ReadWriter(writer=bytes.fromhex(one)))) for one in writers
+    }
     if asked:
         await asyncio.wait(asked.values(), timeout=ANSWER_S)
     for one in asked.values():

@@ -1,6 +1,6 @@
 """The page of one driver or subscriber: what it has said of itself, and what it answers now.
 
-    page ──topics, tables, messages──▶ hub ──▶ that reader ──▶ hub ──▶ levels, reasons, what it read
+    page ──levels, usage, trace──▶ hub ──▶ that reader ──▶ hub ──▶ levels, reasons, what it read
 
 A reader that is stopped does not answer: the page says so after ANSWER_S.
 """
@@ -18,7 +18,13 @@ from ...topics.objects.drivers import GONE
 from ...topics.sizes import size
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Cell
-from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.questions import (
+    Inspected,
+    ReaderQuestion,
+    ReadLevels,
+    ReadTrace,
+    ReadUsage,
+)
 from .. import fleet
 from ..levels import alike
 from ..lists import Record
@@ -26,8 +32,8 @@ from .grid import Grid
 from .page import NEEDS_SECRET, Part
 
 ANSWER_S: Final = 2.0  # a driver answers within milliseconds, unless it is stopped
-Ask = Callable[[str, str], "Future[Inspected | Refused]"]
-"""Asks a reader for one of its tables; the table's name, then the reader's registration."""
+Ask = Callable[[ReaderQuestion], "Future[Inspected | Refused]"]
+"""Asks the reader that the question names."""
 ABOUT_DRIVER: Final = (
     *("application", "state", "stale_s", "reason", "what to do", "since_s", "control", "user"),
     *("host", "pid", "spark", "release", "application_id", "hubs"),
@@ -71,8 +77,9 @@ async def reader_parts(
     about = {"": _about(driver, reader)}
     if reader is None or (driver is not None and driver.state == GONE):
         return about
+    member = bytes.fromhex(reader.registration)
     topics, tables, messages = await asyncio.gather(
-        *(_answer(ask, what, reader.registration) for what in ("topics", "tables", "messages"))
+        *(_answer(ask, kind(member=member)) for kind in (ReadLevels, ReadUsage, ReadTrace))
     )
     levels = {one["id"]: one for one in topics.records()} if isinstance(topics, Inspected) else {}
     return {
@@ -111,9 +118,9 @@ def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid
     )
 
 
-async def _answer(ask: Ask, what: str, registration: str) -> Inspected | str:
+async def _answer(ask: Ask, question: ReaderQuestion) -> Inspected | str:
     """Return what the reader answers, or why it does not."""
-    asked = ask(what, registration)
+    asked = ask(question)
     try:
         found = await asyncio.wait_for(asyncio.wrap_future(asked), ANSWER_S)
     except asyncio.TimeoutError:

@@ -19,6 +19,7 @@ from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ...catalog.metastore.embedded.listener import pyspark_jars
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages.questions import ReadTopics
 from ..operator import Operator
 from .class_archive import MADE_S_MAX, application_environment
 from .comparison import ATTACHED, FIRST, JOB, PLAIN, REPEATED, ROUNDS, Answered, Repeated, Round
@@ -357,7 +358,7 @@ class Demo:
     def _bytes_at_full(self) -> int:
         """Return the bytes of all topics at level full, from the hub."""
         with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
-            topics = visit.hub("topics")
+            topics = visit.hub(ReadTopics())
         at = topics.columns.index("full_bytes")
         return sum(int(row[at] or 0) for row in topics.rows)
 

@@ -35,12 +35,14 @@ from ...topics.settings import parse_addresses
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from ...topics.wire.messages.connection import Welcome
 from ...topics.wire.messages.questions import (
-    Inspect,
     Inspected,
+    Question,
     ReadCuts,
+    ReadDriver,
     ReadLogBounds,
+    ReadSubscribers,
+    ReadTopics,
     ReadVersions,
-    StoreRequest,
 )
 from .moments import Moment, moment_of
 from .options import EARLIEST, LATEST, Options, hubs_of
@@ -225,7 +227,7 @@ class ReadPlanner:
         """Return the work of a view; ``columns``: those wanted of views that need no executor."""
         match options.view:
             case TOPICS.name:
-                held = {row["topic"]: row for row in self._facts(Inspect(what="topics")).records()}
+                held = {row["topic"]: row for row in self._facts(ReadTopics()).records()}
                 found = self._facts(ReadVersions()).records()
                 return [_of_rows([held.get(row["topic"], {}) | row for row in found], columns)]
             case SUBSCRIBERS.name:
@@ -257,20 +259,18 @@ class ReadPlanner:
                 return self._works(moment, _bundles(self._pieces(moment, options)))
 
     def _members(self) -> Inspected:
-        wanted = Inspect(what="subscribers")
+        wanted = ReadSubscribers()
         return self._patiently(lambda: self._hub.inspect(wanted, timeout_s=ANSWER_S))
 
     def _drivers(self) -> list[dict[str, Any]]:
         """Return what each attached driver of the hub that answers says of itself."""
-        members = self._patiently(
-            lambda: self._hub.inspect(Inspect(what="subscribers"), timeout_s=ANSWER_S)
-        )
+        members = self._patiently(lambda: self._hub.inspect(ReadSubscribers(), timeout_s=ANSWER_S))
         readers = [
             str(one["registration"])
             for one in members.records()
             if one["role"] == "reader" and one["state"] != "LOST"
         ]
-        answers = self._hub.inspect_readers("driver", readers, timeout_s=ANSWER_S)
+        answers = self._hub.inspect_readers(ReadDriver, readers, timeout_s=ANSWER_S)
         return [
             {"registration": registration, **{str(name): value for name, value in answer.rows}}
             for registration, answer in answers.items()
@@ -306,10 +306,7 @@ class ReadPlanner:
 
     def _held_bytes(self) -> dict[int, int]:
         """Return about how many bytes each topic holds now."""
-        return {
-            row["topic"]: int(row["held_bytes"])
-            for row in self._facts(Inspect(what="topics")).records()
-        }
+        return {row["topic"]: int(row["held_bytes"]) for row in self._facts(ReadTopics()).records()}
 
     def _moment_of(self, options: Options) -> Moment:
         return self.moment() if options.as_of is None else self._checked(options.as_of)
@@ -349,8 +346,8 @@ class ReadPlanner:
         granted = replace(own, role=observer, pair=pair, hubs=(), policy=None)
         return credential_text(granted)
 
-    def _facts(self, what: Inspect | StoreRequest) -> Inspected:
-        return self._patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
+    def _facts(self, question: Question) -> Inspected:
+        return self._patiently(lambda: self._catalogd.inspect(question, timeout_s=ANSWER_S))
 
     def _patiently(self, call: Callable[[], T]) -> T:
         return patiently(call, patience_s=self._patience_s)

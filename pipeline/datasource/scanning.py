@@ -21,14 +21,13 @@ from ...topics.topic import Entry, value_of
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Scan, Scanned
 from ...topics.wire.messages.fields import Cell
 from ...topics.wire.messages.questions import (
-    Inspect,
     Inspected,
+    Question,
     ReadBound,
     ReadChanges,
     ReadFiles,
     ReadLog,
     ReadSweeps,
-    StoreRequest,
 )
 
 ANSWER_S: Final = 5.0  # then a request is sent again
@@ -42,7 +41,7 @@ T = TypeVar("T")
 class Inspects(Protocol):
     """What answers with tables of facts: a conversation, or what makes new ones."""
 
-    def inspect(self, what: Inspect | StoreRequest, *, timeout_s: float) -> Inspected:
+    def inspect(self, question: Question, *, timeout_s: float) -> Inspected:
         """As ``Conversation.inspect``."""
 
 

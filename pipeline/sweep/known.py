@@ -20,8 +20,8 @@ from ...topics.objects.names import parse_table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.wire.messages.data import ORIGINS, Source
 from ...topics.wire.messages.questions import (
-    Inspect,
     Inspected,
+    Question,
     ReadHistory,
     ReadLogBounds,
     ReadVersions,
@@ -74,9 +74,9 @@ class Catalogd:
                 self._disconnect()
                 raise
 
-    def inspect(self, what: Inspect | StoreRequest, *, timeout_s: float) -> Inspected:
+    def inspect(self, question: Question, *, timeout_s: float) -> Inspected:
         """As ``Conversation.inspect``; raises as ``answer``."""
-        return self.answer(lambda catalogd: catalogd.inspect(what, timeout_s=timeout_s))
+        return self.answer(lambda catalogd: catalogd.inspect(question, timeout_s=timeout_s))
 
     def connect(self) -> None:
         """Connect before the first request; raises as ``greet``."""
@@ -279,8 +279,8 @@ class Known:
         asked = ReadHistory(db=db, table=name, after=after, count=count)
         return self._inspect(asked).records()
 
-    def _inspect(self, what: StoreRequest) -> Inspected:
-        return patiently(lambda: self._catalogd.inspect(what, timeout_s=ANSWER_S))
+    def _inspect(self, question: StoreRequest) -> Inspected:
+        return patiently(lambda: self._catalogd.inspect(question, timeout_s=ANSWER_S))
 
 
 class KnownInOrder:

@@ -41,7 +41,7 @@ from ...topics.wire.messages.connection import (
     Welcome,
 )
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import Inspect, Inspected, Order, StoreRequest
+from ...topics.wire.messages.questions import Inspected, Order, Question, ReaderQuestion
 from ...topics.wire.messages.reports import Sweep
 from ...topics.wire.refusal import Refusal
 
@@ -51,7 +51,7 @@ CATALOG: Final = "catalog"
 ADD: Final = "get a key file where catalogd's keys are: topicast keys add NAME --role ROLE"
 
 M = TypeVar("M")
-Request = Inspect | Order | Scan | Pull | Sweep | Grant | Lease | StoreRequest
+Request = Question | Order | Scan | Pull | Sweep | Grant | Lease
 
 
 class Conversation:
@@ -98,31 +98,31 @@ class Conversation:
         self.send(replace(message, request=self.next_request()))
         return self.receive(kind, timeout_s=timeout_s)
 
-    def inspect(self, what: Inspect | StoreRequest, *, timeout_s: float) -> Inspected:
-        """Return the table that answers ``what``; raises as ``request``."""
-        return self.request(what, Inspected, timeout_s=timeout_s)
+    def inspect(self, question: Question, *, timeout_s: float) -> Inspected:
+        """Return what answers ``question``; raises as ``request``."""
+        return self.request(question, Inspected, timeout_s=timeout_s)
 
     def inspect_readers(
-        self, what: str, registrations: Sequence[str], *, timeout_s: float
+        self, kind: type[ReaderQuestion], registrations: Sequence[str], *, timeout_s: float
     ) -> dict[str, Inspected | TopicastError]:
-        """Return the table ``what`` of each reader of this hub, or its refusal.
+        """Return what each reader of this hub answers to a question of ``kind``, or its refusal.
 
         Readers that have not answered within ``timeout_s`` are left out.
         """
         found: dict[str, Inspected | TopicastError] = {}
         for begin in range(0, len(registrations), READERS_MAX):
             some = registrations[begin : begin + READERS_MAX]
-            found |= self._inspect_readers(what, some, timeout_s=timeout_s)
+            found |= self._inspect_readers(kind, some, timeout_s=timeout_s)
         return found
 
     def _inspect_readers(
-        self, what: str, registrations: Sequence[str], *, timeout_s: float
+        self, kind: type[ReaderQuestion], registrations: Sequence[str], *, timeout_s: float
     ) -> dict[str, Inspected | TopicastError]:
         open_: dict[int, str] = {}
         for registration in registrations:
             request = self.next_request()
             open_[request] = registration
-            self.send(Inspect(request=request, what=what, member=bytes.fromhex(registration)))
+            self.send(kind(request=request, member=bytes.fromhex(registration)))
         found: dict[str, Inspected | TopicastError] = {}
         deadline = time.monotonic() + timeout_s
         while open_ and (left_s := deadline - time.monotonic()) > 0:

@@ -25,7 +25,14 @@ from ...topics.wire.messages.catalog import Claimed, Compared, Pulled, Synced, V
 from ...topics.wire.messages.connection import Bye, Refused, ServerKeys, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import Inspect
+from ...topics.wire.messages.questions import (
+    ReadDriver,
+    ReaderQuestion,
+    ReadLevels,
+    ReadStats,
+    ReadTrace,
+    ReadUsage,
+)
 from ...topics.wire.messages.readers import DriverFacts, Joined
 from ...topics.wire.messages.reports import Reported
 from ..config import Settings, budget_for
@@ -67,6 +74,7 @@ from .catalog_session import CatalogSession
 from .introspection import TABLES_MAX, Driver, Facts, differ, inspected
 from .write_outbox import Outbox
 
+QUESTIONS: Final = (ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver)
 ANNOUNCE_S: Final = 1.0  # between two looks at what a driver says of itself
 
 OtherFact = Undecodable | Tick | Command[object] | Watching | ConnectionProblem | Leave
@@ -352,7 +360,7 @@ class Core:
             (Connection.CONTROL, ServerKeys): self._on_server_keys,
             (Connection.CONTROL, Joined): subscriptions.on_joined,
             (Connection.CONTROL, Refused): subscriptions.on_control_refused,
-            (Connection.CONTROL, Inspect): self._on_inspect,
+            **{(Connection.CONTROL, kind): self._on_question for kind in QUESTIONS},
             (Connection.SERVICE, Compared): catalog.on_compared,
             (Connection.SERVICE, Synced): catalog.on_synced,
             (Connection.SERVICE, Validated): catalog.on_validated,
@@ -484,10 +492,10 @@ class Core:
         self.turn.add(Send(Connection.CONTROL, announced))
         return True
 
-    def _on_inspect(self, inspect: Inspect) -> None:
+    def _on_question(self, question: ReaderQuestion) -> None:
         read, now = self._priorities.usage.newest(TABLES_MAX), self.turn.now
         answer = inspected(
-            inspect,
+            question,
             topics=self._topics(),
             tables=[(name_of(group), topic, max(now - at, 0.0)) for topic, group, at in read],
             messages=[(max(now - one[0], 0.0), one) for one in self.turn.trace.steps()],

@@ -1,9 +1,9 @@
 """Introspection: operators' requests to a subscriber through the hub, and its answers.
 
 topicast drivers off ──▶ rules, by application ──▶ Driver.wanted
-Inspect ──▶ a table: ``topics``, each with its level and the reason for it, ``tables``: those
-            that were read last, ``stats``, or ``driver``: the application's facts, where it has
-            any, with some of the others
+a question ──▶ an answer: ReadLevels: of each topic its level and the reason for it, ReadUsage:
+               the tables that were read last, ReadTrace, ReadStats, or ReadDriver: the
+               application's facts, where it has any, with some of the others
 registered, or changed ──▶ the hub, which keeps it: who the driver is, its state, and the reason
 """
 
@@ -26,9 +26,17 @@ from ...topics.topic import LEVELS, MINIMAL
 from ...topics.trace import Step
 from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages.connection import Refused
-from ...topics.wire.messages.questions import Inspect, Inspected
+from ...topics.wire.messages.questions import (
+    Inspected,
+    ReadDriver,
+    ReaderQuestion,
+    ReadLevels,
+    ReadStats,
+    ReadTrace,
+    ReadUsage,
+)
 from ...topics.wire.messages.readers import DriverFacts
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import Refusal, refuse
 from ..protocol.status import Stats, TopicInfo
 from ..store.view import View
 
@@ -111,7 +119,7 @@ _but_counts: Final = attrgetter(*ANNOUNCED)
 
 
 def inspected(
-    inspect: Inspect,
+    question: ReaderQuestion,
     *,
     topics: Sequence[TopicInfo],
     tables: Sequence[tuple[str, int, float]],
@@ -119,41 +127,36 @@ def inspected(
     stats: Stats,
     driver: Facts | None,
 ) -> Inspected | Refused:
-    """Return the table that is requested; infinite values are left empty.
+    """Return the answer to ``question``; infinite values are left empty.
 
     ``tables``: the names of those that were read last, their topics, and how many seconds ago.
     ``messages``: what came and went, and how many seconds ago.
     """
     columns: tuple[str, ...] = ("name", "value")
-    match inspect.what:
-        case "topics":
+    match question:
+        case ReadLevels():
             columns = tuple(field.name for field in fields(TopicInfo))
             rows: Rows = tuple(tuple(map(_cell, _values(one))) for one in topics)
-        case "tables":
+        case ReadUsage():
             columns = ("table", "topic", "read_s")
             rows = tuple((name, topic, _cell(read_s)) for name, topic, read_s in tables)
-        case "messages":
+        case ReadTrace():
             columns = ("ago_s", "way", "message", "topics", "version")
             rows = tuple(
                 (_cell(ago_s), way, kind, " ".join(map(str, of)), version or None)
                 for ago_s, (_, way, kind, of, version) in messages
             )
-        case "stats":
+        case ReadStats():
             names = [field.name for field in fields(Stats)]
             rows = tuple(zip(names, map(_cell, _values(stats)), strict=True))
-        case "driver" if driver is not None:
+        case _:
+            assert isinstance(question, ReadDriver), question
+            if driver is None:
+                text = "this subscriber is no attached driver"
+                return refuse(Refusal.INSPECT, text, request=question.request)
             found = {**driver, **_summary(topics, stats)}
             rows = tuple((name, _cell(value)) for name, value in found.items())
-        case _:
-            message = f"no table {inspect.what!r} of a subscriber: topics, tables, messages, stats"
-            return Refused(
-                request=inspect.request,
-                code=Refusal.INSPECT,
-                message=message,
-                retry_ms=0,
-                topic=-1,
-            )
-    return Inspected(request=inspect.request, columns=columns, rows=rows)
+    return Inspected(request=question.request, columns=columns, rows=rows)
 
 
 def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:

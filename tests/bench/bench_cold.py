@@ -30,6 +30,7 @@ from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
+from topicast.topics.wire.messages.questions import ReadStatus
 
 DRIVERS = 100
 PARTITIONS = 500
@@ -64,7 +65,7 @@ def reads(visit: Operator, *, pulls: int) -> int:
     facts: dict[object, object] = {}
 
     def reported() -> bool:
-        facts.update(visit.catalog("status").rows)
+        facts.update(visit.catalog(ReadStatus()).rows)
         return facts["pulls"] == pulls
 
     until(reported, timeout_s=TIMEOUT_S, what=f"{pulls} pulls in the status")

@@ -40,7 +40,7 @@ from topicast.topics.objects.drivers import driver_facts
 from topicast.topics.topic import FULL
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Hello
-from topicast.topics.wire.messages.questions import Inspect
+from topicast.topics.wire.messages.questions import ReadDrivers, ReadStatus, ReadSubscribers
 from topicast.topics.wire.messages.readers import DriverFacts, Position, Status
 from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
@@ -49,7 +49,7 @@ PARTITIONED: Final = 100  # tables that share the partitions
 PARTITIONS: Final = 1_000_000
 MEMBERS: Final = 900  # ZeroMQ allows a process about 1,000 sockets
 WRITES: Final = 20  # a second
-INSPECTED: Final = ("status", "drivers", "subscribers")  # each second
+QUESTIONS: Final = (ReadStatus, ReadDrivers, ReadSubscribers)  # each second
 MEASURED_S: Final = 20
 BUDGET_BYTES: Final = 4 << 30
 METASTORE: Final = "thrift://127.0.0.1:9"  # the discard port: nobody listens
@@ -125,8 +125,8 @@ class Crowd:
     def pass_second(self) -> None:
         """Let each member report, and the driver write, spread over a second."""
         self._second += 1
-        for what in INSPECTED:
-            self._link.send(self._names[0], encode(Inspect(request=self._second, what=what)))
+        for kind in QUESTIONS:
+            self._link.send(self._names[0], encode(kind(request=self._second)))
         share, due_at = len(self._names) // WRITES, time.monotonic()
         for number in range(WRITES):
             for name in self._names[number * share :][:share]:

@@ -41,6 +41,7 @@ from topicast.tests.bench.stores import COLUMNS
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import revise
 from topicast.topics.topic import FULL
+from topicast.topics.wire.messages.questions import ReadStatus
 
 SEED: Final = 5
 TABLES: Final = 20_000
@@ -257,7 +258,7 @@ def read_straight(client: HMSClient, name: str, *, partitioned: bool) -> int:
 
 def real_reads(visit: Operator) -> int:
     """Return how often catalogd has called the metastore for tables and partitions."""
-    return int(str(dict(visit.catalog("status").rows)["reads"]))
+    return int(str(dict(visit.catalog(ReadStatus()).rows)["reads"]))
 
 
 def beside_hms(skew: float, bench: Bench) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Queue
 
 from topicast.catalog.history.history_thread import HistoryRead, HistoryThread, ReadStore
-from topicast.catalog.history.questions import Question
+from topicast.catalog.history.queries import StoreQuery
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.tests.strategies import value
@@ -75,8 +75,8 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
         db.close()
 
 
-def read(question: Question, request: int, policy: Policy | None = None) -> ReadStore:
-    return ReadStore(peer=b"p", request=request, question=question, policy=policy)
+def read(query: StoreQuery, request: int, policy: Policy | None = None) -> ReadStore:
+    return ReadStore(peer=b"p", request=request, query=query, policy=policy)
 
 
 @contextmanager

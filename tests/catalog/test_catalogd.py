@@ -32,7 +32,7 @@ from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.catalog import Grant, Granted
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspect, Inspected, ReadHistory
+from topicast.topics.wire.messages.questions import Inspected, ReadHistory, ReadStatus
 
 WAIT_S = 60.0
 SETTLED = WindowState(last_id=41, settled=41)
@@ -220,7 +220,7 @@ def test_granted_key_reads_until_its_lease_is_over_or_ended_or_its_granter_revok
             link.connect_dealer("catalogd", found.address, PAIR.public)
         grant = Grant(request=3, public=own.public, lease_s=60)
         assert answers(found, driver, grant) == Granted(request=3, lease_s=60)
-        status = answers(found, executor, Inspect(request=4, what="status"))
+        status = answers(found, executor, ReadStatus(request=4))
         assert isinstance(status, Inspected)
         refused = answers(found, executor, Grant(request=5, public=PAIR.public, lease_s=60))
         assert isinstance(refused, Refused)
@@ -243,9 +243,7 @@ def test_granted_key_reads_until_its_lease_is_over_or_ended_or_its_granter_revok
 
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:
     found = shell()
-    found.turn(
-        Requested(peer=b"nobody", message=Inspect(request=1, what="status"), client=client())
-    )
+    found.turn(Requested(peer=b"nobody", message=ReadStatus(request=1), client=client()))
     found.turn(passed_s=1.0)
     assert found.catalogd.status.counts["unreachable"] == 1
 

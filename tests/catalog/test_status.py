@@ -27,6 +27,7 @@ from topicast.topics.objects.rules import Rule
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.verdict import HANDSHAKES_S, Serving
+from topicast.topics.wire.messages.questions import ReadHubs, ReadStatus, ReadTopics, ReadVerdict
 
 DEGRADED, NOT_SERVING = Serving.DEGRADED, Serving.NOT_SERVING
 
@@ -37,7 +38,7 @@ def status() -> Status:
 
 
 def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) -> None:
-    found = table(status, "status")
+    found = table(status, ReadStatus())
     assert found.columns == ("name", "value")
     facts = dict(found.rows)
     named = {field.name for field in fields(Status)} - APART
@@ -53,7 +54,7 @@ def test_every_count_of_the_core_is_told(status: Status) -> None:
 
 
 def test_topics_are_told_one_by_one(status: Status) -> None:
-    found = table(status, "topics")
+    found = table(status, ReadTopics())
     columns, rows = found.columns, found.rows
     assert columns == tuple(field.name for field in fields(TopicStatus))
     assert [row[0] for row in rows] == [0, 1, 2, 3, NAMESPACE]
@@ -192,10 +193,12 @@ def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_r
         ("hub_away", "tcp://hub-61:24000"),
     ]
     assert "tcp://hub-61:24000 has not been connected for 61 s (silent)" in found.lines[1]
-    facts = dict(table(lacks, "status").rows)
+    facts = dict(table(lacks, ReadStatus()).rows)
     assert (facts["verdict"], facts["hubs"], facts["hubs_connected"]) == ("degraded", 4, 1)
-    assert table(lacks, "verdict").rows == found.rows
-    assert [one["address"] for one in table(lacks, "hubs").records()] == [h.address for h in hubs]
+    assert table(lacks, ReadVerdict()).rows == found.rows
+    assert [one["address"] for one in table(lacks, ReadHubs()).records()] == [
+        h.address for h in hubs
+    ]
 
 
 def test_clients_that_are_refused_degrade_for_a_minute(status: Status) -> None:

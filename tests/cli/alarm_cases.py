@@ -60,6 +60,7 @@ from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
 from topicast.topics.verdict import Verdict
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Welcome
+from topicast.topics.wire.messages.questions import ReadDrivers, ReadSubscribers, ReadTopics
 
 WIDTH: Final = 80
 LINES_MAX: Final = 24
@@ -221,20 +222,20 @@ def _shown(facts: Facts) -> dict[str, Any]:
 
 
 def subscribers(*members: SubscriberStatus) -> Iterator[str]:
-    columns, rows = hub_tables.table(hub(subscribers=members), "subscribers")
+    columns, rows = hub_tables.table(hub(subscribers=members), ReadSubscribers())
     yield "$ topicast subscribers"
     yield from listed(MEMBERS, late_first(_records(columns, rows)), width=WIDTH)
 
 
 def topics(*found: TopicStatus) -> Iterator[str]:
-    columns, rows = hub_tables.table(hub(topics=found), "topics")
+    columns, rows = hub_tables.table(hub(topics=found), ReadTopics())
     used = [one | {"called": topic_name(one["topic"])} for one in in_use(_records(columns, rows))]
     yield "$ topicast topics"
     yield from listed(TOPICS, used, width=WIDTH)
 
 
 def ill_drivers(*found: DriverStatus) -> Iterator[str]:
-    columns, rows = hub_tables.table(hub(drivers=found), "drivers")
+    columns, rows = hub_tables.table(hub(drivers=found), ReadDrivers())
     records = [one | {"statestored": HUB} for one in _records(columns, rows)]
     yield "$ topicast drivers --problems"
     yield from told_at_length(problems(told(records, now=NOW)), width=WIDTH)

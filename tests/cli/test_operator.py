@@ -9,6 +9,12 @@ from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, NotReady, UsageError
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages.questions import (
+    ReadHubs,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+)
 
 
 @pytest.fixture
@@ -25,22 +31,22 @@ def visit(statestores: str, timeout_s: float = 60.0) -> Operator:
 
 def test_hub_answers_with_its_tables(served: Served) -> None:
     with visit(served.statestores) as operator:
-        facts = dict(operator.hub("status").rows)
+        facts = dict(operator.hub(ReadStatus()).rows)
         assert facts["catalog_address"] == served.catalogd.ready["address"]
-        topics = operator.hub("topics")
+        topics = operator.hub(ReadTopics())
     assert topics.columns[0] == "topic"
     assert len(topics.rows) == facts["num_topics"] + 1
 
 
 def test_catalogd_is_found_through_the_hub(served: Served) -> None:
     with visit(served.statestores) as operator:
-        assert "watermark" in dict(operator.catalog("status").rows)
-        assert dict(operator.catalog("status").rows)["problem"] == "", "and may be asked again"
+        assert "watermark" in dict(operator.catalog(ReadStatus()).rows)
+        assert dict(operator.catalog(ReadStatus()).rows)["problem"] == "", "and may be asked again"
 
 
 def test_operator_is_seen_as_one(served: Served) -> None:
     with visit(served.statestores) as operator:
-        members = operator.hub("subscribers")
+        members = operator.hub(ReadSubscribers())
     roles = [row["role"] for row in members.records()]
     assert sorted(roles)[:1] == ["operator"]
     assert "publisher" in roles
@@ -48,7 +54,7 @@ def test_operator_is_seen_as_one(served: Served) -> None:
 
 def operators(visit: Operator) -> set[object]:
     """Return the registrations of operators."""
-    members = visit.hub("subscribers")
+    members = visit.hub(ReadSubscribers())
     rows = members.records()
     return {row["registration"] for row in rows if row["role"] == "operator"}
 
@@ -72,7 +78,7 @@ def test_first_hub_that_answers_is_asked(served: Served, silent: str) -> None:
 
 def test_each_hub_is_visited(served: Served) -> None:
     (address,) = parse_addresses(served.statestores)
-    found, failures = at_each((address, address), lambda visit: visit.hub("topics").columns[0])
+    found, failures = at_each((address, address), lambda visit: visit.hub(ReadTopics()).columns[0])
     assert (found, failures) == (["topic", "topic"], [])
 
 
@@ -83,13 +89,14 @@ def test_no_hub_is_an_error_that_says_what_to_do(silent: str) -> None:
         visit(silent, timeout_s=0.2).__enter__()
 
 
-def test_unknown_table_is_refused_by_the_hub(served: Served) -> None:
-    with visit(served.statestores) as operator, pytest.raises(UsageError, match="nonsense"):
-        operator.hub("nonsense")
+def test_question_about_catalogd_is_refused_by_the_hub(served: Served) -> None:
+    refused = pytest.raises(UsageError, match="ReadHubs is not understood")
+    with visit(served.statestores) as operator, refused:
+        operator.hub(ReadHubs())
 
 
 def test_hub_that_falls_silent_is_a_timeout(served: Served) -> None:
     with visit(served.statestores) as operator:
         operator.timeout_s = 0.0
         with pytest.raises(NotReady, match="did not answer"):
-            operator.hub("status")
+            operator.hub(ReadStatus())

@@ -15,6 +15,7 @@ from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import offered_names
+from topicast.topics.wire.messages.questions import ReadStatus
 
 ANSWER_S: Final = 60.0  # of a machine that is busy with other tests
 
@@ -83,7 +84,7 @@ class Daemons:
         with self.operator() as operator:
             try:
                 return facts_of(
-                    operator.hub("status") if of == "hub" else operator.catalog("status")
+                    operator.hub(ReadStatus()) if of == "hub" else operator.catalog(ReadStatus())
                 )
             except LinkError:
                 return {}

@@ -14,6 +14,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons, both_daemons
 from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
+from topicast.topics.wire.messages.questions import ReadTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Stage:
     def held(self) -> dict[str, Any]:
         """Return what must not change while the metastore is away."""
         with self.daemons.operator() as operator:
-            topics = operator.hub("topics")
+            topics = operator.hub(ReadTopics())
         versions = [dict(zip(topics.columns, row, strict=True))["version"] for row in topics.rows]
         return {"hub": versions, "seen": self.seen(), "databases": self.catalog.databases()}
 

@@ -22,6 +22,7 @@ from topicast.topics.keys.credential import credential_text
 from topicast.topics.keys.folder import KeysFolder, find_credential
 from topicast.topics.link import Handshake, Link, new_pair
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages.questions import ReadSubscribers
 
 EFFECT_S: Final = 2.0
 
@@ -42,7 +43,7 @@ def members(hosts: Hosts, key_file: Path) -> set[str]:
     """Return the names of the hub's members, requested with an operator's key."""
     own = find_credential("", key_file=str(key_file), environ={})
     with Operator(parse_addresses(hosts.address), timeout_s=30, credential=own) as visit:
-        found = visit.hub("subscribers")
+        found = visit.hub(ReadSubscribers())
     return {str(row[found.columns.index("name")]) for row in found.rows}
 
 

@@ -16,6 +16,7 @@ from topicast.tests.integration.looking import Looker
 from topicast.tests.integration.tables import database, is_held, revise, seen
 from topicast.tests.waiting import until
 from topicast.topics.topic import NAMESPACE, table_topic
+from topicast.topics.wire.messages.questions import ReadTopics
 
 DAYS = 160
 NOTE_BYTES = 3000  # of each partition, and hardly compressed: the topic takes 300 KB
@@ -46,7 +47,7 @@ def room_for_one(daemons: Daemons) -> int:
     with daemons.operator() as operator:
 
         def sizes() -> dict[object, int]:
-            facts = operator.hub("topics")
+            facts = operator.hub(ReadTopics())
             rows = [dict(zip(facts.columns, row, strict=True)) for row in facts.rows]
             return {row["topic"]: int(str(row["full_bytes"])) for row in rows}
 

@@ -40,7 +40,17 @@ from topicast.topics.wire.messages.catalog import (
 from topicast.topics.wire.messages.connection import READER, Channel, Hello, Refused, Welcome
 from topicast.topics.wire.messages.data import Chunk, Delta
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspect, ReadHistory, ReadRecent, ReadVersions
+from topicast.topics.wire.messages.questions import (
+    CATALOG_ANSWERS,
+    ReadDrivers,
+    ReadHistory,
+    ReadRecent,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+    ReadVerdict,
+    ReadVersions,
+)
 from topicast.topics.wire.messages.readers import CatchUp, Join, Joined, Position, Wanted
 from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
@@ -171,10 +181,10 @@ class Raw:
         epoch = joined.epoch
         for level in (FULL, MINIMAL):
             self.catch_up(epoch, level)
-        for what in ("status", "verdict", "topics", "subscribers"):
-            self.ask("CONTROL", Inspect(request=0, what=what))
-        for what in ("status", "verdict", "hubs", "topics"):
-            self.ask("service", Inspect(request=0, what=what))
+        for kind in (ReadStatus, ReadVerdict, ReadTopics, ReadSubscribers, ReadDrivers):
+            self.ask("CONTROL", kind())
+        for kind in CATALOG_ANSWERS:
+            self.ask("service", kind())
         names = [name.split(".") for name in (OWN, HIDDEN, "elsewhere.absent")]
         self.ask("service", ReadVersions())
         for db, table in names[:2]:

@@ -33,7 +33,7 @@ from topicast.topics.wire.messages.connection import (
     Welcome,
 )
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspect, Order
+from topicast.topics.wire.messages.questions import Order, ReadHubs, ReadStatus, ReadSubscribers
 from topicast.topics.wire.messages.readers import (
     DENIED,
     CatchUp,
@@ -219,7 +219,7 @@ def test_message_of_several_parts_is_dropped_and_counted(stage: Stage, name: str
 BULK: Final = replace(HELLO, channel=BULK_CHANNEL)
 WANTED: Final = Wanted(topic=NO_TOPIC, level=FULL, epoch=1, version=0)
 WRONG: Final[dict[str, tuple[tuple[Hello, ...], Message, str, str]]] = {
-    "no greeting": ((), Inspect(request=5, what="status"), "HELLO", "say hello first"),
+    "no greeting": ((), ReadStatus(request=5), "HELLO", "say hello first"),
     "no common version": (
         (),
         replace(HELLO, protocol_min=9, protocol_max=9),
@@ -233,7 +233,7 @@ WRONG: Final[dict[str, tuple[tuple[Hello, ...], Message, str, str]]] = {
         "UNKNOWN",
         f"no topic {NO_TOPIC}: there are 16",
     ),
-    "unknown table of facts": ((HELLO,), Inspect(request=5, what="x"), "INSPECT", "topics"),
+    "what catalogd knows": ((HELLO,), ReadHubs(request=5), "ROLE", "ReadHubs is not understood"),
     "bulk on control": ((HELLO,), Credit(stream=5, amount=1), "ROLE", "control"),
 }
 
@@ -258,10 +258,10 @@ def test_join_of_an_unknown_topic_is_denied(stage: Stage) -> None:
 
 REFUSED_REQUESTS: Final[dict[str, tuple[Message, str, str]]] = {
     "a greeting": (HELLO, "UNEXPECTED", "catalogd does not answer Hello: see docs/"),
-    "unknown table of facts": (
-        Inspect(request=5, what="x"),
-        "UNKNOWN",
-        "no table 'x': status, verdict, hubs, topics",
+    "what a hub knows": (
+        ReadSubscribers(request=5),
+        "UNEXPECTED",
+        "catalogd does not answer ReadSubscribers: see docs/",
     ),
     "unknown selector": (
         Pull(request=5, db="outage", table="t", selector=99, credit=1 << 20, held=()),

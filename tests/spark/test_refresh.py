@@ -23,7 +23,7 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
 from topicast.topics.topic import MINIMAL_BYTES
-from topicast.topics.wire.messages.questions import Inspected
+from topicast.topics.wire.messages.questions import Inspected, ReadDriver, ReadSubscribers
 
 # The writer is not attached: its statistics leave an event where there is none otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
@@ -655,9 +655,9 @@ def test_operators_see_the_driver(attached: Scene) -> None:
     name = scene.reader.do("spark.sparkContext.applicationId")
 
     def facts() -> dict[str, Any]:
-        members = visit.hub("subscribers")
+        members = visit.hub(ReadSubscribers())
         (registration,) = [row[1] for row in members.rows if str(row[0]).startswith(f"{name}@")]
-        (found,) = visit.readers("driver", [str(registration)]).values()
+        (found,) = visit.readers(ReadDriver, [str(registration)]).values()
         assert isinstance(found, Inspected)
         return dict(found.rows)  # type: ignore[arg-type]  # of two columns
 

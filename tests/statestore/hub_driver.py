@@ -26,7 +26,7 @@ from topicast.topics.wire.messages.connection import (
 from topicast.topics.wire.messages.data import Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import Announce
-from topicast.topics.wire.messages.questions import Inspect
+from topicast.topics.wire.messages.questions import Question
 from topicast.topics.wire.messages.readers import Cancel, CatchUp, Credit, Position, Wanted
 
 CATALOG = "tcp://127.0.0.1:26000"
@@ -233,7 +233,7 @@ class HubDriver:
     def receive(self, peer: bytes, *messages: Message) -> list[Message]:
         """Return what the hub sends after ``messages``; after a delta, that of the next tick.
 
-        After an Inspect, that of as many ticks as the answer needs.
+        After a question, that of as many ticks as the answer needs.
         """
         sent: list[Message] = []
         for message in messages:
@@ -244,7 +244,7 @@ class HubDriver:
                 if isinstance(message, Hello) or peer not in self.clients:
                     self.clients[peer] = client_for(message)
                 sent += self.handle(MessageReceived(peer, message, self.clients[peer]))
-            while isinstance(message, Inspect) and self.hub.answering:
+            while isinstance(message, Question) and self.hub.answering:
                 sent += self.tick()
         return sent
 

@@ -17,7 +17,7 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.topics.objects.drivers import ANNOUNCED, CONNECTING_S
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, OPERATOR, Bye, KeepAlive
-from topicast.topics.wire.messages.questions import Inspect, Inspected
+from topicast.topics.wire.messages.questions import Inspected, ReadDrivers
 from topicast.topics.wire.messages.readers import DriverFacts
 
 ANN = DriverFacts(
@@ -87,7 +87,7 @@ def test_driver_has_time_to_connect(driver: HubDriver) -> None:
 def listed(driver: HubDriver) -> list[dict[str, Any]]:
     """Return the hub's table ``drivers``."""
     driver.receive(b"op", hello("op", OPERATOR, CONTROL_CHANNEL))
-    (answer,) = driver.receive(b"op", Inspect(request=7, what="drivers"))
+    (answer,) = driver.receive(b"op", ReadDrivers(request=7))
     assert isinstance(answer, Inspected)
     return answer.records()
 

@@ -61,7 +61,7 @@ from topicast.topics.wire.messages.connection import (
 from topicast.topics.wire.messages.data import Chunk, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import ClientList, Have
-from topicast.topics.wire.messages.questions import Inspect
+from topicast.topics.wire.messages.questions import ReadStatus, ReadVerdict
 from topicast.topics.wire.messages.readers import (
     CURRENT,
     Cancel,
@@ -138,7 +138,7 @@ def test_welcome_names_the_version_chosen_and_none_of_the_features_that_only_a_p
     [
         Join(request=4, positions=(at(1),)),
         Drop(request=4, topics=(1,)),
-        Inspect(request=4, what="status"),
+        ReadStatus(request=4),
         CatchUp(stream=4, credit=1, wanted=()),
         Credit(stream=4, amount=1),
         Cancel(stream=4),
@@ -519,8 +519,8 @@ def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:
     since = f"{status.publisher} at {status.catalog_address} has been silent for"
     assert reason.what.startswith(since)
     assert "--statestores" in reason.mend
-    assert table(status, "verdict") == (COLUMNS, verdict(status).rows)
-    facts = dict(table(status, "status")[1])
+    assert table(status, ReadVerdict()) == (COLUMNS, verdict(status).rows)
+    facts = dict(table(status, ReadStatus())[1])
     found = [facts[name] for name in ("verdict", "problem", "warning")]
     assert found == ["degraded", "", reason.text]
 
@@ -562,7 +562,7 @@ def test_status_made_in_slices_agrees_with_itself_while_members_come_and_go() ->
     assert len(pauses) > 2
     assert set(pauses) == {None}
     assert status is not None
-    facts = dict(table(status, "status")[1])
+    facts = dict(table(status, ReadStatus())[1])
     assert facts["members"] == len(status.subscribers) >= len(before.subscribers)
     assert len({one.registration for one in status.subscribers}) == len(status.subscribers)
     assert facts["entries"] == sum(one.entries for one in status.topics) == 1

@@ -20,7 +20,20 @@ from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, OPERATOR, READER, Bye, Refused
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspect, Inspected
+from topicast.topics.wire.messages.questions import (
+    Inspected,
+    Question,
+    ReadDrivers,
+    ReadHubs,
+    ReadLevels,
+    ReadPositions,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+    ReadUsage,
+    ReadVerdict,
+    ReadWriter,
+)
 from topicast.topics.wire.messages.readers import DriverFacts, Join
 
 OF = registration("reader")
@@ -36,10 +49,15 @@ def driver() -> HubDriver:
     return made
 
 
-def inspect(driver: HubDriver, what: str, of: bytes = b"", *, request: int = 7) -> Message:
-    """Send an Inspect as the operator; return the one message that the hub sends then."""
-    (message,) = driver.receive(b"op", Inspect(request=request, what=what, member=of))
+def inspect(driver: HubDriver, question: Question) -> Message:
+    """Send a question as the operator; return the one message that the hub sends then."""
+    (message,) = driver.receive(b"op", question)
     return message
+
+
+def levels(driver: HubDriver, of: bytes = OF, *, request: int = 7) -> Message:
+    """As ``inspect``, about the levels of a reader."""
+    return inspect(driver, ReadLevels(request=request, member=of))
 
 
 def refusal(message: Message) -> str:
@@ -52,20 +70,21 @@ def answer(request: int, cell: str = "x") -> Inspected:
     return Inspected(request=request, columns=("why",), rows=((cell,),))
 
 
-def test_operator_receives_tables_of_the_hub_and_a_refusal_for_an_unknown_one(
+def test_operator_receives_what_the_hub_knows_and_a_refusal_of_what_catalogd_does(
     driver: HubDriver,
 ) -> None:
-    for what, column in (("status", "name"), ("topics", "topic"), ("subscribers", "name")):
-        table = inspect(driver, what)
+    asked = ((ReadStatus, "name"), (ReadTopics, "topic"), (ReadSubscribers, "name"))
+    for kind, column in asked:
+        table = inspect(driver, kind(request=7))
         assert isinstance(table, Inspected)
         assert (table.request, table.columns[0], bool(table.rows)) == (7, column, True)
-    assert refusal(inspect(driver, "nonsense")).startswith("INSPECT")
+    assert refusal(inspect(driver, ReadHubs(request=7))).startswith("ROLE")
 
 
 def test_topics_that_a_member_joined_are_answered_by_the_hub(driver: HubDriver) -> None:
     join = Join(request=1, positions=(at(1), at(2, level=MINIMAL)))
     driver.receive(READER_CONTROL, join)
-    joined = inspect(driver, "joined", OF)
+    joined = inspect(driver, ReadPositions(request=7, member=OF))
     assert isinstance(joined, Inspected)
     assert joined.columns == ("topic", "level", "version", "lag_versions")
     assert [row[:3] for row in joined.rows] == [(1, "full", 0), (2, "minimal", 0)]
@@ -73,14 +92,14 @@ def test_topics_that_a_member_joined_are_answered_by_the_hub(driver: HubDriver) 
 
 def test_request_is_forwarded_to_the_reader_and_its_answer_back(driver: HubDriver) -> None:
     """P-INSPECT-1."""
-    forwarded = inspect(driver, "topics", OF)
-    assert isinstance(forwarded, Inspect)
+    forwarded = levels(driver)
+    assert isinstance(forwarded, ReadLevels)
     assert driver.sent[-1][0] == READER_CONTROL
-    assert (forwarded.what, forwarded.member) == ("topics", b"")
+    assert forwarded.member == OF
     driver.receive(READER_CONTROL, answer(forwarded.request))
     assert driver.sent[-1] == (b"op", answer(7))
-    forwarded = inspect(driver, "nonsense", OF)
-    assert isinstance(forwarded, Inspect)
+    forwarded = levels(driver)
+    assert isinstance(forwarded, ReadLevels)
     no = Refused(request=forwarded.request, code="INSPECT", message="no table", retry_ms=0)
     driver.receive(READER_CONTROL, no)
     assert driver.sent[-1][0] == b"op"
@@ -90,8 +109,8 @@ def test_request_is_forwarded_to_the_reader_and_its_answer_back(driver: HubDrive
 def test_answer_to_no_request_of_this_reader_is_not_forwarded(driver: HubDriver) -> None:
     """P-INSPECT-2."""
     driver.greet("other")
-    forwarded = inspect(driver, "topics", OF)
-    assert isinstance(forwarded, Inspect)
+    forwarded = levels(driver)
+    assert isinstance(forwarded, ReadLevels)
     assert driver.receive(b"other-control", answer(forwarded.request)) == []
     assert driver.receive(READER_CONTROL, answer(forwarded.request + 1)) == []
     assert driver.receive(READER_CONTROL, answer(forwarded.request)) == [answer(7)]
@@ -99,42 +118,40 @@ def test_answer_to_no_request_of_this_reader_is_not_forwarded(driver: HubDriver)
 
 
 def test_page_of_the_hub_asks_a_reader_and_receives_its_answer(driver: HubDriver) -> None:
-    (forwarded,) = driver.handle(Ask("tables", registration("reader"), 3))
-    assert isinstance(forwarded, Inspect)
-    assert (driver.sent[-1][0], forwarded.what) == (READER_CONTROL, "tables")
+    (forwarded,) = driver.handle(Ask(ReadUsage(request=3, member=OF)))
+    assert isinstance(forwarded, ReadUsage)
+    assert driver.sent[-1][0] == READER_CONTROL
     driver.receive(READER_CONTROL, answer(forwarded.request))
     assert driver.answered == [Answered(3, answer(forwarded.request))]
-    assert driver.handle(Ask("tables", registration("gone"), 4)) == []
+    assert driver.handle(Ask(ReadUsage(request=4, member=registration("gone")))) == []
     (_, refused) = driver.answered
     assert refused.number == 4
     assert isinstance(refused.answer, Refused)
 
 
 def test_request_that_is_never_answered_is_discarded_in_time(driver: HubDriver) -> None:
-    first, second, *_ = [
-        inspect(driver, "topics", OF, request=request) for request in range(1, WAITING_MAX + 2)
-    ]
-    assert isinstance(first, Inspect)
-    assert isinstance(second, Inspect)
+    first, second, *_ = [levels(driver, request=request) for request in range(1, WAITING_MAX + 2)]
+    assert isinstance(first, ReadLevels)
+    assert isinstance(second, ReadLevels)
     assert driver.receive(READER_CONTROL, answer(first.request)) == []
     assert driver.receive(READER_CONTROL, answer(second.request)) == [answer(2)]
 
 
 def test_peer_that_cannot_be_inspected_is_named(driver: HubDriver) -> None:
     """P-INSPECT-1."""
-    assert "no member has the registration 00" in refusal(inspect(driver, "topics", bytes(1)))
-    assert "op is no reader" in refusal(inspect(driver, "topics", registration("op")))
+    assert "no member has the registration 00" in refusal(levels(driver, bytes(16)))
+    assert "op is no reader" in refusal(levels(driver, registration("op")))
     driver.pass_time(9)  # the reader is LOST; the operator is removed
-    assert refusal(inspect(driver, "topics", OF)).startswith("HELLO")
+    assert refusal(levels(driver)).startswith("HELLO")
     driver.receive(b"op", hello("op", OPERATOR, CONTROL_CHANNEL))
-    assert "reader is no reader that is connected" in refusal(inspect(driver, "topics", OF))
+    assert "reader is no reader that is connected" in refusal(levels(driver))
     driver.receive(READER_CONTROL, Bye(reason="closed"))
-    assert "no member has the registration" in refusal(inspect(driver, "topics", OF))
+    assert "no member has the registration" in refusal(levels(driver))
 
 
 def test_reader_without_a_control_connection_cannot_be_inspected(driver: HubDriver) -> None:
     driver.receive(READER_CONTROL, hello("another", READER, CONTROL_CHANNEL))  # its connection now
-    assert "reader is no reader that is connected" in refusal(inspect(driver, "topics", OF))
+    assert "reader is no reader that is connected" in refusal(levels(driver))
 
 
 def test_driver_is_found_by_the_id_of_its_reports(driver: HubDriver) -> None:
@@ -142,14 +159,18 @@ def test_driver_is_found_by_the_id_of_its_reports(driver: HubDriver) -> None:
     writer = b"w" * 16
     said = {"driver": "d7", "application": "etl", "user": "ann", "writer": writer.hex()}
     driver.receive(READER_CONTROL, DriverFacts(**driver_facts(said)))
-    found = inspect(driver, "writer", writer)
+    found = inspect(driver, ReadWriter(request=7, writer=writer))
     assert isinstance(found, Inspected)
     assert said.items() <= dict(found.rows).items()  # type: ignore[arg-type]  # of two columns
     assert ("registration", OF.hex()) in found.rows
     driver.receive(READER_CONTROL, Bye(reason="closed"))
-    assert isinstance(inspect(driver, "writer", writer), Inspected), "a driver that has ended"
+    assert isinstance(inspect(driver, ReadWriter(request=7, writer=writer)), Inspected), (
+        "a driver that has ended"
+    )
     other = b"v" * 16
-    assert refusal(inspect(driver, "writer", other)).endswith(f"its writes as {other.hex()}")
+    assert refusal(inspect(driver, ReadWriter(request=7, writer=other))).endswith(
+        f"its writes as {other.hex()}"
+    )
 
 
 MANY = 4 * ROWS_MAX  # readers
@@ -163,14 +184,14 @@ def crowded(driver: HubDriver) -> HubDriver:
     return driver
 
 
-def ask(driver: HubDriver, what: str, *, request: int = 7) -> list[Message]:
-    """Send an Inspect as the operator; return what the hub sends at once."""
-    message = Inspect(request=request, what=what)
+def ask(driver: HubDriver, kind: type[Question], *, request: int = 7) -> list[Message]:
+    """Send a question as the operator; return what the hub sends at once."""
+    message = kind(request=request)
     return driver.handle(MessageReceived(b"op", message, client_for(message)))
 
 
 def test_many_rows_are_made_in_many_turns_between_which_the_hub_obeys(crowded: HubDriver) -> None:
-    assert ask(crowded, "subscribers") == []
+    assert ask(crowded, ReadSubscribers) == []
     turns = 0
     while not (sent := crowded.tick()):
         turns += 1
@@ -185,9 +206,9 @@ def test_many_rows_are_made_in_many_turns_between_which_the_hub_obeys(crowded: H
 def test_callers_of_the_same_moment_share_a_picture_and_receive_an_answer_each_turn(
     crowded: HubDriver,
 ) -> None:
-    asked = ("status", "subscribers", "verdict", "drivers", "topics")
-    for number, what in enumerate(asked):
-        assert ask(crowded, what, request=number) == []
+    asked = (ReadStatus, ReadSubscribers, ReadVerdict, ReadDrivers, ReadTopics)
+    for number, kind in enumerate(asked):
+        assert ask(crowded, kind, request=number) == []
     turns = [crowded.tick() for _ in range(20)]
     answers = [sent for sent in turns if sent]
     assert [[one.request for one in sent if isinstance(one, Inspected)] for sent in answers] == [
@@ -198,11 +219,11 @@ def test_callers_of_the_same_moment_share_a_picture_and_receive_an_answer_each_t
 def test_request_is_never_answered_by_a_picture_that_has_begun_before_it(
     crowded: HubDriver,
 ) -> None:
-    ask(crowded, "subscribers", request=1)
+    ask(crowded, ReadSubscribers, request=1)
     crowded.tick()
     crowded.tick()
     crowded.receive(b"late", hello("late", READER, CONTROL_CHANNEL))
-    before, after = ask(crowded, "subscribers", request=2) + [
+    before, after = ask(crowded, ReadSubscribers, request=2) + [
         one for _ in range(30) for one in crowded.tick()
     ]
     assert isinstance(before, Inspected)
@@ -215,13 +236,13 @@ def test_more_requests_than_may_wait_for_a_table_are_refused_until_later(
     crowded: HubDriver,
 ) -> None:
     for number in range(ASKED_MAX):
-        assert ask(crowded, "verdict", request=number) == []
-    (refused,) = ask(crowded, "verdict")
+        assert ask(crowded, ReadVerdict, request=number) == []
+    (refused,) = ask(crowded, ReadVerdict)
     assert refusal(refused).startswith("RETRY")
 
 
 def test_caller_that_has_lost_its_access_receives_no_table(crowded: HubDriver) -> None:
-    ask(crowded, "subscribers")
+    ask(crowded, ReadSubscribers)
     crowded.tick()
     crowded.hub.admit(Clients(()))
     assert [one for _ in range(30) for one in crowded.tick()] == []

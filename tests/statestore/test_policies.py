@@ -32,7 +32,14 @@ from topicast.topics.wire.header import (
 from topicast.topics.wire.messages.connection import Welcome
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspect, Inspected
+from topicast.topics.wire.messages.questions import (
+    Inspected,
+    Question,
+    ReadLevels,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+)
 from topicast.topics.wire.messages.readers import CatchUp, Credit, Join, Joined, Wanted
 
 MARKER = b"hidden"  # in every name and value of what the readers here may not see
@@ -305,8 +312,8 @@ def test_barrier_of_a_policys_reader_comes_back_to_it() -> None:
     assert [decode(frame) for frame in reader.frames()] == [Barrier(nonce=b"n" * 16)]
 
 
-def inspected(reader: Reader, what: str) -> list[dict]:
-    (answer,) = reader.request(Inspect(request=3, what=what))
+def inspected(reader: Reader, question: Question) -> list[dict]:
+    (answer,) = reader.request(question)
     assert isinstance(answer, Inspected), answer
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
@@ -315,14 +322,14 @@ def test_tables_of_the_hub_have_no_totals_and_no_other_members() -> None:
     driver, publisher, reader = with_reader()
     driver.greet("hidden")
     driver.put(publisher.commit(1, *entries(1)))
-    status = {row["name"]: row["value"] for row in inspected(reader, "status")}
+    status = {row["name"]: row["value"] for row in inspected(reader, ReadStatus(request=3))}
     assert status["epoch"] == 10
     totals = ("entries", "full_bytes", "deltas", "delta_bytes", "members")
     assert {status[name] for name in totals} == {None}
-    topics = inspected(reader, "topics")
+    topics = inspected(reader, ReadTopics(request=3))
     assert {row["version"] for row in topics} == {0, 1}
     assert {row[name] for row in topics for name in ("entries", "full_bytes")} == {None}
-    assert [row["name"] for row in inspected(reader, "subscribers")] == ["restricted"]
+    assert [row["name"] for row in inspected(reader, ReadSubscribers(request=3))] == ["restricted"]
 
 
 def test_other_members_are_not_there_for_a_policys_reader() -> None:
@@ -330,7 +337,7 @@ def test_other_members_are_not_there_for_a_policys_reader() -> None:
     driver.greet("hidden")
     (member,) = (one for one in driver.status.subscribers if one.name == "hidden")
     for of in (member.registration, "0" * 32):
-        (refused,) = reader.request(Inspect(request=3, what="topics", member=bytes.fromhex(of)))
+        (refused,) = reader.request(ReadLevels(request=3, member=bytes.fromhex(of)))
         assert refused.message == f"no member has the registration {of}"
 
 

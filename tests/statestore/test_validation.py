@@ -17,6 +17,7 @@ from topicast.topics.wire import decode
 from topicast.topics.wire.header import PROTOCOL, PROTOCOL_MIN
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Channel, Role, Welcome
 from topicast.topics.wire.messages.fields import Message
+from topicast.topics.wire.messages.questions import HUB_ANSWERS
 from topicast.topics.wire.refusal import request_id
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "wire_v1.json"
@@ -27,7 +28,8 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     "Drop": {"READER CONTROL"},
     "Status": ON_CONTROL,
     "KeepAlive": {"READER CONTROL"},
-    "Inspect": ON_CONTROL,
+    **{one.__name__: {"READER CONTROL", "OPERATOR CONTROL"} for one in HUB_ANSWERS},
+    "ReadWriter": ON_CONTROL,
     "DriverFacts": {"READER CONTROL"},
     "Inspected": {"READER CONTROL"},
     "Bye": EVERYBODY,

@@ -7,7 +7,7 @@ from .messages.catalog import Compare, Grant, Lease, Pull, Scan, Sync, Validate
 from .messages.connection import Refused
 from .messages.data import Chunk
 from .messages.fields import Message
-from .messages.questions import Inspect, Order, StoreRequest
+from .messages.questions import Order, Question
 from .messages.readers import Cancel, CatchUp, Credit, Drop, Join
 from .messages.reports import Report, Sweep
 
@@ -91,9 +91,9 @@ def refuse_frame(error: WireError) -> Refused:
 def request_id(message: Message | None) -> int:
     """Return the id of the request or stream that ``message`` opens or serves; 0 if it has none."""
     match message:
-        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
+        case Join() | Drop() | Pull() | Sync() | Compare() | Validate():
             return message.request
-        case Order() | Report() | Scan() | StoreRequest() | Grant() | Lease() | Sweep():
+        case Order() | Report() | Scan() | Question() | Grant() | Lease() | Sweep():
             return message.request
         case CatchUp() | Credit() | Cancel() | Chunk():
             return message.stream

@@ -10,6 +10,7 @@ import click
 
 from ....topics.errors import NoSuchObject
 from ....topics.settings import parse_addresses
+from ....topics.wire.messages.questions import ReadStatus
 from ...flags import Documents, PathName, command, option, prints
 from ...operator import Operator, facts_of, ordered
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
@@ -122,7 +123,7 @@ def named(flags: "MetastoreFlags", spark: Any, statestores: str) -> "MetastoreFl
     uris = metastore_uris(spark)
     if not uris:
         with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-            uris = facts_of(visit.catalog("status")).get("metastore") or ""
+            uris = facts_of(visit.catalog(ReadStatus())).get("metastore") or ""
     return replace(flags, hive_metastore_uris=uris or None)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from topicast.catalog.history.change_log import LogBounds, LogLines
 from topicast.catalog.history.history_thread import WAITING_MAX, HistoryRead, HistoryThread
-from topicast.catalog.history.questions import NUMBER_MAX, Question, question_of
+from topicast.catalog.history.queries import NUMBER_MAX, StoreQuery, query_of
 from topicast.catalog.history.scans import Cuts, Versions
 from topicast.catalog.history.table_history import (
     COLUMNS,
@@ -338,7 +338,7 @@ BEYOND = (1 << 64) - 1  # more than SQLite takes
 
 
 @pytest.mark.parametrize(
-    ("asked", "question"),
+    ("asked", "query"),
     [
         (ReadHistory(db="d", table="t"), Newest(T)),
         (ReadHistory(db="d", table="t", after=12, count=3), Newest(T, after=12, count=3)),
@@ -358,9 +358,9 @@ BEYOND = (1 << 64) - 1  # more than SQLite takes
     ],
 )
 def test_request_asks_its_question_with_numbers_that_sqlite_takes(
-    asked: StoreRequest, question: Question
+    asked: StoreRequest, query: StoreQuery
 ) -> None:
-    assert question_of(asked) == question
+    assert query_of(asked) == query
 
 
 def test_log_and_cuts_are_of_what_the_key_sees(held: Recorded) -> None:
@@ -395,9 +395,9 @@ def test_newest_lines_of_the_log_are_told_since_a_time_of_the_objects_that_are_n
     def recent(
         pattern: str = "", *, since_us: int = 0, count: int = 100, policy: Policy | None = None
     ) -> list[tuple[object, ...]]:
-        question = question_of(ReadRecent(since_us=since_us, count=count, pattern=pattern))
+        query = query_of(ReadRecent(since_us=since_us, count=count, pattern=pattern))
         with answering(held.path) as answer:
-            found = answer(read(question, 7, policy))
+            found = answer(read(query, 7, policy))
         assert isinstance(found, Inspected)
         assert found.columns[-2:] == ("who", "driver")
         return [(one["object"], one["source"]) for one in found.records()]

@@ -4,12 +4,11 @@ from topicast.catalog.ingest.event_log import EVENTS_MAX, NEWEST_SHOWN, SHOWN_MA
 from topicast.catalog.metastore.port import Read
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.wire.messages.connection import Refused
-from topicast.topics.wire.messages.questions import Inspect, Inspected, Order
+from topicast.topics.wire.messages.questions import Inspected, Order, ReadEventLog
 
 
 def log(core: Alone, after: int | None = None) -> list[dict[str, object]]:
-    what = "event log" if after is None else f"event log {after}"
-    core.ask(Inspect(request=5, what=what))
+    core.ask(ReadEventLog(request=5, after=after or 0, newest=after is None))
     core.turn()
     return core.reply(Inspected).records()
 
@@ -53,9 +52,6 @@ def test_the_log_and_an_answer_are_bounded() -> None:
 
 def test_an_event_is_read_from_the_metastore_and_one_that_is_gone_is_refused() -> None:
     core = loaded()
-    core.ask(Inspect(request=5, what="event log x"))
-    core.turn()
-    core.reply(Refused)
     newest = core.metastore.current_event_id()
     core.order("events", "pause")
     show = Order(request=9, sender="ann@host", order="events", arguments=("show", str(newest)))

@@ -6,7 +6,7 @@ from topicast.catalog.publish.hub_questions import QUESTIONS_MAX, HubQuestions, 
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import Have
-from topicast.topics.wire.messages.questions import Inspected
+from topicast.topics.wire.messages.questions import Inspected, ReadWriter
 
 A, B = "tcp://a:24000", "tcp://b:24000"
 WRITER = b"w" * 16
@@ -31,10 +31,10 @@ def refused(request: int) -> Message:
 
 
 def test_first_hub_that_knows_it_answers(questions: HubQuestions, wakes: list[None]) -> None:
-    answer = questions.ask("writer", WRITER)
+    answer = questions.ask(ReadWriter(writer=WRITER))
     assert len(wakes) == 1
     (sent,) = questions.take((A, B))
-    assert (sent.what, sent.member) == ("writer", WRITER)
+    assert sent.writer == WRITER
     assert questions.take((A, B)) == (), "once"
     assert questions.on_message(A, refused(sent.request))
     assert not answer.done()
@@ -44,7 +44,7 @@ def test_first_hub_that_knows_it_answers(questions: HubQuestions, wakes: list[No
 
 
 def test_nobody_waits_for_an_answer_that_cannot_come(questions: HubQuestions) -> None:
-    unknown, lost, alone = (questions.ask("writer", WRITER) for _ in range(3))
+    unknown, lost, alone = (questions.ask(ReadWriter(writer=WRITER)) for _ in range(3))
     first, second, third = questions.take((A, B))
     for hub in (A, B):
         questions.on_message(hub, refused(first.request))
@@ -54,18 +54,18 @@ def test_nobody_waits_for_an_answer_that_cannot_come(questions: HubQuestions) ->
     assert lost.result(0) is None
     questions.on_message(A, refused(third.request))
     assert alone.result(0) is None
-    without = questions.ask("writer", WRITER)
-    assert [one.what for one in questions.take(())] == ["writer"]
+    without = questions.ask(ReadWriter(writer=WRITER))
+    assert [one.writer for one in questions.take(())] == [WRITER]
     assert without.result(0) is None
 
 
 def test_question_that_was_given_up_is_not_sent(questions: HubQuestions) -> None:
-    questions.ask("writer", WRITER).cancel()
+    questions.ask(ReadWriter(writer=WRITER)).cancel()
     assert questions.take((A,)) == ()
 
 
 def test_oldest_of_too_many_questions_is_not_waited_for(questions: HubQuestions) -> None:
-    answers = [questions.ask("writer", WRITER) for _ in range(QUESTIONS_MAX + 1)]
+    answers = [questions.ask(ReadWriter(writer=WRITER)) for _ in range(QUESTIONS_MAX + 1)]
     questions.take((A,))
     assert [one.done() for one in answers[:2]] == [True, False]
     assert answers[0].result(0) is None

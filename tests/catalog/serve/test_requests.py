@@ -37,7 +37,13 @@ from topicast.topics.wire.messages.catalog import (
 )
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspect, Inspected, Order
+from topicast.topics.wire.messages.questions import (
+    Inspected,
+    Order,
+    ReadStatus,
+    ReadSubscribers,
+    ReadTopics,
+)
 from topicast.topics.wire.messages.readers import Cancel, Join
 from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
 
@@ -194,9 +200,11 @@ def test_pull_whose_filter_cannot_be_read_is_refused_with_the_reason(core: Alone
     assert answer.message.startswith("d.t: ")
 
 
-def test_inspection_tells_tables_of_facts_and_refuses_others(core: Alone) -> None:
-    for what in ("status", "topics", "nonsense"):
-        core.ask(Inspect(request=3, what=what))
+def test_question_about_catalogd_is_answered_and_one_about_a_hub_is_refused(
+    core: Alone,
+) -> None:
+    for question in (ReadStatus(request=3), ReadTopics(request=3), ReadSubscribers(request=3)):
+        core.ask(question)
     core.turn()
     status, topics, refused = core.replies()
     assert isinstance(status, Inspected)
@@ -204,7 +212,7 @@ def test_inspection_tells_tables_of_facts_and_refuses_others(core: Alone) -> Non
     assert isinstance(topics, Inspected)
     assert len(topics.rows) == 5
     assert isinstance(refused, Refused)
-    assert refused.code == "UNKNOWN"
+    assert (refused.code, refused.request) == ("UNEXPECTED", 3), "a hub has members"
 
 
 def test_message_that_is_none_of_ours_is_refused(core: Alone) -> None:
@@ -231,7 +239,7 @@ def test_answers_go_to_who_asked(core: Alone) -> None:
             "Grant takes driver or",
         ),
         (ClientRole.OBSERVER, LEASE, "Lease takes driver or"),
-        (ClientRole.HUB, Inspect(request=4, what="status"), "may not read"),
+        (ClientRole.HUB, ReadStatus(request=4), "may not read"),
         (ClientRole.CATALOGD, PULL, "may not read"),
     ],
 )

@@ -29,11 +29,12 @@ from topicast.topics.wire.messages.catalog import (
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import (
-    Inspect,
     Inspected,
     ReadFiles,
     ReadHistory,
+    ReadStatus,
     ReadSweeps,
+    ReadTopics,
 )
 from topicast.topics.wire.messages.reports import (
     INTENT,
@@ -129,7 +130,7 @@ def swept_tables(core: Alone, driver: Client) -> list[str]:
     core.ask(ReadSweeps(request=4), client=driver)
     core.turn()
     (order,) = (one for one in core.effects if isinstance(one, ReadStore))
-    return [table_name(*table) for table, _ in order.question.tables]
+    return [table_name(*table) for table, _ in order.query.tables]
 
 
 def test_sweeps_are_of_tables_that_are_there_and_are_seen(core: Alone) -> None:
@@ -160,13 +161,13 @@ def test_sweeps_are_of_tables_that_are_there_and_are_seen(core: Alone) -> None:
 
 
 def test_status_has_no_totals_and_no_texts_of_the_metastore(core: Alone) -> None:
-    status = answer(core, Inspect(request=4, what="status"))
+    status = answer(core, ReadStatus(request=4))
     assert isinstance(status, Inspected)
     facts = dict(status.rows)
     assert facts["epoch"] == EPOCH_0
     assert {facts[name] for name in ("databases", "entries", "held_bytes", "overrides")} == {None}
     assert {facts[name] for name in ("pulls", "unreadable", "loading", "reads")} == {None}
-    topics = answer(core, Inspect(request=4, what="topics"))
+    topics = answer(core, ReadTopics(request=4))
     assert isinstance(topics, Inspected)
     rows = [dict(zip(topics.columns, row, strict=True)) for row in topics.rows]
     assert {row["held_bytes"] for row in rows} == {row["entries"] for row in rows} == {None}

@@ -15,6 +15,7 @@ from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import OPERATOR, find_credential
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages.questions import ReadStatus
 
 
 def test_sync_ends_when_what_was_committed_is_visible(
@@ -38,7 +39,7 @@ def test_mode_is_shown_and_changed_everywhere(served: Served) -> None:
         assert (turned["mode"], turned["overrides"]) == ("minimal", "tmp_*.*=minimal")
         with Operator(parse_addresses(served.statestores), timeout_s=60.0) as visit:
             until(
-                lambda: dict(visit.catalog("status").rows)["mode"] == "minimal",
+                lambda: dict(visit.catalog(ReadStatus()).rows)["mode"] == "minimal",
                 timeout_s=20,
                 what="the mode in catalogd's status",
             )

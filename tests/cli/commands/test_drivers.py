@@ -13,6 +13,7 @@ from topicast.tests.cli.documents import assert_of_schema
 from topicast.tests.cli.processes import topicast
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages.questions import ReadDriver, ReadStatus, ReadSubscribers
 
 ETL = {
     "application": "etl-7",
@@ -145,21 +146,21 @@ def test_order_for_no_application_is_refused(served: Served) -> None:
 def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscriber) -> None:
     addresses = parse_addresses(served.statestores)
     with Operator(addresses, timeout_s=30) as visit:
-        members = visit.hub("subscribers")
+        members = visit.hub(ReadSubscribers())
         (registration,) = [row[1] for row in members.rows if row[0] == "app-1@node1:7"]
-        reported = visit.readers("driver", [str(registration), "00" * 16])
+        reported = visit.readers(ReadDriver, [str(registration), "00" * 16])
         assert sorted(reported) == sorted([str(registration), "00" * 16])
         assert "no member" in str(reported["00" * 16])
         visit.timeout_s = 0.0
-        assert visit.readers("driver", [str(registration)]) == {}
+        assert visit.readers(ReadDriver, [str(registration)]) == {}
         visit.timeout_s = 30
         with Operator(addresses, timeout_s=30) as other:  # answered after what comes late
-            assert list(other.readers("driver", [str(registration)])) == [registration]
-        assert "watermark" in dict(visit.hub("status").rows), "what comes late is passed over"
+            assert list(other.readers(ReadDriver, [str(registration)])) == [registration]
+        assert "watermark" in dict(visit.hub(ReadStatus()).rows), "what comes late is passed over"
         visit.timeout_s = 0.0
-        assert visit.readers("driver", [str(registration)]) == {}
+        assert visit.readers(ReadDriver, [str(registration)]) == {}
         visit.timeout_s = 30
-        assert list(visit.readers("driver", [str(registration)])) == [registration]
+        assert list(visit.readers(ReadDriver, [str(registration)])) == [registration]
 
 
 def test_driver_that_has_ended_is_listed_as_gone(served: Served) -> None:

@@ -18,6 +18,7 @@ from topicast.tests.waiting import in_time, until
 from topicast.topics.errors import AuthRefused, ConfigError
 from topicast.topics.keys.folder import KeysFolder, find_credential
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages.questions import ReadSubscribers
 
 REVOKED_S = 2.0
 
@@ -125,7 +126,7 @@ def test_client_is_admitted_and_revoked_while_it_is_connected(
             with Operator(parse_addresses(served.statestores), timeout_s=60) as visit:
 
                 def is_member() -> bool:
-                    return any(name in row for row in visit.hub("subscribers").rows)
+                    return any(name in row for row in visit.hub(ReadSubscribers()).rows)
 
                 until(is_member, what="the member")
                 KeysFolder(folder).revoke(name)

@@ -24,6 +24,7 @@ from topicast.tests.keys import user_keys
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import table_topic
+from topicast.topics.wire.messages.questions import ReadSubscribers
 from topicast.topics.wire.messages.reports import FileFacts
 
 NOWHERE = "tcp://127.0.0.1:1"
@@ -186,7 +187,7 @@ def test_command_that_reads_is_listed_nowhere_and_says_that_it_leaves(
 
     def commands() -> list[str]:
         with Operator(parse_addresses(statestores), timeout_s=30) as visit:
-            members = visit.hub("subscribers").records()
+            members = visit.hub(ReadSubscribers()).records()
         return [str(one["name"]) for one in members if one["role"] == "command"]
 
     assert commands() == []

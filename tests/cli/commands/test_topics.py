@@ -20,6 +20,7 @@ from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE, table_topic
+from topicast.topics.wire.messages.questions import ReadSubscribers
 
 BY_HAND = {3: "full", 4: "minimal", 5: "minimal"}
 
@@ -39,7 +40,7 @@ def reported(served: Served, reader: Subscriber) -> str:
     with Operator(parse_addresses(served.statestores), timeout_s=30) as visit:
         until(
             lambda: any(
-                "spark-7" in row and all(row[-2:]) for row in visit.hub("subscribers").rows
+                "spark-7" in row and all(row[-2:]) for row in visit.hub(ReadSubscribers()).rows
             ),
             timeout_s=20,
             what="the reader's status",

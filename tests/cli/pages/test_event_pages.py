@@ -24,7 +24,7 @@ from topicast.topics.histogram import Histogram
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages.data import SOURCE_REPORTS
-from topicast.topics.wire.messages.questions import Inspected
+from topicast.topics.wire.messages.questions import Inspected, ReadWriter
 
 HUB = "tcp://hub:24000"
 WRITER = b"\xab" * 16
@@ -190,12 +190,12 @@ def test_history_names_the_driver_that_has_written_as_a_hub_knows_it(
 ) -> None:
     asked = []
 
-    def ask(what: str, member: str) -> "Future[Known | None]":
-        asked.append((what, member))
+    def ask(question: ReadWriter) -> "Future[Known | None]":
+        asked.append(question)
         return known_of(writer=WRITER.hex(), application="etl", user="ann")
 
     (shown,) = parts(history_of(reported_store, ask), "", query).values()
-    assert asked == [("writer", WRITER.hex())]
+    assert asked == [ReadWriter(writer=WRITER)]
     html = shown.html("/history", query)
     assert f'<a href="http://hub:25010/drivers/{WRITER.hex()[:8]}">driver etl (ann)</a>' in html
     (by_name,) = parts(history_of(reported_store, ask), "", {"by": "etl"}).values()

@@ -13,7 +13,13 @@ from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.errors import UsageError
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Cell
-from topicast.topics.wire.messages.questions import Inspected
+from topicast.topics.wire.messages.questions import (
+    Inspected,
+    ReaderQuestion,
+    ReadLevels,
+    ReadTrace,
+    ReadUsage,
+)
 
 READ_BY = {1: (0, 0), 2: (3, 0), 3: (0, 1), 4: (0, 0)}  # each topic in full, and at its minimum
 
@@ -82,15 +88,15 @@ STATUS: HubStatus = replace(
 
 
 ANSWERS: Mapping[str, Inspected | Refused] = {
-    "topics": Inspected(
+    ReadLevels: Inspected(
         request=1,
         columns=("id", "level", "bytes", "full_bytes", "hits", "why"),
         rows=((1, "none", 0, 5, 0, "never read here"), (2, "minimal", 3, 9, 1, "too large")),
     ),
-    "tables": Inspected(
+    ReadUsage: Inspected(
         request=2, columns=("table", "topic", "read_s"), rows=(("shop.orders", 2, 7.5),)
     ),
-    "messages": Inspected(
+    ReadTrace: Inspected(
         request=3,
         columns=("ago_s", "way", "message", "topics", "version"),
         rows=((9.1, "out", "Join", "1 2", None), (0.5, "in", "Delta", "2", 7)),
@@ -98,11 +104,11 @@ ANSWERS: Mapping[str, Inspected | Refused] = {
 }
 
 
-def ask(what: str, registration: str) -> "Future[Inspected | Refused]":
+def ask(question: ReaderQuestion) -> "Future[Inspected | Refused]":
     """Answer as the reader of the driver ``lacks`` does; no other one answers."""
     found = Future[Inspected | Refused]()
-    if registration == LACKS:
-        found.set_result(ANSWERS[what])
+    if question.member.hex() == LACKS:
+        found.set_result(ANSWERS[type(question)])
     return found
 
 

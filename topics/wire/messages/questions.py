@@ -1,10 +1,10 @@
 """Questions of operators and pipelines to any process, their orders, and the answers."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, Final
 
 from ...backports import StrEnum
-from .fields import U16, U64, Bounds, Cell, Message
+from .fields import U16, U64, Cell, Message, Registration
 
 
 class OrderKind(StrEnum):
@@ -31,23 +31,125 @@ class Order(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspect(Message):
-    """Request the table of facts ``what`` about a process.
-
-    ``member``: the registration of the hub's member that it is about; empty: about the process
-    that receives this.
-    """
+class Question(Message):
+    """Request facts about a process, or of what it knows; ``Inspected`` answers it."""
 
     request: U64 = 0
-    what: str
-    member: Annotated[bytes, Bounds(0, 16)] = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreRequest(Message):
-    """Request something of catalogd's store beside its entries, which a thread of its own reads."""
+class ReadStatus(Question):
+    """Request of a hub or of catalogd every fact about it that is one value."""
 
-    request: U64 = 0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadVerdict(Question):
+    """Request of a hub or of catalogd the reasons why it does not serve as it should."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTopics(Question):
+    """Request of a hub or of catalogd what it holds of each topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSubscribers(Question):
+    """Request of a hub its members."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDrivers(Question):
+    """Request of a hub what attached drivers have last announced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadWriter(Question):
+    """Request of a hub what the driver has announced that reports its writes as ``writer``."""
+
+    writer: Registration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPositions(Question):
+    """Request of a hub where the member ``member`` is in each topic that it follows."""
+
+    member: Registration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderQuestion(Question):
+    """Request facts that only the reader ``member`` knows: a hub forwards it to that reader."""
+
+    member: Registration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLevels(ReaderQuestion):
+    """Request the level of each topic, and the reason for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUsage(ReaderQuestion):
+    """Request the tables that were read last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTrace(ReaderQuestion):
+    """Request the messages that came and went lately, without what was in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadStats(ReaderQuestion):
+    """Request the reader's counters, and the state of its budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDriver(ReaderQuestion):
+    """Request what the application of an attached driver says of itself."""
+
+
+HUB_ANSWERS: Final[tuple[type[Question], ...]] = (
+    *(ReadStatus, ReadVerdict, ReadTopics, ReadSubscribers, ReadDrivers, ReadWriter),
+    *(ReadPositions, ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver),
+)
+"""What a hub answers, or forwards to the reader that it is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadHubs(Question):
+    """Request of catalogd its hubs, and whether each is connected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEvents(Question):
+    """Request of catalogd how it follows the metastore's events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEventCosts(Question):
+    """Request of catalogd which tables have cost the most time since its start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEventLog(Question):
+    """Request of catalogd the events behind the number ``after``, up to the first that runs.
+
+    ``newest``: the last ones instead, which may run.
+    """
+
+    after: U64 = 0
+    newest: bool = False
+
+
+CATALOG_ANSWERS: Final[tuple[type[Question], ...]] = (
+    *(ReadStatus, ReadVerdict, ReadTopics, ReadHubs, ReadEvents, ReadEventCosts, ReadEventLog),
+)
+"""What catalogd answers beside what it reads from its store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRequest(Question):
+    """Request something of catalogd's store beside its entries, which a thread of its own reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +250,7 @@ class ReadSweeps(StoreRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected(Message):
-    """The answer to Inspect, Order and Read…: rows of text, integers, floats, booleans or None."""
+    """The answer to a Question or an Order: rows of text, integers, floats, booleans or None."""
 
     request: U64
     columns: tuple[str, ...]

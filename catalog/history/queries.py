@@ -1,4 +1,4 @@
-"""Question: what a request asks of the store's file."""
+"""StoreQuery: what a request asks of the store's file."""
 
 from typing import Final, Protocol
 
@@ -25,7 +25,7 @@ from .table_history import ROWS_MAX, Bound, ChangeRange, Newest
 NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
 
 
-class Question(Protocol):
+class StoreQuery(Protocol):
     """What is to be read from the store."""
 
     @property
@@ -42,8 +42,8 @@ class Question(Protocol):
         """Return the answer to ``request``, of what ``policy`` sees."""
 
 
-def question_of(asked: Scan | StoreRequest) -> Question:
-    """Return the question that ``asked`` asks; those about sweeps need what is not in the store."""
+def query_of(asked: Scan | StoreRequest) -> StoreQuery:
+    """Return what ``asked`` reads; what is asked of sweeps needs more than the store."""
     match asked:
         case Scan():
             return Page(asked)
