@@ -158,6 +158,16 @@ def _split(data: bytes, mark: int, size: int) -> tuple[bytes, bytes]:
     return data[_HEAD.size : end], data[end:]
 
 
+def _gap(after: int, ids: Iterable[int], last: int) -> Gap | None:
+    """Return the first and the last id above ``after``, up to ``last``, that ``ids`` lack."""
+    lacking, next_id = list[int](), after + 1
+    for id_ in (*ids, last + 1):  # ascending
+        if id_ > next_id:
+            lacking += next_id, id_ - 1
+        next_id = max(next_id, id_ + 1)
+    return (lacking[0], lacking[-1]) if lacking else None
+
+
 @dataclass(slots=True)
 class _Pending:
     """An id that is still read again, and its events that are known."""
@@ -190,6 +200,7 @@ class EventWindow:
         self.polled_after = state.last_id  # the id after which the last poll read
         self._polled_at = now  # when it began
         self._settling = False  # it read every pending id
+        self._lacks_end = False  # it lacked the newest ids: the next one reads those alone
 
     @classmethod
     def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
@@ -241,6 +252,9 @@ class EventWindow:
     def next_poll(self, now: float) -> int:
         """Return the id after which to read events."""
         self._polled_at = now
+        if self._lacks_end:
+            self._settling, self.polled_after = False, self.last_id
+            return self.polled_after
         oldest = next(iter(self._pending.values()), None)
         due = oldest is not None and now >= oldest.first_seen + WINDOW_S + SETTLE_EVERY_S
         self._settling = due and not self._settling  # every other poll reads only new ids
@@ -248,20 +262,22 @@ class EventWindow:
         return self.polled_after
 
     def take(
-        self, events: Iterable[RawEvent], now: float, *, current_id: int = 0
+        self, events: Iterable[RawEvent], now: float, *, current_id: int = 0, cut: bool = False
     ) -> tuple[tuple[RawEvent, ...], Gap | None]:
         """Take the answer to the last ``next_poll``.
 
         Args:
-            events: Ascending by id; may be cut short, then from the end.
+            events: Ascending by id.
+            cut: Whether there may be more of them.
             now: When the answer arrived.
             current_id: The metastore's newest id, read before this poll; 0 if it was not read.
                 Events above it are left to later polls: where the counter of Hive 2.3 went back,
                 their ids will be given again.
 
         Returns:
-            The events that were never seen, in their order, and the ids of those that are missing:
-            the log begins above the last id, because the metastore deleted what was requested.
+            The events that were never seen, in their order, and the first and the last id of those
+            that are missing. The metastore has deleted them, or somebody in its database: an id is
+            given together with its event, so none of a lower id is still to come.
         """
         read = [
             event
@@ -269,8 +285,8 @@ class EventWindow:
             if event.id > self.polled_after and (not current_id or event.id <= current_id)
         ]
         covered = read[-1].id if read else max(self.last_id, current_id)
-        missing = self.last_id + 1, read[0].id - 1 if read else covered
-        gap = missing if missing[0] <= missing[1] else None
+        gap = _gap(self.last_id, [event.id for event in read], covered)
+        self._lacks_end = covered < current_id and not cut
         new = tuple([event for event in read if self._is_new(event, now)])
         self.last_id = max(self.last_id, covered)
         self._settle(covered)
@@ -694,8 +710,10 @@ class Poller:
         """Take the events of a poll of the metastore that is followed."""
         now = self._clock.now
         self._tries = 0
-        events, gap = window.take(fact.events, now, current_id=fact.current_id)
-        whole = len(fact.events) < self._events_max or fact.events[-1].id > fact.current_id
+        current = fact.current_id
+        cut = len(fact.events) >= self._events_max and fact.events[-1].id <= current
+        events, gap = window.take(fact.events, now, current_id=current, cut=cut)
+        whole = not cut and window.last_id >= current
         more = self._news_max + 1 if self._is_late else self._news_max * FEWER
         self._news_max = min(more, POLL_EVENTS_MAX)
         if not whole:

@@ -112,6 +112,10 @@ class Script:
         """Discard every event, and end the connections."""
         self.world.metastore.clean_log()
 
+    def cut(self, _who: str) -> None:
+        """Discard the newest event, whose id stays given."""
+        self.world.metastore.lose_newest()
+
     def silent(self, _who: str) -> None:
         """Record no event of what changes from now on."""
         self.world.metastore.logs = False
