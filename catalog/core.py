@@ -22,7 +22,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.keys.clients import Client
-from ..topics.objects.names import TableId, table_name
+from ..topics.objects.names import EVERYTHING, Scope, TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.turn import Turn
@@ -497,13 +497,12 @@ class Catalog:
         self.event_history.publish(before=published)
         self.event_log.publish(before=published)
         effects += self._commit()
-        unpublished = self._oldest_unpublished()
         if self._first_seq is not None:
-            self._caught_up |= unpublished > self._first_seq
+            self._caught_up |= self._oldest_unpublished() > self._first_seq
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
         effects += self.dispatcher.grants.take()
-        replies = self.dispatcher.replies(unpublished=unpublished)
+        replies = self.dispatcher.replies(unpublished=self._oldest_unpublished)
         return (*noted, *effects, *self.dispatcher.take_reads(), *replies)
 
     def check_some(self) -> bool:
@@ -1079,14 +1078,17 @@ class Catalog:
         window, committed = self.poller.window, self._committed
         return committed if window is None or committed is None else window.with_ahead(committed)
 
-    def _oldest_unpublished(self) -> int:
-        """Return the arrival number of the oldest event that is not published.
+    def _oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
+        """Return the arrival number of the oldest event in ``scope`` that is not published.
 
-        While names are read, every event may be one: 0.
+        While names are read, every event may be one: 0. A table that is known is read again by
+        itself meanwhile.
         """
         if self.lifecycle is not Lifecycle.SERVING:
-            return 0
-        return min(self.loader.oldest_unpublished(), self.aliases.oldest)
+            known = scope.table and self.namespace.find(scope) is not None
+            if not (known and self.lifecycle is Lifecycle.RELISTING):
+                return 0
+        return min(self.loader.oldest_unpublished(scope), self.aliases.oldest)
 
     def _is_unpublished(self) -> bool:
         """Return whether something that events have changed is to be read or published."""

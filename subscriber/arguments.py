@@ -13,6 +13,8 @@ from typing import Final, TypeVar, cast
 
 from ..topics.errors import UsageError
 from ..topics.objects.names import (
+    EVERYTHING,
+    Scope,
     TableId,
     check_partition_name,
     database_key,
@@ -65,6 +67,15 @@ def database(value: object, argument: str) -> str:
         raise _wrong(argument, name, "a database's name")
     database_key(name)
     return name
+
+
+def scope(value: object) -> Scope:
+    """Return the table, or the database, that a scope names; empty: everything."""
+    if value == "":
+        return EVERYTHING
+    if isinstance(value, str) and "." in value:
+        return Scope(*table(value, "scope"))
+    return Scope(database(value, "scope"))
 
 
 def several(value: Iterable[T], argument: str, *, such_as: str) -> tuple[T, ...]:

@@ -80,6 +80,12 @@ class Requests(Generic[SubjectT]):
         if found is not None:
             found.due_at = until
 
+    def send_by(self, request: int, at: float) -> None:
+        """Send a request again at ``at`` at the latest."""
+        found = self._open.get(request)
+        if found is not None:
+            found.due_at = min(found.due_at, at)
+
     def retry_now(self, *, now: float) -> None:
         """Send every request again now: the connection, or the peer, is another one."""
         for one in self._open.values():

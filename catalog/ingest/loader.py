@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ...topics.backports import assert_never
-from ...topics.objects.names import TableId
+from ...topics.objects.names import EVERYTHING, Scope, TableId
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import VIEW, Column
 from ...topics.turn import Clock
@@ -173,6 +173,21 @@ class Backlog:
         """Return whether ``table`` waits to be read again."""
         return table in self._resync
 
+    def oldest(self, scope: Scope) -> int:
+        """Return the number of the oldest gap if a table in ``scope`` needs a resync; else NEVER.
+
+        Cost: O(its tables) for a database.
+        """
+        if not scope.db or scope.table:
+            found = not scope.db or self.needs_resync(scope)
+        else:
+            found = any(map(scope.includes, self._resync))
+        return self.seq if found else NEVER
+
+    def tables(self, scope: Scope) -> Iterator[TableId]:
+        """Yield the tables in ``scope`` that need a resync."""
+        return filter(scope.includes, self._resync)
+
     def add(self, table: TableId) -> None:
         """Read ``table`` when those before it have been taken."""
         if table not in self._resync:
@@ -226,30 +241,55 @@ class PendingEvents:
 
     def __init__(self) -> None:
         self._needs: dict[int, int] = {}  # by arrival number: how many wait for it
+        self._by_db: dict[str, dict[str, list[int]]] = {}
+        """The numbers that each table waits for, two at most; of a database under an empty name."""
 
-    def oldest(self) -> int:
-        """Return the lowest number; NEVER if there is none."""
-        return min(self._needs, default=NEVER)
+    def oldest(self, scope: Scope = EVERYTHING) -> int:
+        """Return the lowest number in ``scope``; NEVER if there is none."""
+        if not scope.db:
+            return min(self._needs, default=NEVER)
+        tables = self._by_db.get(scope.db, {})
+        if not scope.table:
+            return min((seq for seqs in tables.values() for seq in seqs), default=NEVER)
+        return min((*tables.get(scope.table, ()), *tables.get("", ())), default=NEVER)
+
+    def tables(self, scope: Scope, *, seq: int) -> Iterator[TableId]:
+        """Yield what in ``scope`` waits for events up to the number ``seq``."""
+        for db in [scope.db] if scope.db else tuple(self._by_db):
+            for table, seqs in self._by_db.get(db, {}).items():
+                if min(seqs) <= seq and scope.includes((db, table)):
+                    yield db, table
 
     def count(self, seq: int) -> int:
         """Return how many tables and databases wait for events up to the number ``seq``."""
         return sum(count for of, count in self._needs.items() if of <= seq)
 
-    def add(self, need: Need) -> None:
-        """Count ``need``, unless it is for a background load."""
+    def add(self, table: TableId, need: Need) -> None:
+        """Count ``need`` of ``table``, unless it is for a background load."""
         if not need.load:
             self._needs[need.seq] = self._needs.get(need.seq, 0) + 1
+            self._by_db.setdefault(table[0], {}).setdefault(table[1], []).append(need.seq)
 
-    def remove(self, need: Need) -> None:
+    def remove(self, table: TableId, need: Need) -> None:
         """Count ``need``, which is as it was when it was added, no more."""
-        if not need.load:
-            self._needs[need.seq] -= 1
-            if not self._needs[need.seq]:
-                del self._needs[need.seq]
+        if need.load:
+            return
+        self._needs[need.seq] -= 1
+        if not self._needs[need.seq]:
+            del self._needs[need.seq]
+        db, name = table
+        self._by_db[db][name].remove(need.seq)
+        if not self._by_db[db][name]:
+            del self._by_db[db][name]
+        if not self._by_db[db]:
+            del self._by_db[db]
 
-    def check(self, needs: Iterable[Need]) -> None:
+    def check(self, needs: Iterable[tuple[TableId, Need]]) -> None:
         """Assert that exactly ``needs`` are counted."""
-        assert Counter(need.seq for need in needs if not need.load) == self._needs
+        counted = [(table, need.seq) for table, need in needs if not need.load]
+        assert Counter(seq for _, seq in counted) == self._needs
+        found = {(db, table): seqs for db, of in self._by_db.items() for table, seqs in of.items()}
+        assert Counter(counted) == Counter((t, seq) for t, seqs in found.items() for seq in seqs)
 
 
 class Loader:
@@ -313,11 +353,33 @@ class Loader:
         """Whether tables wait to be read again because events of them are missing."""
         return self._backlog.seq != NEVER
 
-    def oldest_unpublished(self) -> int:
-        """Return the arrival number of the oldest event that is not published; NEVER if none."""
-        pending = [self._backlog.seq, self._events.oldest()]
-        pending += [load.seq for load in self._loads.values() if load.seq is not None]
+    def oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
+        """Return the arrival number of the oldest event that is not published; NEVER if none.
+
+        Only events of objects in ``scope`` count. Cost: O(its tables that are dirty).
+        """
+        pending = [self._backlog.oldest(scope), self._events.oldest(scope)]
+        pending += [
+            load.seq
+            for table, load in self._loads.items()
+            if load.seq is not None and scope.includes(table)
+        ]
         return min(pending)
+
+    def awaited(self, scope: Scope, *, seq: int) -> tuple[TableId, int] | None:
+        """Return an object in ``scope`` whose events up to ``seq`` are not published, of how many.
+
+        A database has an empty table. Cost: O(dirty).
+        """
+        found = dict.fromkeys(self._events.tables(scope, seq=seq))
+        found |= dict.fromkeys(
+            table
+            for table, load in self._loads.items()
+            if load.seq is not None and load.seq <= seq and scope.includes(table)
+        )
+        if self._backlog.seq <= seq:
+            found |= dict.fromkeys(self._backlog.tables(scope))
+        return (next(iter(found)), len(found)) if found else None
 
     def left(self, seq: int) -> int:
         """Return how many tables are still to be published for events up to the number ``seq``."""
@@ -413,7 +475,7 @@ class Loader:
         again = dict.fromkeys(tables)
         for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
             for table in needs.keys() & again.keys():
-                self._merge(needs[table], Need(seq, obj=True, whole=True, resync=True))
+                self._merge(table, needs[table], Need(seq, obj=True, whole=True, resync=True))
         self._backlog.resync([table for table in again if not self.pending(table)], seq=seq)
 
     def read_again(self) -> None:
@@ -448,7 +510,7 @@ class Loader:
         need = self._dirty.get(table)
         if need is not None and not need.obj:  # partitions that changed since they were listed
             load.mark_dirty(need.names, seq=need.seq)
-            self._events.remove(self._dirty.pop(table))
+            self._events.remove(table, self._dirty.pop(table))
 
     def invalidate(self, table: TableId) -> None:
         """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
@@ -523,13 +585,13 @@ class Loader:
         results: tuple[Result, ...] = ()
         for (db, table), need in read.needs.items():
             if not away and need.back_off(now) and table:
-                self._events.remove(need)
+                self._events.remove((db, table), need)
                 need.obj = need.whole = True
                 if need.apart:
                     need.load = True  # no request waits for it any longer
                     results += (self._withdraw((db, table), fact.error),)
                 need.apart = True  # perhaps one of its partitions is what cannot be read
-                self._events.add(need)
+                self._events.add((db, table), need)
         self._read_again(read, tuple(read.needs))
         return results
 
@@ -565,8 +627,8 @@ class Loader:
         assert len(self._in_flight) <= self._reads_max
         for read in self._in_flight.values():
             assert bool(read.needs) != (read.load is not None)
-        flying = [need for read in self._in_flight.values() for need in read.needs.values()]
-        self._events.check((*self._dirty.values(), *flying))
+        flying = [need for read in self._in_flight.values() for need in read.needs.items()]
+        self._events.check((*self._dirty.items(), *flying))
         for load in self._loads.values():
             assert load.reading == any(read.load is load for read in self._in_flight.values())
             load.check()
@@ -599,16 +661,16 @@ class Loader:
         known = self._dirty.get(table)
         if known is None:
             self._dirty[table] = need
-            self._events.add(need)
+            self._events.add(table, need)
         else:
-            self._merge(known, need)
+            self._merge(table, known, need)
         self._look_again = True
 
-    def _merge(self, known: Need, need: Need) -> None:
+    def _merge(self, table: TableId, known: Need, need: Need) -> None:
         """Let ``known``, which is dirty or in flight, need what ``need`` does as well."""
-        self._events.remove(known)
+        self._events.remove(table, known)
         known.merge(need)
-        self._events.add(known)
+        self._events.add(table, known)
 
     def _overtake(self, table: TableId, names: tuple[str, ...] | None) -> None:
         for read in self._in_flight.values():
@@ -642,7 +704,7 @@ class Loader:
             if need.obj or self._loaded(table):
                 yield self._begin({table: need}, few=not need.apart)
             else:  # partitions of a table that is not held
-                self._events.remove(self._dirty.pop(table))
+                self._events.remove(table, self._dirty.pop(table))
 
     def _chunk_reads(self) -> Iterator[Read]:
         for table, load in sorted(self._loads.items(), key=lambda one: not one[1].awaited):
@@ -668,7 +730,7 @@ class Loader:
         requests = []
         for (db, name), need in needs.items():
             if self._dirty.pop((db, name), None) is None:
-                self._events.add(need)  # it is of the backlog
+                self._events.add((db, name), need)  # it is of the backlog
             if name:
                 names = () if need.whole else tuple(need.names)
                 whole = need.whole and few
@@ -705,7 +767,7 @@ class Loader:
             return ()
         for table, need in read.needs.items():
             self._errors.pop(table, None)
-            self._events.remove(need)
+            self._events.remove(table, need)
             if need.obj and table in self._loads:
                 self._loads[table].on_struct()
         databases = {db: read.done.databases.get(db) for db, name in read.needs if not name}
@@ -715,7 +777,7 @@ class Loader:
     def _read_again(self, read: InFlightRead, tables: tuple[TableId, ...]) -> None:
         for table in tables:
             need = read.needs.pop(table)
-            self._events.remove(need)
+            self._events.remove(table, need)
             self._need(table, need)
 
     def _publish_chunk(self, read: InFlightRead) -> tuple[Result, ...]:

@@ -508,6 +508,11 @@ class Poller:
         return self.published.last_id if self.published else 0
 
     @property
+    def unread(self) -> int:
+        """The events of the metastore that are not read yet, as of the last look at its newest."""
+        return 0 if self.window is None else max(self.newest - self.window.last_id, 0)
+
+    @property
     def lag_events(self) -> int | None:
         """The events of the metastore that are not published yet; None without polls."""
         return max(self.newest - self.watermark, 0) if self.enabled else None

@@ -6,7 +6,7 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -15,7 +15,7 @@ from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
 from ...topics.histogram import HistogramFacts
 from ...topics.keys.clients import Client, ClientRole
 from ...topics.newest import Newest
-from ...topics.objects.names import TableId, parse_table_name
+from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_name, table_name
 from ...topics.policy import Policy
 from ...topics.turn import Clock
 from ...topics.wire.messages.catalog import (
@@ -58,7 +58,7 @@ from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
 from .grants import Grants
 from .leases import Full, Leases
-from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests
+from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests, RequestId
 from .pull_server import PullServer, stale_claims
 from .replies import Replies
 from .report_acks import ReportAcks
@@ -88,6 +88,9 @@ class Core(Protocol):
         """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
 
 
+COMPARING_NAMES: Final = (
+    "catalogd compares every name with the metastore, which does not say whether it records events"
+)
 UNRESTRICTED_MAX: Final = 16_384  # peers: four times as many as there may be clients
 
 COUNTED: Final[Mapping[type[Message], str]] = {
@@ -153,7 +156,7 @@ class Dispatcher:
         self._admin = admin
         self._report_acks = report_acks
         self._syncs: EventWaits[None] = EventWaits(clock)
-        self._early_syncs: PendingRequests[int, None] = PendingRequests(
+        self._early_syncs: PendingRequests[int, Scope] = PendingRequests(
             clock, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
         )
         """Those for which names are compared first, by the round of the comparison."""
@@ -275,23 +278,28 @@ class Dispatcher:
         self._admin.on_withdrawn(table, error)
         self._pull_server.on_withdrawn(table, error)
 
-    def replies(self, *, unpublished: int) -> tuple[Send, ...]:
+    def replies(self, *, unpublished: Callable[[Scope], int]) -> tuple[Send, ...]:
         """Return the answers that may leave, now that everything is committed.
 
-        ``unpublished`` is the arrival number of the oldest event that is not published.
+        ``unpublished`` returns the arrival number of the oldest event in a scope that is not
+        published.
         """
-        both = self._early_syncs, self._syncs
-        for sync in [one for them in both for one in them.take_all()] if self._core.blind else ():
-            self._refuse_blind(sync.peer, sync.request)
+        if self._core.blind:
+            for early in self._early_syncs.take_all():
+                self._refuse_blind(early.peer, early.request)
+            for sync in self._syncs.take_all():
+                self._refuse_blind(sync.peer, sync.request)
         for number in self._early_syncs.awaited():
             if number <= self._reconciliation.names_rounds or not self._poller.unproven:
-                for sync in self._early_syncs.take(number):
-                    self._await_poll(sync.peer, sync.request)
-        for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
-            self._replies.add(sync.peer, self._synced(sync.request))
-        for sync in [one for them in both for one in them.expire()]:
-            why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
-            self._replies.refuse(sync.peer, sync.request, Refusal.SOURCE, why=why)
+                for early in self._early_syncs.take(number):
+                    self._await_poll((early.peer, early.request), early.value)
+        for done in self._syncs.take_published(unpublished, polled=self._poller.polled):
+            self._replies.add(done.peer, self._synced(done.request))
+        for late in self._syncs.expire():
+            why = self._lagging(*late.key)
+            self._replies.refuse(late.peer, late.request, Refusal.SOURCE, why=why)
+        for early in self._early_syncs.expire():
+            self._replies.refuse(early.peer, early.request, Refusal.SOURCE, why=COMPARING_NAMES)
         parts = self._pull_server.turn(position=self._core.position)
         replies = tuple(map(self._for_peer, self._replies.take()))
         self.counts["refused"] += sum(isinstance(one.message, Refused) for one in replies)
@@ -313,24 +321,60 @@ class Dispatcher:
         return not (self._core.names_known or mode)
 
     def _on_sync(self, peer: bytes, sync: Sync) -> None:
+        """Let a sync wait; answer a repeated one with what it waits for."""
+        waiting = self._syncs.get(peer, sync.request)
         if self._core.blind:
             self._refuse_blind(peer, sync.request)
+        elif waiting is not None:
+            why = self._lagging(*waiting.key)
+            self._replies.refuse(peer, sync.request, Refusal.LAGGING, why=why)
         elif self._early_syncs.get(peer, sync.request) is not None:
-            return
-        elif self._poller.unproven and self._syncs.get(peer, sync.request) is None:
-            self._await_names(peer, sync.request)
+            self._replies.refuse(peer, sync.request, Refusal.LAGGING, why=COMPARING_NAMES)
         else:
-            self._await_poll(peer, sync.request)
+            self._begin_sync(peer, sync)
 
-    def _await_names(self, peer: bytes, request: int) -> None:
+    def _begin_sync(self, peer: bytes, sync: Sync) -> None:
+        try:
+            scope = parse_scope(sync.scope)
+        except UsageError as error:
+            self._replies.refuse(peer, sync.request, Refusal.CLAIM, why=str(error))
+            return
+        if self._poller.unproven:
+            self._await_names((peer, sync.request), scope)
+        else:
+            self._await_poll((peer, sync.request), scope)
+
+    def _lagging(self, poll: int, scope: Scope) -> str:
+        """Say for what in ``scope`` a sync still waits that awaits the poll ``poll``."""
+        seq = self._syncs.last_seq(poll)
+        problem = self._poller.problem()
+        if seq is None and problem:
+            return f"the metastore does not answer: {problem}"
+        if seq is None:
+            left = self._poller.unread
+            more = f": {left} of them are not read" if left else ""
+            return f"the metastore has not sent its events up to now{more}"
+        awaited = self._loader.awaited(scope, seq=seq)
+        if awaited is None:
+            return "events are missing, and catalogd reads the names of all tables again"
+        (db, table), count = awaited
+        what = table_name(db, table) if table else f"database {db}"
+        if (progress := self._loader.progress((db, table))) is not None:
+            what += f" ({progress[0]} of {progress[1]} partitions are read)"
+        if why := self._loader.error((db, table)):
+            what += f" (the metastore cannot read it: {why})"
+        others = f" and {count - 1} other objects" if count > 1 else ""
+        return f"catalogd still reads {what}{others}" + (f": {problem}" if problem else "")
+
+    def _await_names(self, of: RequestId, scope: Scope) -> None:
         number = self._reconciliation.demand()
-        if not self._early_syncs.add(peer, request, key=number, value=None):
-            self._refuse_busy(peer, request)
+        if not self._early_syncs.add(*of, key=number, value=scope):
+            self._refuse_busy(*of)
 
-    def _await_poll(self, peer: bytes, request: int) -> None:
+    def _await_poll(self, of: RequestId, scope: Scope) -> None:
         polls = self._loader.polls_begun
-        if not self._syncs.add_once(peer, request, None, polls_begun=polls):
-            self._refuse_busy(peer, request)
+        if not self._syncs.add_once(*of, None, scope=scope, polls_begun=polls):
+            self._refuse_busy(*of)
 
     def _refuse_busy(self, peer: bytes, request: int) -> None:
         self._replies.refuse(peer, request, Refusal.BUSY, why="too many syncs wait")

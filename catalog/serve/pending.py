@@ -18,7 +18,7 @@ from itertools import takewhile
 from math import inf
 from typing import Final, Generic, TypeVar
 
-from ...topics.objects.names import TableId
+from ...topics.objects.names import EVERYTHING, Scope, TableId
 from ...topics.turn import Clock
 from ...topics.wire.messages.catalog import Pull
 
@@ -159,11 +159,11 @@ class PendingRequests(Generic[KeyT, ValueT]):
         return removed
 
 
-class EventWaits(PendingRequests[int, ValueT]):
-    """Requests that wait for the events of everything that was committed before they came.
+class EventWaits(PendingRequests[tuple[int, Scope], ValueT]):
+    """Requests that wait for the events of what was committed in a scope before they came.
 
     Requests share the next poll, never one that already runs: its read may precede their commit.
-    The key of each is the number of the first poll that will do.
+    The key of each is the number of the first poll that will do, and its scope.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -171,27 +171,42 @@ class EventWaits(PendingRequests[int, ValueT]):
         self._last_seq: dict[int, int] = {}
         """By the number of a poll that ended: the arrival number of the last event it brought."""
 
-    def add_once(self, peer: bytes, request: int, value: ValueT, *, polls_begun: int) -> bool:
+    def add_once(
+        self,
+        peer: bytes,
+        request: int,
+        value: ValueT,
+        *,
+        scope: Scope = EVERYTHING,
+        polls_begun: int,
+    ) -> bool:
         """Let a request wait, once however often it is sent; False if too many do."""
         if self.get(peer, request) is not None:
             return True
-        return self.add(peer, request, key=polls_begun + 1, value=value)
+        return self.add(peer, request, key=(polls_begun + 1, scope), value=value)
 
     def wants_poll(self, polls_begun: int) -> bool:
         """Return whether a request waits for a poll that has not begun."""
-        return any(poll > polls_begun for poll in self.awaited())
+        return any(poll > polls_begun for poll, _ in self.awaited())
 
     def take_published(
-        self, unresolved: int, *, polled: tuple[int, int]
-    ) -> tuple[Pending[int, ValueT], ...]:
-        """Remove and return the requests whose events are all below ``unresolved``.
+        self, unresolved: Callable[[Scope], int], *, polled: tuple[int, int]
+    ) -> tuple[Pending[tuple[int, Scope], ValueT], ...]:
+        """Remove and return the requests whose events are all published.
 
-        ``polled``: the newest poll that brought everything, and up to which arrival number.
+        Args:
+            unresolved: Returns the arrival number of the oldest event in a scope that is not.
+            polled: The newest poll that brought everything, and up to which arrival number.
         """
-        awaited = (number for number in self.awaited() if number <= polled[0])
+        awaited = {number for number, _ in self.awaited() if number <= polled[0]}
         self._last_seq = {number: self._last_seq.get(number, polled[1]) for number in awaited}
-        ended = [poll for poll, seq in self._last_seq.items() if seq < unresolved]
-        return tuple(one for poll in ended for one in self.take(poll))
+        ended = (key for key in self.awaited() if key[0] in awaited)
+        published = [key for key in ended if self._last_seq[key[0]] < unresolved(key[1])]
+        return tuple(one for key in published for one in self.take(key))
+
+    def last_seq(self, poll: int) -> int | None:
+        """Return the arrival number of the last event of ``poll``; None: it has not ended."""
+        return self._last_seq.get(poll)
 
 
 def _discard(

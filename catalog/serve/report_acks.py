@@ -117,7 +117,7 @@ class ReportAcks:
 
         ``position``: epoch and start.
         """
-        published = self._waiting.take_published(unresolved, polled=polled)
+        published = self._waiting.take_published(lambda _scope: unresolved, polled=polled)
         for waited in (*published, *self._waiting.expire()):
             self._ready[waited.peer, waited.request] = waited.value
         of_paths = {

@@ -43,17 +43,22 @@ class Done(TypedDict):
 
 
 @command()
+@click.argument("name", metavar="[DATABASE[.TABLE]]", default="")
 @READER_OPTIONS
 @prints(lambda: {"": Synced})
-def sync(output: str, timeout_s: float, **where: Any) -> None:
-    """Wait until everything that the metastore has committed is visible to readers."""
+def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
+    """Wait until everything that the metastore has committed is visible to readers.
+
+    Of a table, or of a database and its tables, only that is waited for. If the command times out,
+    it says who lags: the metastore, catalogd, statestored, or the reader.
+    """
     with catalog_at(timeout_s=timeout_s, **where) as catalog:
         begun = time.monotonic()
-        catalog.sync(timeout_s=timeout_s)
+        catalog.sync(timeout_s=timeout_s, scope=name)
         took_s = round(time.monotonic() - begun, 3)
-    Output(output).sentence(
-        Synced(synced=True, took_s=took_s), text=f"everything committed is visible ({took_s} s)"
-    )
+    of_name = f" of {name}" if name else ""
+    text = f"everything committed{of_name} is visible ({took_s} s)"
+    Output(output).sentence(Synced(synced=True, took_s=took_s), text=text)
 
 
 @command()

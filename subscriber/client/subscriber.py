@@ -551,14 +551,22 @@ class Subscriber:
         others = [one for one in found if one and not (inside and f"{one}/".startswith(inside))]
         return (*([own] if own else []), *sorted(others))
 
-    def sync(self, timeout_s: float | None = None) -> None:
+    def sync(self, timeout_s: float | None = None, *, scope: str = "") -> None:
         """Return once everything that HMS had committed before the call is visible here.
 
+        ``scope``: only what was committed of this table (``db.table``), or of this database and
+        its tables (``db``): changes of others that are still being read are not waited for.
+
         Raises:
-            NotReady: not within ``timeout_s``; says what is missing.
+            UsageError: ``scope`` is neither a database nor a table.
+            NotReady: not within ``timeout_s``; says who lags: the metastore, catalogd and for which
+                object, statestored, or this subscriber.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
-        self._reader.call(self._core.sync, timeout_s=self._limit_s(timeout_s))
+        limit_s = self._limit_s(timeout_s)
+        wanted = arguments.scope(scope)
+        operation = partial(self._core.sync, wanted, within_s=limit_s)
+        self._reader.call(operation, timeout_s=limit_s)
 
     def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.

@@ -6,9 +6,10 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 from ...topics.errors import SourceError, TopicastError
-from ...topics.objects.names import table_key
+from ...topics.objects.names import Scope, table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
@@ -42,6 +43,8 @@ from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import ReadFloor, TopicView, View
 from .write_outbox import Outbox, WriteSender
+
+LAST_WORD_S: Final = 0.25  # before a sync times out: a round trip to catalogd, under load
 
 
 class CatalogSession:
@@ -85,9 +88,14 @@ class CatalogSession:
             times += [self._requests.deadline, self._lineage.compare_at, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
-    def sync(self) -> Wait[None]:
-        """Wait until everything that HMS has committed by now is visible here."""
-        wait = _SyncWait(self, self._subscriptions, self._replicas)
+    def sync(self, scope: Scope, *, within_s: float) -> Wait[None]:
+        """Wait until what HMS has committed in ``scope`` by now is visible here.
+
+        ``within_s``: how long the caller waits. Shortly before, the sync is sent again, so that
+        catalogd says for what it waits.
+        """
+        asks_at = self._turn.now + within_s - min(LAST_WORD_S, within_s / 2)
+        wait = _SyncWait(self, self._subscriptions, self._replicas, scope=scope, asks_at=asks_at)
         self._requests.open(wait, now=self._turn.now)
         self.tick()
         return wait
@@ -149,7 +157,7 @@ class CatalogSession:
             self._replicas.lose_streams()
 
     def on_synced(self, synced: Synced) -> None:
-        """Raise the read floor of every topic to its version in the answer."""
+        """Raise the read floor of each topic that was synced to its version in the answer."""
         if not self._accepts(synced.epoch, synced.start):
             return
         order = topic_ids(self._view.num_topics)
@@ -157,9 +165,10 @@ class CatalogSession:
         if not isinstance(wait, _SyncWait) or len(synced.versions) != len(order):
             return
         self._requests.close(synced.request)
-        wait.positions = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
-        for topic, position in wait.positions.items():
-            self._read_floor.raise_to(topic, position)
+        every = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
+        wait.positions = every
+        for topic in wait.topics():
+            self._read_floor.raise_to(topic, every[topic])
             self._replicas.update_access(topic)
 
     def on_validated(self, validated: Validated) -> None:
@@ -208,6 +217,8 @@ class CatalogSession:
         if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
             self._requests.close(refused.request)
             wait.error = SourceError(f"nothing can be synced, because {refused.message}")
+        if isinstance(wait, _SyncWait):
+            wait.why = refused.message
         until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
 
@@ -218,6 +229,8 @@ class CatalogSession:
             return
         for request, wait in self._requests.due(self._turn.now):
             self._send(Connection.SERVICE, wait.message(request))
+            if isinstance(wait, _SyncWait) and self._turn.now < wait.asks_at:
+                self._requests.send_by(request, wait.asks_at)
         for report in self.reports.due():
             self._send(Connection.SERVICE, report)
 
@@ -302,20 +315,38 @@ class CatalogSession:
 
 
 class _SyncWait(Wait[None]):
-    """Until each followed topic has reached the position that catalogd's answer names."""
+    """Until each followed topic has reached the position that catalogd's answer names.
+
+    Of one table that is its topic, and the namespace; a database's tables may be in any topic.
+    """
 
     def __init__(
-        self, session: CatalogSession, subscriptions: Subscriptions, replicas: TopicReplicas
+        self,
+        session: CatalogSession,
+        subscriptions: Subscriptions,
+        replicas: TopicReplicas,
+        *,
+        scope: Scope,
+        asks_at: float,
     ) -> None:
         self.positions: dict[int, tuple[int, int]] | None = None  # None: not answered yet
         self.error: SourceError | None = None  # why it will not be answered
+        self.why = ""  # what catalogd waits for, as it last said
+        self.asks_at = asks_at  # when it is asked for the last time
         self._session = session
         self._subscriptions = subscriptions
         self._replicas = replicas
+        self._scope = scope
 
     def message(self, request: int) -> Sync:
         """Return what to send."""
-        return Sync(request=request)
+        return Sync(request=request, scope=str(self._scope))
+
+    def topics(self) -> tuple[int, ...]:
+        """Return the topics that tables of the scope may be in."""
+        if not self._scope.table:
+            return tuple(self.positions or ())
+        return NAMESPACE, table_topic(*self._scope, self._replicas.view.num_topics)
 
     def poll(self) -> Done[None] | None:
         if self.error is not None:
@@ -324,16 +355,22 @@ class _SyncWait(Wait[None]):
 
     def missing(self) -> str:
         if self.positions is None:
-            return "catalogd has not answered the sync: topicast status says why"
-        behind = len(self._behind())
-        return f"{behind} topics have not reached the sync: {self._subscriptions.missing()}"
+            return self.why or "catalogd has not answered the sync: topicast status says why"
+        wanted = {topic: self.positions[topic] for topic in self._behind()}
+        hub = self._subscriptions
+        if hub.connected and (late := hub.below(wanted)):
+            return (
+                f"statestored at {hub.hub_address} has not received what catalogd has sent of "
+                f"{len(late)} topics: topicast status says why"
+            )
+        return f"this subscriber has not reached the sync in {len(wanted)} topics: {hub.missing()}"
 
     def close(self) -> None:
         self._session.cancel(self)
 
     def _behind(self) -> list[int]:
         positions, live_at = self.positions or {}, self._replicas.live_at
-        lives = ((topic, live_at(topic)) for topic in self._replicas.topics)
+        lives = ((topic, live_at(topic)) for topic in self.topics() if topic in self._replicas)
         return [t for t, at in lives if at is None or at < positions.get(t, (0, 0))]
 
 

@@ -17,7 +17,7 @@ from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
 from ...topics.keys.clients import checked_keys
 from ...topics.objects.drivers import COUNTS_S
-from ...topics.objects.names import name_of
+from ...topics.objects.names import Scope, name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.turn import Turn
@@ -295,9 +295,9 @@ class Core:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
         return self.catalog.validate(epoch, claims)
 
-    def sync(self) -> Started[None]:
-        """Wait until everything that HMS has committed by now is visible here."""
-        return self.catalog.sync()
+    def sync(self, scope: Scope, *, within_s: float) -> Started[None]:
+        """Wait until what HMS has committed in ``scope`` by now is visible here."""
+        return self.catalog.sync(scope, within_s=within_s)
 
     def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
         """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""

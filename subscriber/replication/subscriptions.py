@@ -84,6 +84,10 @@ class Subscriptions:
         self._namespace_over: OverBudget | None = None  # it never fitted
         self._late: int | None = None  # a planned topic that was not settled when last looked at
         self._refusal = ""  # why no hub registers us, for ``missing``
+        self._hub_at: tuple[int, tuple[int, ...]] = (
+            0,
+            (),
+        )  # epoch and versions of the hub's last heartbeat of an accepted start
 
     @property
     def deadline(self) -> float:
@@ -195,6 +199,7 @@ class Subscriptions:
         if not fit:
             return
         self.catalog_alive_at = now - heartbeat.age_ms / 1000
+        self._hub_at = heartbeat.epoch, heartbeat.versions
         if len(heartbeat.versions) - 1 != self._view.num_topics:
             self._renumber(len(heartbeat.versions) - 1)
         if self._join_at == inf:
@@ -317,6 +322,12 @@ class Subscriptions:
         of = (one for one in self.planned if one in replicas and not replicas.is_settled(one))
         self._late = next(of, None)
         return self._late is None
+
+    def below(self, positions: Mapping[int, tuple[int, int]]) -> list[int]:
+        """Return the topics in which the hub is below ``positions``, as of its last heartbeat."""
+        epoch, versions = self._hub_at
+        at = zip(topic_ids(len(versions) - 1), versions, strict=True) if versions else ()
+        return [topic for topic, version in at if (epoch, version) < positions.get(topic, (0, 0))]
 
     def missing(self) -> str:
         """Return in plain words what is still missing."""

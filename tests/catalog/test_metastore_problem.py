@@ -286,7 +286,7 @@ def test_sync_compares_names_where_nothing_says_that_events_come() -> None:
     assert not [one for one in core.effects if isinstance(one, ListNames)], "events come"
 
 
-def test_sync_that_waits_for_names_is_answered_once_when_it_is_sent_again_or_times_out() -> None:
+def test_sync_that_waits_for_names_says_so_when_it_is_sent_again_and_is_answered_once() -> None:
     core = loaded()
     core.metastore.records = None
     core.metastore.connections += 1
@@ -295,7 +295,11 @@ def test_sync_that_waits_for_names_is_answered_once_when_it_is_sent_again_or_tim
     for _ in range(3):
         core.ask(Sync(request=9))
         core.turn()
-    assert (core.replies(), core.catalog.status().waiting_requests) == ([], 1)
+    first, second = core.replies()
+    assert isinstance(first, Refused)
+    assert (first, first.code) == (second, "LAGGING"), "it still waits, and is told for what"
+    assert first.message.startswith("catalogd compares every name")
+    assert core.catalog.status().waiting_requests == 1
     core.catalogd.resume()
     core.turn(6)
     core.reply(Synced)

@@ -155,6 +155,7 @@ def stack(
         client.create_table(table)
         client.add_partitions([make_partition(table, ["1"])])
         assert json.loads(run("sync", "--timeout_s=60"))["synced"]
+        assert json.loads(run("sync", "schemas.days", "--timeout_s=60"))["synced"]
         with Subscriber(hub, name="reader-of-schemas", timeout_s=30) as reader:
             reader.join(0, "full")
             yield run

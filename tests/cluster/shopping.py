@@ -8,6 +8,7 @@ enough, and nothing happens between two calls unless ``pass_time`` lets it.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from topicast.catalog.metastore.port import Read
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol import effects
@@ -196,6 +197,12 @@ class Shopping:
     def lose(self, sender: str, receiver: str, *kinds: type[Message], count: int = 1 << 30) -> None:
         """Lose messages on a way until ``mend``."""
         self._order(sender, receiver, kinds, hold=False, count=count)
+
+    def hold_reads_of(self, table: str) -> None:
+        """Let the metastore answer no more reads in which a table of this name is."""
+        self.cluster.catalogd.hold(
+            Read, where=lambda read: any(one.table == table for one in read.requests)
+        )
 
     def release(self) -> None:
         """Let what is held arrive, and hold nothing back any more."""

@@ -16,6 +16,7 @@ from topicast.tests.sim.checkers import Moments, Place, Requested, Versions, sta
 from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
 from topicast.topics.errors import NoSuchObject, NotVisible, UsageError
+from topicast.topics.objects.names import EVERYTHING, Scope
 from topicast.topics.topic import FULL, MINIMAL, NONE, table_topic
 
 PATIENCE_S = 3.0
@@ -51,7 +52,7 @@ class Application:
         elif rng.random() < (0.01 if self.process.setup.automatic else 0.1):
             self.turn(rng.randrange(NUM_TOPICS))
         elif rng.random() < 0.15:
-            self.sync()
+            self.sync(self._scope())
         elif self.session is not None and rng.random() < 0.4:
             self.talk()
         else:
@@ -101,10 +102,17 @@ class Application:
         self.process.dropped[topic] = None
         self._call(partial(self.process.member.join, (topic,), NONE))
 
-    def sync(self) -> None:
-        """Wait for everything that is committed by now."""
-        self._await("sync", ("", ""), whole=False)
-        self._call(self.process.member.sync, waiting=True)
+    def sync(self, scope: Scope = EVERYTHING) -> None:
+        """Wait for what is committed by now in ``scope``."""
+        self._await("sync", scope, whole=False)
+        operation = partial(self.process.member.sync, scope, within_s=PATIENCE_S)
+        self._call(operation, waiting=True)
+
+    def _scope(self) -> Scope:
+        """Return everything, a database or a table; without dice, so that seeds stay the same."""
+        moment, tables = self.world.metastore.moment, list(self.world.metastore.history)
+        db, table = tables[moment % len(tables)]
+        return (EVERYTHING, Scope(db), Scope(db, table))[moment % 3]
 
     def read(self, table: TableId, *, whole: bool, part: str | None = None) -> None:
         """Read a table: ``whole`` with its partitions, or with ``part`` alone of them."""
@@ -124,7 +132,7 @@ class Application:
         requested, self.requested = self.requested, None
         if requested.kind == "sync":
             if isinstance(outcome, Done):
-                self.moments.floor = max(self.moments.floor, requested.moment)
+                self.moments.synced(Scope(*requested.table), requested.moment)
                 self.counts["syncs"] += 1
             return True
         if type(outcome) is UsageError:

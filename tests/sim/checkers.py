@@ -9,7 +9,7 @@ from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.follower import LIVE
-from topicast.topics.objects.names import group_of, table_key
+from topicast.topics.objects.names import EVERYTHING, Scope, group_of, table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import decode_table_value
@@ -52,17 +52,22 @@ class Requested:
 class Moments:
     """One subscriber's answers: each is a moment of the table, none before the one answered last.
 
-    ``floor``: the moment from which everything was to be seen, when a sync ended.
+    Nor is one before the last sync of it.
     """
 
     def __init__(self, history: History) -> None:
-        self.floor = 0
         self._history = history
+        self._synced: dict[Scope, int] = {}
         self._answered: dict[TableId, int] = {}
 
     def least(self, table: TableId) -> int:
         """Return the moment at or after which an answer about ``table`` has to be."""
-        return max(self.floor, self._answered.get(table, 0))
+        synced = (self._synced.get(of, 0) for of in (EVERYTHING, Scope(table[0]), Scope(*table)))
+        return max(*synced, self._answered.get(table, 0))
+
+    def synced(self, scope: Scope, moment: int) -> None:
+        """Take that everything in ``scope`` was to be seen from ``moment`` on."""
+        self._synced[scope] = max(self._synced.get(scope, 0), moment)
 
     def answered(self, requested: Requested, seen: State, *, least: int = -1) -> bool:
         """Take an answer; returns whether it is what the metastore holds right now.

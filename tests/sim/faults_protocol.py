@@ -11,6 +11,7 @@ from typing import Any
 
 from topicast.catalog.core import Catalog, MintEpoch
 from topicast.catalog.core import Effect as CatalogEffect
+from topicast.catalog.ingest.loader import NEVER as ALL_PUBLISHED
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Remainder
@@ -27,7 +28,7 @@ from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.bulk import Part, chunks
 from topicast.topics.follower import LIVE, Apply, Fact, File, Follower, PeerAt
 from topicast.topics.follower import Effect as FollowerEffect
-from topicast.topics.objects.names import TableId, table_key
+from topicast.topics.objects.names import EVERYTHING, Scope, TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
 from topicast.topics.topic import NAMESPACE, Topic, table_topic
 from topicast.topics.wire import encode
@@ -256,6 +257,13 @@ class TakesOverBehind(TopicReplica):
         return super().may_take_over()
 
 
+class SyncsNothingOfATable(Loader):
+    """A sync of one table does not wait for what is being read of it."""
+
+    def oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
+        return ALL_PUBLISHED if scope.table else super().oldest_unpublished(scope)
+
+
 class IgnoresGaps(Follower):
     def handle(self, fact: Fact, *, now: float) -> tuple[FollowerEffect, ...]:
         later = isinstance(fact, Delta) and fact.from_version > self.version
@@ -424,6 +432,7 @@ FAULTS = (
         "raise_at_a_lagging_hub",
         (TakesOverBehind,),
     ),
+    Fault("a sync of a table waits for it", "synced_by_itself", (SyncsNothingOfATable,)),
     Fault("a gap orders a catch-up", BY_SEED, (IgnoresGaps,)),
     Fault("a stubbed delta is no news at full", BY_SEED, (TakesStubsForValues,)),
     Fault("a late delta is not applied again", BY_SEED, (AppliesLateDeltas,)),

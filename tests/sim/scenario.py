@@ -33,6 +33,7 @@ from topicast.tests.sim.checkers import Epochs, Incarnations, Moments, Requested
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.world import World
 from topicast.topics.errors import StaleMetadata
+from topicast.topics.objects.names import parse_scope
 from topicast.topics.objects.values import LOADING
 from topicast.topics.topic import FULL, LEVELS, MINIMAL
 from topicast.topics.wire.messages.questions import Order
@@ -249,9 +250,9 @@ class Script:
         thread.read(_table(table), whole=part != "head", part=part if named else None)
         self._asking = False
 
-    def sync(self, who: str) -> None:
-        """Wait for everything that is committed by now."""
-        self._thread(who).sync()
+    def sync(self, who: str, scope: str = "") -> None:
+        """Wait for what is committed by now, of a table, a database, or everything."""
+        self._thread(who).sync(parse_scope(scope))
 
     def join(self, who: str, topic: str, level: str) -> None:
         """Set a topic to a level."""

@@ -399,6 +399,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
         ),
     ),
     ("sync", Sync(request=5)),
+    ("sync_table", Sync(request=5, scope="sales.orders")),
     (
         "synced",
         Synced(request=5, epoch=EPOCH, start=START, event_id=4711, versions=(3, 0, 42, 9)),

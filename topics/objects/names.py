@@ -13,7 +13,7 @@ UTF-8 does, so bounds may be compared as either. A name that no key can hold is 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..errors import UsageError, WireError
 
@@ -222,6 +222,39 @@ def parse_table_name(name: str) -> TableId:
     if not db or not table or "." in table or "\0" in name:
         raise UsageError(f"{name!r} is not a table's name: write it as db.table")
     return db, table
+
+
+class Scope(NamedTuple):
+    """A table; a database with its tables, if ``table`` is empty; everything, if both are."""
+
+    db: str = ""
+    table: str = ""
+
+    def includes(self, name: TableId) -> bool:
+        """Return whether a change of ``name`` may be seen here; a database has an empty table."""
+        return (not self.db or name[0] == self.db) and (
+            not self.table or name[1] in ("", self.table)
+        )
+
+    def __str__(self) -> str:
+        return ".".join(filter(None, self))
+
+
+EVERYTHING: Final = Scope()
+
+
+def parse_scope(text: str) -> Scope:
+    """Read ``db``, ``db.table``, or nothing, which is everything.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    db, dot, _ = text.partition(".")
+    if dot:
+        return Scope(*parse_table_name(text))
+    if "\0" in db:
+        raise UsageError(f"{text!r} is no scope: write db, or db.table")
+    return Scope(db.lower())
 
 
 def table_pattern(text: str) -> str:

@@ -134,10 +134,11 @@ class Driver:
         if self._parts is not None:
             self._parts.worker.wake()
 
-    def sync(self, timeout_s: float, *, until: float) -> None:
+    def sync(self, timeout_s: float, *, until: float, scope: str = "") -> None:
         """Return once all that the metastore had committed before the call is refreshed here.
 
         ``timeout_s``: what the caller was ready to wait; ``until``: the end of that, monotonic.
+        ``scope``: of one table or database alone; changes of others are not waited for.
 
         Raises:
             NotReady: not until then, or the driver is not attached.
@@ -157,8 +158,9 @@ class Driver:
             text = f"no contact with {parts.settings.statestores} within {timeout_s} s"
             raise NotReady(f"{text}: {why}" if why else text)
         write = parts.planning.newest_write()
-        worker.subscriber.sync(left_s())
-        parts.planning.settle(write)
+        worker.subscriber.sync(left_s(), scope=scope)
+        if not scope:
+            parts.planning.settle(write)
         if not worker.caught_up(timeout_s=left_s()):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 

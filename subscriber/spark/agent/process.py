@@ -196,7 +196,8 @@ class _Agent:
             self._detach()
         elif what == "sync":
             self._is_begun.wait(max(question["until"] - time.monotonic(), 0.0))
-            self._driver.sync(question["timeout_s"], until=question["until"])
+            limit_s, until, scope = question["timeout_s"], question["until"], question["scope"]
+            self._driver.sync(limit_s, until=until, scope=scope)
             return {}
         elif what == "control":
             self._is_begun.wait(SWITCH_WAIT_S)

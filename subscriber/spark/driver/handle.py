@@ -18,6 +18,7 @@ from ....topics.backports import Self
 from ....topics.errors import NotReady, SourceError, UsageError
 from ....topics.keys.folder import KEY
 from ....topics.objects.drivers import CONNECTING, DETACHED, PLAIN, UNSUPPORTED
+from ...arguments import scope as checked_scope
 from ...arguments import timeout_s as checked_timeout_s
 from ..config import Arguments, SparkSettings, conf_of, control_of, settings_of
 from ..guard import Guard, first_line
@@ -106,21 +107,26 @@ class Handle:
             attached.bootstrap.control(control)
             self._ask(attached.bootstrap, {"do": "control", "control": control}, CONTROL_S)
 
-    def sync(self, timeout_s: float = SYNC_S) -> None:
+    def sync(self, timeout_s: float = SYNC_S, *, scope: str = "") -> None:
         """Return once all that the metastore had committed before the call is refreshed here.
 
+        ``scope``: only what it had committed of this table (``db.table``), or of this database and
+        its tables (``db``).
+
         Raises:
-            UsageError: ``timeout_s`` is not a number of seconds, or more than a day.
-            NotReady: not within ``timeout_s``, or the driver is not attached.
+            UsageError: ``timeout_s`` is not a number of seconds, or more than a day; or ``scope``
+                is neither a database nor a table.
+            NotReady: not within ``timeout_s``, or the driver is not attached; says who lags.
             SourceError: changes of the metastore do not reach catalogd at all; says why.
         """
         timeout_s = checked_timeout_s(timeout_s)
+        wanted = str(checked_scope(scope))
         attached = self._attached
         if attached is None or self._is_detached or self._pid != os.getpid():
             state, reason = self._condition()
             raise NotReady(f"the driver is {state}: {reason}")
         until = time.monotonic() + timeout_s
-        question = {"do": "sync", "timeout_s": timeout_s, "until": until}
+        question = {"do": "sync", "timeout_s": timeout_s, "until": until, "scope": wanted}
         try:
             answer = self._ask(attached.bootstrap, question, timeout_s + LATE_S)
         except Exception as error:

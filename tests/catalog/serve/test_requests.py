@@ -112,6 +112,61 @@ def test_sync_waits_for_events_that_one_poll_could_not_bring(core: Alone) -> Non
     assert "u" in core.tables()
 
 
+def test_sync_of_a_scope_waits_for_what_is_in_it_alone(core: Alone) -> None:
+    """P-SYNC-5. Given a table that is still read, and another database."""
+    core.create_database("e")
+    core.turn(6)
+    core.catalogd.hold(Read, where=lambda read: any(r.table == "u" for r in read.requests))
+    core.create("d", "u")
+    for number, scope in enumerate(("", "d", "d.u", "e", "d.t", "e.u", "d.none")):
+        core.ask(Sync(request=number, scope=scope))
+    core.turn(12)
+    assert sorted(one.request for one in core.replies() if isinstance(one, Synced)) == [3, 4, 5, 6]
+    core.catalogd.resume()
+    core.turn(12)
+    assert sorted(one.request for one in core.replies() if isinstance(one, Synced)) == [0, 1, 2]
+
+
+def test_sync_of_a_table_waits_for_the_drop_of_its_database(core: Alone) -> None:
+    """P-SYNC-5."""
+    core.catalogd.hold(Read)
+    core.metastore.drop_database("d", True, True)
+    core.ask(Sync(request=9, scope="d.t"))
+    core.turn(12)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(12)
+    core.reply(Synced)
+    assert core.catalog.namespace.databases() == ("default",)
+
+
+def test_sync_of_a_scope_that_is_none_is_refused(core: Alone) -> None:
+    answer = core.answer_to(Sync(request=9, scope="a.b.c"), Refused)
+    assert (answer.code, answer.retry_ms) == ("CLAIM", 0)
+
+
+def test_sync_that_is_sent_again_is_told_for_what_it_waits(core: Alone) -> None:
+    """P-SYNC-6: for the metastore, then for its table, with the number of others."""
+    core.catalogd.hold(Poll)
+    core.turn(6)
+    ask = Sync(request=9)
+    core.ask(ask)
+    core.turn(2)
+    answer = core.answer_to(ask, Refused)
+    assert answer.code == "LAGGING"
+    assert answer.message == "the metastore has not sent its events up to now"
+    core.catalogd.hold(Read)
+    core.create("d", "u")
+    core.create("d", "v")
+    core.catalogd.release()
+    core.turn(6)
+    answer = core.answer_to(ask, Refused)
+    assert answer.message == "catalogd still reads d.u and 1 other objects"
+    core.catalogd.resume()
+    core.turn(12)
+    core.reply(Synced)
+
+
 def test_sync_without_events_is_refused_for_good() -> None:
     core = loaded(polling_interval_s=0.0)
     answer = core.answer_to(Sync(request=9), Refused)

@@ -261,7 +261,7 @@ def published(
     waits: EventWaits[None], unresolved: int = NEVER, *, polled: tuple[int, int] = (5, 1)
 ) -> list[tuple[bytes, int]]:
     waits.check()
-    taken = waits.take_published(unresolved, polled=polled)
+    taken = waits.take_published(lambda _scope: unresolved, polled=polled)
     return ids(taken)
 
 

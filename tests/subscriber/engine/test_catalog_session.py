@@ -8,7 +8,7 @@ import pytest
 from topicast.subscriber import Subscriber
 from topicast.tests.cluster.cluster import Way
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import LinkError, NoSuchObject, NotReady
+from topicast.topics.errors import LinkError, NoSuchObject, NotReady, SourceError, UsageError
 from topicast.topics.wire.messages.catalog import Compared, Pull, Pulled, Sync, Synced
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk, Delta
@@ -272,8 +272,57 @@ def test_sync_without_answer_is_repeated_until_its_caller_gives_up(shopping: Sho
 def test_sync_that_a_topic_does_not_reach_says_so(shopping: Shopping) -> None:
     shopping.lose(HUB, READER, Delta, Chunk)
     shopping.shop.reshape("shop.orders", ("id", "new"))
-    with pytest.raises(NotReady, match="1 topics have not reached the sync"):
+    with pytest.raises(NotReady, match="this subscriber has not reached the sync in 1 topics"):
         shopping.call(lambda catalog: catalog.sync())
+
+
+def test_sync_that_the_hub_does_not_reach_names_the_hub(shopping: Shopping) -> None:
+    shopping.lose(CATALOGD, HUB, Delta, Chunk)
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    with pytest.raises(NotReady, match="statestored at hub-0 has not received .* of 1 topics"):
+        shopping.call(lambda catalog: catalog.sync(timeout_s=2))
+
+
+def test_sync_that_catalogd_still_reads_for_names_the_table(shopping: Shopping) -> None:
+    """However short the timeout: catalogd is asked once more, shortly before its end."""
+    shopping.hold_reads_of("orders")
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    with pytest.raises(NotReady, match="catalogd still reads shop.orders"):
+        shopping.call(lambda catalog: catalog.sync(timeout_s=0.8))
+
+
+def test_sync_names_a_metastore_that_does_not_answer(shopping: Shopping) -> None:
+    shopping.shop.failures += [SourceError("no route")] * 1000
+    with pytest.raises(NotReady, match="the metastore does not answer: no route"):
+        shopping.call(lambda catalog: catalog.sync(timeout_s=3))
+
+
+@pytest.mark.parametrize("scope", ["shop.stock", "SHOP.Stock", "elsewhere", "elsewhere.t"])
+def test_sync_of_a_scope_waits_for_no_other_table(shopping: Shopping, scope: str) -> None:
+    shopping.hold_reads_of("orders")
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    shopping.shop.remark("shop.stock", {"synced": "yes"})
+    shopping.call(lambda catalog: catalog.sync(timeout_s=3, scope=scope))
+    if scope.lower() == "shop.stock":
+        assert shopping.table("shop.stock").parameters["synced"] == "yes"
+    for others in ("", "shop", "shop.orders"):
+        with pytest.raises(NotReady, match="shop.orders"):
+            shopping.call(lambda catalog, of=others: catalog.sync(timeout_s=1, scope=of))
+
+
+def test_sync_of_a_table_waits_for_its_topic_and_the_names_alone(shopping: Shopping) -> None:
+    assert shopping.topic("shop.orders") != shopping.topic("shop.stock")
+    shopping.lose(HUB, READER, Delta, Chunk)
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    shopping.call(lambda catalog: catalog.sync(timeout_s=3, scope="shop.stock"))
+    with pytest.raises(NotReady, match="this subscriber"):
+        shopping.call(lambda catalog: catalog.sync(timeout_s=3, scope="shop.orders"))
+
+
+@pytest.mark.parametrize("scope", ["a.b.c", ".t", "d.", "d\0", 7, None])
+def test_scope_that_is_none_is_refused(shopping: Shopping, scope: str) -> None:
+    with pytest.raises(UsageError):
+        shopping.call(lambda catalog: catalog.sync(scope=scope))
 
 
 @pytest.mark.parametrize("started", [False, True])

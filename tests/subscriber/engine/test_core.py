@@ -23,6 +23,7 @@ from topicast.topics.errors import (
     WireError,
 )
 from topicast.topics.objects.drivers import COUNTS_S
+from topicast.topics.objects.names import EVERYTHING
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
@@ -142,7 +143,7 @@ def test_operation_that_fails_leaves_no_effect_of_it_behind(shopping: Shopping) 
     core, now = shopping.reader.member, shopping.cluster.now
 
     def fail() -> Started[None]:
-        core.sync()
+        core.sync(EVERYTHING, within_s=1)
         raise RuntimeError("a fault of ours")
 
     with pytest.raises(RuntimeError):

@@ -253,8 +253,8 @@ def test_barrier_of_another_length_is_refused(length: int) -> None:
         (["20"], "begins with its type"),
         ([0], "unknown message type 0"),
         ([99, 1], "unknown message type 99"),
-        ([20], "Sync: 1 fields expected, 0 read"),
-        ([20, 1, 2], "Sync: 1 fields expected, 2 read"),
+        ([20], "Sync: 2 fields expected, 0 read"),
+        ([20, 1, "", 2], "Sync: 2 fields expected, 3 read"),
     ],
 )
 def test_control_message_of_no_shape_is_refused(fields: object, reason: str) -> None:

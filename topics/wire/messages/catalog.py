@@ -172,9 +172,13 @@ class Validated(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync(Message):
-    """Request that catalogd finish everything that HMS had committed when this arrived."""
+    """Request that catalogd finish what HMS had committed when this arrived.
+
+    ``scope``: of one table (db.table) or database; empty: of everything.
+    """
 
     request: U64
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
