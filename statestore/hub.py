@@ -363,6 +363,8 @@ class Hub:
             streams=len(self._sender),
             seeding=ingest.seeding,
             handshake_failed_s=self.handshake_failed_s,
+            answers_audited=self._membership.audits,
+            answers_differing=self._membership.audit_differences,
             counts=replace(self.counts, refused=dict(self.counts.refused)),
             driver_counts=dict(self._drivers.counts),
             applied=self._applied.facts(),

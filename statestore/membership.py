@@ -50,6 +50,7 @@ class Member:
     lag_us: int = 0
     held_bytes: int = 0
     budget_bytes: int = 0
+    audited: tuple[int, int] | None = None  # audits and their differences, as it said last
 
     def follows(self, topic: int, level: int) -> bool:
         """Return whether it has joined ``topic`` at ``level``."""
@@ -65,6 +66,8 @@ class Membership:
         self._members_max = members_max
         self._suspect_s = suspect_s
         self._lost_s = lost_s
+        self.audits = 0  # by readers, of their answers, as far as they were reported here
+        self.audit_differences = 0
         self._members: dict[bytes, Member] = {}  # by registration
         self._connections: dict[bytes, tuple[Member, Channel]] = {}  # by peer
         self._followers: Counter[tuple[int, int]] = Counter()
@@ -164,6 +167,10 @@ class Membership:
         member.held_bytes = status.held_bytes
         member.budget_bytes = status.budget_bytes
         member.lag_versions = lag_of(member.joined.values())
+        audits, differences = member.audited or (status.audits, status.audit_differences)
+        self.audits += max(status.audits - audits, 0)
+        self.audit_differences += max(status.audit_differences - differences, 0)
+        member.audited = status.audits, status.audit_differences
 
     def remove(self, member: Member) -> None:
         """Remove a member, its connections and what it followed."""

@@ -142,7 +142,9 @@ class HubStatus:
     whether it has not yet everything that catalogd had announced. ``catalogd_pages``: where its
     pages are, as it said; empty: not known. ``handshake_failed_s``: since a client with a key that
     is not admitted tried to connect; None: none did. ``driver_counts``: what drivers have counted
-    since they first announced themselves here. ``applied``: seconds from the broadcast of
+    since they first announced themselves here. ``answers_audited``: tables of which readers have
+    compared their memory with catalogd, as they said here; ``answers_differing``: those that were
+    not equal. ``applied``: seconds from the broadcast of
     changes to the reports of readers that have applied them.
     """
 
@@ -163,6 +165,8 @@ class HubStatus:
     streams: int
     seeding: bool
     handshake_failed_s: float | None
+    answers_audited: int
+    answers_differing: int
     counts: Counts
     driver_counts: Mapping[str, int]
     applied: HistogramFacts

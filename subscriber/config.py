@@ -25,6 +25,8 @@ INBOX_BYTES_MAX: Final = 64 << 20  # two seconds of what an engine reads
 TIMEOUT_S: Final = 10.0
 TIMEOUT_S_MAX: Final = 86_400.0
 TEXTS_MAX: Final = {"name": TEXT_MAX, "metastore": TEXT_MAX}  # which messages carry
+SELF_AUDIT: Final = "60s"
+SELF_AUDIT_S_MIN: Final = 60.0  # a pull a minute: 17 a second of a thousand drivers
 PATTERNS_MAX: Final = 100  # of one rule: all of them are one expression, matched with every name
 
 _HALF: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and halves of characters
@@ -46,6 +48,7 @@ class Settings:
     metastore: str = ""
     key_file: str | None = None  # None: as `topics.keys.folder.find_credential` finds it
     command: bool = False  # whether it belongs to a command, not to an application
+    self_audit_s: float = 0.0  # between two tables that are compared with catalogd; 0: none is
 
 
 def settings_of(
@@ -55,6 +58,7 @@ def settings_of(
     timeout_s: float = TIMEOUT_S,
     name: str | None = None,
     max_staleness_s: float | None = None,
+    self_audit_s: float | None = None,
     levels: str | None = None,
     always: str | None = None,
     never: str | None = None,
@@ -88,6 +92,14 @@ def settings_of(
     if max_staleness_s is None and "TOPICAST_MAX_STALENESS" in environ:
         text = environ["TOPICAST_MAX_STALENESS"]
         max_staleness_s = parse_duration_s(text, setting="TOPICAST_MAX_STALENESS")
+    if self_audit_s is None:
+        text = environ.get("TOPICAST_SELF_AUDIT", SELF_AUDIT)
+        self_audit_s = parse_duration_s(text, setting="TOPICAST_SELF_AUDIT")
+    if not _is_number(self_audit_s) or not (
+        self_audit_s == 0 or SELF_AUDIT_S_MIN <= self_audit_s <= DURATION_S_MAX
+    ):
+        allowed = f"0: off, or from {SELF_AUDIT_S_MIN:.0f} s to a year"
+        raise ConfigError("self_audit_s", _shown(self_audit_s), allowed)
     levels = levels if levels is not None else environ.get("TOPICAST_LEVELS", AUTO)
     if levels not in {AUTO, ALL_FULL}:
         raise ConfigError("levels", levels, f"{AUTO} or {ALL_FULL}")
@@ -112,6 +124,7 @@ def settings_of(
         metastore=environ.get("TOPICAST_METASTORE", "") if metastore is None else metastore,
         key_file=key_file,
         command=command,
+        self_audit_s=0.0 if command else self_audit_s,
     )
 
 

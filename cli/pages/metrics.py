@@ -91,6 +91,14 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 GAUGE,
                 "Seconds for which the slowest subscriber may not have been current",
             ),
+            "answers_audited": (
+                COUNTER,
+                "Tables of which subscribers have compared their memory with catalogd",
+            ),
+            "answers_differing": (
+                COUNTER,
+                "Those of them that were not as catalogd had them at the same version",
+            ),
             "members_lost": (COUNTER, "Members that sent nothing for too long"),
             "hellos": (COUNTER, "Connections whose Hello was answered"),
             "catch_ups": (COUNTER, "Catch-ups that subscribers requested"),

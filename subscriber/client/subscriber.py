@@ -278,6 +278,7 @@ class Subscriber:
         timeout_s: float = TIMEOUT_S,
         name: str | None = None,
         max_staleness_s: float | None = None,
+        self_audit_s: float | None = None,
         levels: str | None = None,
         always: str | None = None,
         never: str | None = None,
@@ -299,6 +300,8 @@ class Subscriber:
             levels: auto: choose each topic's level by use; full: follow all that fits, from the
                 start; else TOPICAST_LEVELS.
             max_staleness_s: Fail reads once catalogd was silent for so long; None: never.
+            self_audit_s: Compare a table that is held with catalogd so often, 60 s or more; 0:
+                never; else TOPICAST_SELF_AUDIT.
             always: Tables to hold whether they are read or not, as "finance.*,sales.orders"; else
                 TOPICAST_ALWAYS.
             never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
@@ -328,6 +331,7 @@ class Subscriber:
             timeout_s=timeout_s,
             name=name,
             max_staleness_s=max_staleness_s,
+            self_audit_s=self_audit_s,
             levels=levels,
             always=always,
             never=never,

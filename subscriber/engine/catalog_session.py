@@ -189,6 +189,9 @@ class CatalogSession:
         if reply is None:
             return
         request = reply.request
+        if request.fresh:
+            self.fetcher.answer(part.request, reply.result, part)
+            return
         if self._stale(part, request):
             self.fetcher.again(part)
             return

@@ -63,7 +63,7 @@ from ..protocol.effects import (
     Wait,
     Watching,
 )
-from ..protocol.status import Shortage, Stats, TopicInfo
+from ..protocol.status import AuditCounts, Shortage, Stats, TopicInfo
 from ..replication.hub_session import HubSession
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
@@ -72,6 +72,7 @@ from ..store.resident_set import Budget, ResidentSet
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
 from .introspection import TABLES_MAX, Driver, Facts, differ, inspected
+from .self_audit import SelfAudit
 from .write_outbox import Outbox
 
 QUESTIONS: Final = (ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver)
@@ -131,6 +132,7 @@ class Core:
         self._announced: DriverFacts | None = None  # what this hub knows of the driver
         self._announce_at = 0.0  # seconds: when it is compared with what is so
         self._counts_at = 0.0  # likewise: when counts alone are announced
+        self._audit_counts = AuditCounts()
         self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._rules = PinRules(settings.always, settings.never)
@@ -182,7 +184,12 @@ class Core:
             next_id=self._next_id,
         )
         self.subscriptions = Subscriptions(
-            session, turn=turn, replicas=replicas, lineage=self._lineage, automatic=automatic
+            session,
+            turn=turn,
+            replicas=replicas,
+            lineage=self._lineage,
+            automatic=automatic,
+            audit_counts=self._audit_counts,
         )
         self.catalog = CatalogSession(
             self.subscriptions,
@@ -207,6 +214,15 @@ class Core:
             levels=self.placement,
             client=self.catalog,
         )
+        self.self_audit = SelfAudit(
+            replicas,
+            turn=turn,
+            begin_fetch=self.catalog.begin_fetch,
+            detach=self.catalog.detach,
+            interval_s=settings.self_audit_s,
+            name=settings.name,
+            counts=self._audit_counts,
+        )
         self._handlers = self._by_message()
 
     @property
@@ -218,7 +234,7 @@ class Core:
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
         times = [self.subscriptions.deadline, self.catalog.deadline, self._pending.deadline]
-        times += [self.placement.deadline, self.prefetcher.deadline]
+        times += [self.placement.deadline, self.prefetcher.deadline, self.self_audit.deadline]
         return min(at for at in times if at is not None)
 
     def handle(self, fact: Fact, *, now: float) -> Effects:
@@ -418,6 +434,7 @@ class Core:
         self.subscriptions.tick()
         self.catalog.tick()
         self.placement.tick()
+        self.self_audit.tick()
 
     def _leave(self) -> None:
         if self.subscriptions.connected:
@@ -455,7 +472,7 @@ class Core:
         known = self._policy is not None and self._policy.digest == digest
         self.view.policy = self._policy if known else None
         if is_other:
-            self.turn.add(BeginAnew())
+            self.turn.add(BeginAnew("the databases that our key may see have changed"))
         return is_other
 
     def _on_delta(self, delta: Delta) -> None:
@@ -570,6 +587,8 @@ class Core:
             hub=subscriptions.hub_address,
             connected=subscriptions.connected,
             ready=subscriptions.ready(),
+            answers_audited=self._audit_counts.audits,
+            answers_differing=self._audit_counts.differences,
         )
 
 

@@ -28,6 +28,7 @@ from ...topics.objects.rules import Rule
 from ...topics.wire import decode, encode
 from ...topics.wire.header import POLICY_MARK, policy_number, without_policy
 from ..protocol.effects import (
+    AnswerDiffers,
     BeginAnew,
     Command,
     Complete,
@@ -346,6 +347,8 @@ class EngineLoop:
             case PinsNotHeld(tables=tables, needed_bytes=needed, room_bytes=room):
                 text = "pins do not fit: tables=%d needed_bytes=%d room_bytes=%d"
                 log.warning(text, tables, needed, room)
+            case AnswerDiffers(table=table, what=what):
+                log.warning("self-audit: answer differs, pulled again: table=%s: %s", table, what)
             case ConnectHub(address=address):
                 log.info("statestored tried: address=%s", address)
                 self._hub = address
@@ -362,9 +365,9 @@ class EngineLoop:
                 self._catalogd_keys = catalogd or self._catalogd_keys
                 for connection in self._connected:
                     self._link.trust(connection, self._keys_of(connection))
-            case BeginAnew():
-                log.info("databases of our key changed: begun anew")
-                self._begin_anew("the databases that our key may see have changed")
+            case BeginAnew(why=why):
+                log.info("begun anew: %s", why)
+                self._begin_anew(why)
             case Notify():
                 raise AssertionError(effect)  # performed above
             case _:

@@ -81,12 +81,16 @@ Base = Callable[[str, str], tuple[int, TableSnapshot | None, tuple[Claimed, ...]
 
 
 class PartitionRequest(NamedTuple):
-    """A table with the selected partitions; ``names_only``: as listings, if it is pulled."""
+    """A table with the selected partitions; ``names_only``: as listings, if it is pulled.
+
+    ``fresh``: pulled as if nothing of it were held; the reply is compared, and not kept.
+    """
 
     db: str
     table: str
     selector: Selector
     names_only: bool = False
+    fresh: bool = False
 
     @property
     def name(self) -> str:
@@ -104,13 +108,14 @@ class Fetch:
     """What one caller requests of a table; ``outcome`` is set once, by the reply or an error.
 
     ``background``: no caller waits, so a stale reply is an error, and not pulled again.
-    ``bytes_max``: a larger reply is an error.
+    ``bytes_max``: a larger reply is an error. ``last``: the last part of the reply.
     """
 
     request: PartitionRequest
     background: bool = False
     bytes_max: float = inf
     outcome: Result | TopicastError | None = None
+    last: Pulled | None = None
 
 
 @dataclass(slots=True)
@@ -387,9 +392,11 @@ class Fetcher:
         self._requests.back_off(request, until=self._clock.now + STALE_AGAIN_S)
         self._cancel(part)
 
-    def answer(self, request: int, outcome: Result | TopicastError) -> None:
+    def answer(
+        self, request: int, outcome: Result | TopicastError, last: Pulled | None = None
+    ) -> None:
         """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
-        _end(self._close(request), outcome)
+        _end(self._close(request), outcome, last)
         self._next()
 
     def on_refused(self, refused: Refused) -> None:
@@ -454,6 +461,8 @@ class Fetcher:
 
     def _open(self, wanted: PartitionRequest, fetches: list[Fetch]) -> int:
         epoch, base, claims = self._base(wanted.db, wanted.table)
+        if wanted.fresh:
+            base, claims = None, ()
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
         request = self._requests.open(pull, now=self._clock.now)
         self._running[wanted] = request
@@ -504,9 +513,9 @@ def _sendable(request: PartitionRequest) -> PartitionRequest:
     return PartitionRequest(request.db, request.table, ALL)
 
 
-def _end(pull: _Pull, outcome: Result | TopicastError) -> None:
+def _end(pull: _Pull, outcome: Result | TopicastError, last: Pulled | None = None) -> None:
     for fetch in pull.fetches:
-        fetch.outcome = outcome
+        fetch.outcome, fetch.last = outcome, last
 
 
 def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, Entry]:
@@ -526,7 +535,7 @@ def _held(base: TableSnapshot | None, wanted: PartitionRequest) -> dict[bytes, E
 
 def _message(request: int, pull: _Pull) -> Pull:
     page = pull.pages[-1]
-    db, table, selector, names_only = pull.wanted
+    db, table, selector, names_only, _ = pull.wanted
     return Pull(
         request=request,
         db=db,
@@ -547,7 +556,7 @@ def _message(request: int, pull: _Pull) -> Pull:
 
 def _result(pull: _Pull, last: Pulled) -> Result:
     """Return what was held and is unchanged, with what the complete reply has brought."""
-    *_, selector, names_only = pull.wanted
+    selector, names_only = pull.wanted.selector, pull.wanted.names_only
     if names_only:
         return tuple(chain.from_iterable(page.listings for page in pull.pages))
     gone = pull.pages[0].gone

@@ -91,7 +91,9 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class BeginAnew:
-    """Open all sockets anew and restart the core: what it holds is of another policy."""
+    """Open all sockets anew and restart the core: ``why`` says why nothing held may be used."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +193,14 @@ class PinsNotHeld:
     room_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerDiffers:
+    """Warn that memory answered for ``table`` what catalogd does not have at the same version."""
+
+    table: str
+    what: str
+
+
 Effect = (
     BeginAnew
     | Send
@@ -203,6 +213,7 @@ Effect = (
     | Complete
     | Notify
     | PinsNotHeld
+    | AnswerDiffers
 )
 Effects = tuple[Effect, ...]
 

@@ -70,6 +70,14 @@ class Shortage:
     needed_bytes: int
 
 
+@dataclass(slots=True)
+class AuditCounts:
+    """Tables that were compared since the start, and those of them that differed."""
+
+    audits: int = 0
+    differences: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """Counters since the start, and the state of the budget.
@@ -88,6 +96,8 @@ class Stats:
     ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
     name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
     ``writes_delay_reason``: why catalogd postpones the pending ones, else empty.
+    ``answers_audited``: tables of which memory was compared with catalogd; ``answers_differing``:
+    those that were not as catalogd has them, and were pulled again.
     """
 
     budget_bytes: int
@@ -115,6 +125,8 @@ class Stats:
     hub: str
     connected: bool
     ready: bool
+    answers_audited: int = 0
+    answers_differing: int = 0
 
     @property
     def verdict(self) -> str:

@@ -39,7 +39,7 @@ from ...topics.follower import (
     Tick,
     Want,
 )
-from ...topics.objects.names import group_of
+from ...topics.objects.names import group_of, name_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, topic_ids
 from ...topics.turn import Turn
@@ -511,6 +511,12 @@ class TopicReplicas:
         if held.epoch == epoch and content.as_of >= held.invalidated_to:
             self.resident_set.keep(topic, group, content)
             self.update_access(topic)
+
+    def distrust(self, topic: int, group: bytes) -> None:
+        """Discard what memory answers of a table, and notify watches: it was not what it says."""
+        self.resident_set.distrust(topic, group)
+        version = self._topics[topic].current.version
+        self._changes += self.change_feed.doubted(name_of(group), version)
 
     def on_pulled(self, db: str, table: str) -> None:
         """Note that catalogd's reply has a table, before the deltas about it may have arrived."""

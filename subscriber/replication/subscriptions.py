@@ -8,6 +8,7 @@ welcomed again ──▶ joins what is followed, from its positions: no resync
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError, WireError
@@ -30,6 +31,7 @@ from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from ...topics.wire.messages.readers import DENIED, Joined, Position, Status, TopicState
 from ...topics.wire.refusal import Refusal
 from ..protocol.effects import Connection, Effect, Send
+from ..protocol.status import AuditCounts
 from .hub_session import HubSession, Welcomed
 from .lineage import Lineage
 from .replicas import TopicReplicas
@@ -52,6 +54,7 @@ class Subscriptions:
         turn: Turn[Effect],
         replicas: TopicReplicas,
         lineage: Lineage,
+        audit_counts: AuditCounts,
         automatic: bool = False,
     ) -> None:
         """``automatic``: begin with the namespace alone; else with all that fits, in full."""
@@ -70,6 +73,7 @@ class Subscriptions:
         self._session = session
         self._lineage = lineage
         self._automatic = automatic
+        self._audit_counts = audit_counts  # for the hub
         self._raising: dict[int, tuple[int, ...]] = {}  # to full, with which others or none of them
         self._failures: dict[int, TopicastError] = {}  # why a join has failed, by topic
         self._join_at = 0.0  # seconds: when everything is joined; inf: a heartbeat decides
@@ -459,15 +463,19 @@ class Subscriptions:
             lag_us=int(self.replicas.lag_max_s(now=now) * 1_000_000),
             held_bytes=budget.held_bytes,
             budget_bytes=budget.total_bytes,
+            audits=self._audit_counts.audits,
+            audit_differences=self._audit_counts.differences,
         )
-        held = before.held_bytes, before.budget_bytes
-        same = held == (status.held_bytes, status.budget_bytes)
+        same = _NUMBERS(before) == _NUMBERS(status)
         is_current = max(before.lag_us, status.lag_us) < LAG_US
         if same and is_current and not moved:
             self._turn.add(Send(Connection.CONTROL, KEEP_ALIVE))
             return
         self._reported.update((position.topic, position) for position in moved)
         self._turn.add(Send(Connection.CONTROL, status))
+
+
+_NUMBERS: Final = attrgetter("held_bytes", "budget_bytes", "audits", "audit_differences")
 
 
 def _nowhere(topic: int, level: int = FULL) -> Position:

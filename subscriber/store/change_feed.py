@@ -77,6 +77,10 @@ class ChangeFeed:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
         return _changes(_stubbed(chunk.entries), chunk.to_version)
 
+    def doubted(self, name: str, version: int) -> tuple[Change, ...]:
+        """Return a change of a table of which something wrong was answered."""
+        return _changes([(name, ChangeKind.DATA, True)], version) if self.enabled else ()
+
     def on_stubs(
         self, message: Delta | Chunk, view: View, read_floor: ReadFloor
     ) -> tuple[Change, ...]:

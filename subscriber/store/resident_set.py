@@ -25,7 +25,7 @@ from ...topics.topic import (
     stub,
 )
 from .eviction import EVEN_BYTES, EvictionOrder, Key
-from .table_snapshot import Swap, TableSnapshot
+from .table_snapshot import Swap, TableSnapshot, snapshot_of
 from .view import TopicView, View, prepare
 
 LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
@@ -339,6 +339,19 @@ class ResidentSet:
         self.view.install(held, [Swap(group, before, None)], -before.held_bytes)
         self.budget.hold((topic, MINIMAL), -before.held_bytes)
         self._note(topic, group, None)
+
+    def distrust(self, topic: int, group: bytes) -> None:
+        """Discard the values of a table; what was pushed of it becomes stubs, so it is pulled."""
+        pulled, held = self.view.pulled(topic), self.view.topics[topic]
+        if pulled is not None and group in pulled.groups:
+            self.evict(topic, group)
+        before = None if held.pulled_only else held.groups.get(group)
+        if before is not None:
+            stubs = map(stub, before.entries())
+            after = snapshot_of(stubs, version=before.version, epoch=before.epoch)
+            growth = after.held_bytes - before.held_bytes
+            self.view.install(held, [Swap(group, before, after)], growth)
+            self.budget.hold((topic, FULL), growth)
 
     def evict_largest_pin(self) -> bool:
         """Evict the largest pinned table, and return whether there was one."""

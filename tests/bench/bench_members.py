@@ -24,6 +24,7 @@ from typing import Any, Final
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.effects import (
+    AnswerDiffers,
     BeginAnew,
     Complete,
     ConnectCatalog,
@@ -160,7 +161,7 @@ class Members:
                     ]
                 case Trust():
                     pass  # the servers' keys are not rotated here
-                case BeginAnew() | Complete() | PinsNotHeld():
+                case AnswerDiffers() | BeginAnew() | Complete() | PinsNotHeld():
                     raise AssertionError(effect)
                 case _:
                     assert_never(effect)

@@ -486,6 +486,10 @@ CASES: Final = (
     Case(("TopicastBehind",), lambda: [*status(None, slow())]),
     Case(("TopicastPublishedLate",), lambda: [*page_of_events(slow())]),
     Case(("TopicastReadersBehind",), lambda: [*subscribers(subscriber(1), LATE)]),
+    Case(
+        ("TopicastAnswersDiffer",),
+        lambda: [*metrics("statestored", STATESTORED, answers_audited=72_140, answers_differing=1)],
+    ),
     Case(("TopicastTopicsBehind",), lambda: [*topics(topic(1), topic(2, behind=12))]),
     Case(
         ("TopicastTablesUnreadable",),

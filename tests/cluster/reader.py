@@ -44,6 +44,7 @@ class Setup:
     max_staleness_s: float | None = None
     driver_facts: Callable[[], Facts] | None = None
     policy: Policy | None = None
+    self_audit_s: float = 0.0
 
 
 class ReaderProcess:
@@ -58,6 +59,7 @@ class ReaderProcess:
         self.steps: list[Callable[[Core], None]] = []  # called after each fact
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
         self.pins_not_held: list[effects.PinsNotHeld] = []
+        self.differing: list[effects.AnswerDiffers] = []
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -78,6 +80,7 @@ class ReaderProcess:
             automatic=setup.automatic,
             always=setup.always,
             never=setup.never,
+            self_audit_s=setup.self_audit_s,
         )
         outbox = SimulatedOutbox(
             driver=b"reader" + number.to_bytes(10, "big"),
@@ -191,6 +194,8 @@ class ReaderProcess:
                 self._begin_anew()
             case effects.PinsNotHeld():
                 self.pins_not_held.append(effect)
+            case effects.AnswerDiffers():
+                self.differing.append(effect)
 
     def _begin_anew(self) -> None:
         """Restart the core on connections of its own, as the engine's loop does."""

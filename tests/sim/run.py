@@ -45,6 +45,7 @@ PASSED_S = 30.0  # likewise; until such an event is passed, and everything is re
 UNREADABLE_EVERY, UNREADABLE_AT_S = 10, 0.5  # runs: in one of them a partition cannot be read
 SAYS_EVERY = 3  # runs: in one of them a sync compares no names, which would mend what was missed
 TELLS_EVERY = 2  # runs: in one of them what events say is applied, else all is read
+AUDITS_EVERY, AUDIT_S = 4, 0.2  # runs: in one of them subscribers audit themselves so often
 THREADS = 2  # of an application: their reads overlap
 
 
@@ -54,7 +55,10 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = Random(seed)
-        self.world = World(rng, _setups(rng, is_restricted(seed)))
+        setups = _setups(rng, is_restricted(seed))
+        if seed % AUDITS_EVERY == AUDITS_EVERY // 2:
+            setups = tuple([replace(one, self_audit_s=AUDIT_S) for one in setups])
+        self.world = World(rng, setups)
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False
@@ -117,6 +121,9 @@ class Run:
                 mirror.calm(world.metastore.history, NUM_TOPICS, reader.sees)
         self.counts["operations"] = sum(world.metastore.counts.values())
         for reader in world.readers:
+            assert reader.differing == [], "an audit found something, and no checker did"
+            audits = reader.member.stats().result
+            self.counts["audits"] += audits.answers_audited
             count_held(reader.member, world.counts, now=world.now)
         self.counts += world.counts
 

@@ -52,7 +52,7 @@ POLICIES = ("policies changed", "policies noticed", "not visible", "frames of re
 KINDS = (
     *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS, *WRITES, *POLICIES),
     *("changes received", "from memory", "thought better of", "doubled messages"),
-    *("filters checked", "floors raised", "modes turned"),
+    *("filters checked", "floors raised", "modes turned", "audits"),
 )
 
 

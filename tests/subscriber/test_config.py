@@ -48,6 +48,13 @@ def test_arguments_stand_and_the_rest_has_defaults() -> None:
     assert (settings.name, settings.max_staleness_s) == ("me", 2.0)
 
 
+def test_self_audit_is_once_a_minute_unless_it_is_off_and_none_of_a_command() -> None:
+    assert _settings().self_audit_s == 60.0
+    assert _settings(self_audit_s=0.0).self_audit_s == 0.0
+    assert _settings(environ={"TOPICAST_SELF_AUDIT": "0s"}).self_audit_s == 0.0
+    assert _settings(command=True).self_audit_s == 0.0
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("256MB", 256 << 20), ("1g", 1 << 30), ("512 kib", 512 << 10), (4096, 4096)]
 )
@@ -70,11 +77,12 @@ def test_environment_gives_what_no_argument_does() -> None:
         "TOPICAST_ALWAYS": "Finance.*, sales.orders",
         "TOPICAST_NEVER": "tmp_*.*",
         "TOPICAST_MAX_STALENESS": "500ms",
+        "TOPICAST_SELF_AUDIT": "5m",
     }
     settings = _settings(statestores=None, environ=environ)
     assert len(settings.statestores) == 2
     assert (settings.budget_bytes, settings.name) == (1 << 20, "driver")
-    assert settings.max_staleness_s == 0.5
+    assert (settings.max_staleness_s, settings.self_audit_s) == (0.5, 300.0)
     assert not settings.automatic
     assert settings.always == ("finance.*", "sales.orders")
     assert settings.never == ("tmp_*.*",)
@@ -103,6 +111,9 @@ def test_environment_gives_what_no_argument_does() -> None:
         ({"max_staleness_s": -1.0}, "max_staleness_s"),
         ({"max_staleness_s": float("nan")}, "max_staleness_s"),
         ({"environ": {"TOPICAST_MAX_STALENESS": "soon"}}, "TOPICAST_MAX_STALENESS"),
+        ({"self_audit_s": 59.0}, "self_audit_s"),
+        ({"self_audit_s": -1.0}, "self_audit_s"),
+        ({"environ": {"TOPICAST_SELF_AUDIT": "often"}}, "TOPICAST_SELF_AUDIT"),
     ],
 )
 def test_setting_that_is_not_allowed_is_named(given: dict[str, object], named: str) -> None:

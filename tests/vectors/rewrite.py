@@ -292,6 +292,8 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
             lag_us=900,
             held_bytes=70_000,
             budget_bytes=256_000_000,
+            audits=7,
+            audit_differences=1,
         ),
     ),
     ("keep-alive", KeepAlive()),

@@ -76,12 +76,18 @@ class Dropped(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Message):
-    """What a reader reports of itself; topics that it does not name are where they were."""
+    """What a reader reports of itself; topics that it does not name are where they were.
+
+    ``audits``: tables of which it has compared its answers with catalogd, since its start, and
+    ``audit_differences``: those that differed.
+    """
 
     positions: Annotated[tuple[Position, ...], BY_TOPIC]
     lag_us: U64
     held_bytes: U64
     budget_bytes: U64
+    audits: Count = 0
+    audit_differences: Count = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
