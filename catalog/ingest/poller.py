@@ -455,6 +455,9 @@ class Poller:
         self._checked_at: float | None = None  # the first call of ``check_late``
         self._check_at = 0.0  # when to look again whether events are recorded
         self._checking = False  # the running poll looks whether events are recorded
+        self._checked_on: int | None = (
+            None  # the connection on which the last such poll was answered
+        )
         self._recorded = True  # whether the metastore does, as far as it says
         self._says = True  # it said so, or not, at the last request
         self._connected_at_id = 0  # the newest event when the connection was made
@@ -559,10 +562,11 @@ class Poller:
     def poll_now(self, *, check: bool = False) -> None:
         """Make a poll due now, because a request waits for it, unless the metastore fails.
 
-        ``check``: one that looks, too, whether events are recorded.
+        ``check``: one that looks, too, whether events are recorded, unless one has on this
+        connection: a server reads its listeners as it starts, and loses its connections with that.
         """
         now = self._clock.now
-        if check:
+        if check and self._checked_on != self._check.connection:
             self._check_at = now
         if not self.error:
             self._due_at = min(self._due_at, now)
@@ -692,12 +696,13 @@ class Poller:
             return None
         self._on_answer()
         if self._checking:
-            self._says = fact.recorded is not None
+            self._says, self._checked_on = fact.recorded is not None, fact.connection
         if fact.recorded is not None:
             self._recorded = fact.recorded
         lower = fact.current_id < self.window.newest_id  # its database was replaced beneath it
         if lower or fact.connection != self._check.connection:
             self._check.connection, self._due_at, self._whole_at = None, now, now
+            self._check_at = now  # its server may have been restarted without a listener
             return None
         self._followed = True
         self.newest = max(fact.current_id, self.window.last_id)

@@ -35,8 +35,9 @@ def test_sync_without_a_listener_is_refused_with_the_setting_that_is_missing(cor
     """P-SYNC-3, P-PROBLEM-1."""
     assert (problem_of(core), core.reasons) == ("", {})
     core.metastore.records = False
+    core.metastore.connections += 1  # it was restarted
     core.create("d", "u")
-    answer = core.answer_to(Sync(request=9), Refused, turns=4)
+    answer = core.answer_to(Sync(request=9), Refused, turns=8)
     assert (answer.code, answer.retry_ms, answer.message) == ("NO_EVENTS", 0, NO_LISTENER)
     assert problem_of(core) == core.reasons["metastore_events"] == NO_LISTENER
     core.answer_to(Sync(request=10), Refused, turns=4)
