@@ -744,8 +744,7 @@ class Catalog:
         """Apply what ``event`` says, which was not late; return what is to be read."""
         if self.loader.resyncing or self.lifecycle is not Lifecycle.SERVING:
             return dirty
-        size = len(event.message)
-        rest = tuple(one for one in dirty if not self.in_place.take(one, said_bytes=size))
+        rest = tuple(one for one in dirty if not self.in_place.take(one, said_bytes=event.size))
         self.counts.events_in_place += bool(dirty and not rest)
         return rest
 

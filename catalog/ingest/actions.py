@@ -407,7 +407,7 @@ def decode(raw: RawEvent) -> Event:
         WireError: the format is unknown, or the message is not a JSON object in it.
     """
     try:
-        body = json.loads(_text(raw))
+        body = json.loads(text_of(raw))
     except (ValueError, RecursionError) as exc:
         raise WireError(f"event {raw.id} ({raw.type}): message is not JSON: {exc}") from exc
     if not isinstance(body, dict):
@@ -415,7 +415,12 @@ def decode(raw: RawEvent) -> Event:
     return Event(db=raw.db, table=raw.table, body=body)
 
 
-def _text(raw: RawEvent) -> str | bytes:
+def text_of(raw: RawEvent) -> str | bytes:
+    """Return the message of an event, unpacked.
+
+    Raises:
+        WireError: its format is unknown, it is damaged, or too large.
+    """
     if raw.message_format in JSON_FORMATS:
         if len(raw.message) > MESSAGE_BYTES_MAX:
             raise WireError(f"event {raw.id} ({raw.type}): message is too large")

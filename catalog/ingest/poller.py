@@ -332,7 +332,7 @@ class EventWindow:
         pending.digests.add(event.digest)
         if (event.id, event.digest) not in self._newest:  # it was read before a restart
             self._newest.append((event.id, event.digest))
-        pending.size += len(event.message)
+        pending.size += event.size
         return True
 
     def _settle(self, covered: int) -> None:

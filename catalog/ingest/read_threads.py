@@ -33,6 +33,7 @@ from ..metastore.port import (
 )
 from ..model.tables import created_at, read_struct
 from .identity import Identified, Identify
+from .light import lightened
 from .poller import Poll, Polled, PollFailed
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
@@ -150,7 +151,7 @@ def _polled(metastore: Metastore, order: Poll) -> Polled | PollFailed:
         poll=order.poll,
         connection=connection,
         current_id=current,
-        events=events,
+        events=lightened(events),
         recorded=recorded,
     )
 

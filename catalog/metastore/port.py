@@ -9,7 +9,7 @@ run on both (``tests/catalog/metastore/test_port.py``).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final, Protocol
 
@@ -38,7 +38,8 @@ def untried(release: str) -> str:
 class RawEvent:
     """One notification as the metastore sent it; its id alone does not identify it.
 
-    ``digest``: 16 bytes that differ between events of one id. ``catalog``: empty if it is the one
+    ``digest``: 16 bytes that differ between events of one id. ``size``: the characters that were
+    sent as its message. ``catalog``: empty if it is the one
     that is followed; the log has the events of all. ``at_s``: when, by the metastore's clock, in
     seconds since 1970; nothing that follows events depends on it.
     """
@@ -52,6 +53,7 @@ class RawEvent:
     catalog: str = ""
     at_s: int = field(default=0, compare=False)
     digest: bytes = field(init=False, repr=False)
+    size: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         digest = blake2b(digest_size=DIGEST_BYTES)
@@ -60,6 +62,14 @@ class RawEvent:
             digest.update(len(encoded).to_bytes(8, "big"))
             digest.update(encoded)
         object.__setattr__(self, "digest", digest.digest())
+        object.__setattr__(self, "size", len(self.message))
+
+    def with_message(self, message: str, message_format: str) -> "RawEvent":
+        """Return the same event, of which so much is left to be decoded."""
+        made = replace(self, message=message, message_format=message_format)
+        object.__setattr__(made, "digest", self.digest)
+        object.__setattr__(made, "size", self.size)
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
