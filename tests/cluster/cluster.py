@@ -134,6 +134,7 @@ class Cluster:
     ) -> None:
         self.rng = rng if rng is not None else Steady()
         self.now = 1000.0
+        self.wall_s = 0.0  # by which the wall clock is ahead of that
         self.faults = faults
         self.healed = 0.0  # when the trouble ended
         self.counts: Counter[str] = Counter()
@@ -209,7 +210,7 @@ class Cluster:
 
     @property
     def now_us(self) -> int:
-        return int(self.now * 1e6)
+        return int((self.now + self.wall_s) * 1e6)
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""

@@ -5,7 +5,7 @@ Behaves as the real one (metastore/test_port.py). Tests make it fail and hang.
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -172,6 +172,9 @@ class FakeMetastore:
         self.tells = True  # whether it says that events have all of an object
         self.unsendable: set[int] = set()  # ids of events at which it fails
         self.limits = True  # its query of events; Hive 2.3 reads all, and then cuts
+        self.cuts = True  # to as many as were asked for
+        self.lost: set[int] = set()  # ids of events that somebody has deleted
+        self.times_s: Callable[[int], int] = lambda _id: TIME_S  # when the event of an id was
         self.unreadable: dict[str, str] = {}  # databases, tables or partitions that cannot be read
         self._open = threading.Event()
         self._open.set()
@@ -196,6 +199,10 @@ class FakeMetastore:
     def clean_log(self, up_to_id: int) -> None:
         """Discard events, as the metastore does with those of yesterday."""
         self._events = [event for event in self._events if event.id > up_to_id]
+
+    def log_as(self, type_: str, db: str, name: str, **body: object) -> None:
+        """Record an event, whatever is there."""
+        self._log(type_, db, name, **body)
 
     def set_counter_back(self, ids: int) -> None:
         """Give the last ``ids`` event ids once more, as Hive 2.3 does after a slow writer."""
@@ -266,8 +273,9 @@ class FakeMetastore:
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         with self._reading("events_after"):
-            after = sorted((e for e in self._events if e.id > event_id), key=lambda e: e.id)
-            some = after[:events_max]
+            there = (e for e in self._events if e.id > event_id and e.id not in self.lost)
+            after = sorted(there, key=lambda e: e.id)
+            some = after[:events_max] if self.cuts else after
             if any(event.id in self.unsendable for event in (some if self.limits else after)):
                 raise SourceRefused("Internal error processing get_next_notification")
             return tuple(event.raw for event in some)
@@ -471,4 +479,5 @@ class FakeMetastore:
         if self.records is False or not self.logs:
             return
         self._last_id += 1
+        body = {"timestamp": self.times_s(self._last_id), **body}
         self._events.append(Event(self._last_id, type_, db, name, body))
