@@ -17,7 +17,7 @@ key to the end of one takes 1 µs, of a SortedDict by version 9 µs.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -215,6 +215,7 @@ class Group:
     held_bytes: int = 0  # of its rows and its prefix
     prefix: Entry | None = None  # the last PREFIX tombstone above the floor
     rows: dict[bytes, Entry] = field(default_factory=dict)  # by key, ascending by version
+    packed: bytes = b""  # the rows, where they are not in memory: see LimitedTopic
 
 
 class Topic:
@@ -225,6 +226,7 @@ class Topic:
         self.version = 0  # moved by the caller, once a transaction or catch-up is complete
         self.floor = 0  # up to here tombstones are discarded: below it only a snapshot helps
         self.held_bytes = 0  # ``accounted_bytes`` of everything held, tombstones included
+        self.cold_bytes = 0  # of values that are not in memory, see LimitedTopic
         self._count = 0  # of rows and prefixes
         self._groups: dict[bytes, Group] = {}  # by id, ascending by version
         self._tombstones: deque[tuple[int, bytes, int]] = deque()
@@ -233,6 +235,11 @@ class Topic:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def full_bytes(self) -> int:
+        """``held_bytes`` of a reader that has everything that ``since`` returns."""
+        return self.held_bytes
 
     def reset(self, epoch: int) -> None:
         """Discard everything and begin at version 0 of ``epoch``."""
@@ -246,6 +253,18 @@ class Topic:
         group = self._groups.get(group_of(key))
         entry = group.rows.get(key) if group else None
         return None if entry is None or entry.kind == TOMBSTONE else entry
+
+    def head(self, key: bytes) -> Entry | None:
+        """Return what ``get`` does, perhaps without its value: see LimitedTopic."""
+        return self.get(key)
+
+    def heads(self, group: bytes) -> tuple[Entry, ...]:
+        """Return what ``rows`` does, perhaps without values."""
+        return self.rows(group)
+
+    def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
+        """Return ``heads`` of this topic with their values; a stub for one that has changed."""
+        return heads
 
     def rows(self, group: bytes) -> tuple[Entry, ...]:
         """Return the entries of ``group`` in the order of their last change, without tombstones."""
@@ -266,7 +285,7 @@ class Topic:
         )
 
     def held_bytes_of(self, sees: Callable[[bytes], bool]) -> int:
-        """Return ``held_bytes`` of the groups that ``sees`` accepts. Cost: O(groups)."""
+        """Return ``full_bytes`` of the groups that ``sees`` accepts. Cost: O(groups)."""
         return sum(group.held_bytes for name, group in self._groups.items() if sees(name))
 
     def file(self, entries: Iterable[Entry]) -> None:
@@ -301,8 +320,7 @@ class Topic:
                 changed.append(entry)
             if group.prefix is not None and group.prefix.version > version:
                 changed.append(group.prefix)
-        changed.sort(key=_version)
-        return (entry for _, run in groupby(changed, _version) for entry in sorted(run, key=_order))
+        return in_order(changed)
 
     def raise_floor(self, floor: int) -> None:
         """Discard the tombstones at or below ``floor``; it never falls. Cost: O(discarded)."""
@@ -420,6 +438,12 @@ class Topic:
     def _drop_if_empty(self, name: bytes, group: Group) -> None:
         if not group.rows and group.prefix is None:
             del self._groups[name]
+
+
+def in_order(entries: list[Entry]) -> Iterator[Entry]:
+    """Return ``entries`` sorted by (version, key), prefixes first; sorts them by version now."""
+    entries.sort(key=_version)
+    return (entry for _, run in groupby(entries, _version) for entry in sorted(run, key=_order))
 
 
 def _order(entry: Entry) -> tuple[bytes, bool]:
