@@ -12,6 +12,7 @@ from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.keys.clients import Clients
 from ..topics.keys.folder import DaemonKeys, with_servers
 from ..topics.link import Link
+from ..topics.memory_limit import MemoryLimit, resident_bytes
 from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig
@@ -62,9 +63,13 @@ def build(
         link = Link(keys.credential.pair)
         failing.callback(link.close)
         address = config.advertised(link.bind_router(SERVICE, str(config.service_address())))
-        topics = load_topics(store, topic_ids(config.num_topics))
+        memory = _memory(config)
+        topics = load_topics(store, topic_ids(config.num_topics), memory)
+        if memory is not None:
+            memory.measured(resident_bytes() or 0)
+            memory.check_start(entries=sum(map(len, topics.values())))
         settings = config.core(client.uris)
-        catalog = _catalog(topics, store=store, settings=settings)
+        catalog = _catalog(topics, store=store, settings=settings, memory=memory)
         mode_state = _mode_state(store)
         published = PublishedState(
             topics=topics,
@@ -89,7 +94,9 @@ def build(
             catalog,
             store,
             link,
-            renew=lambda topics, why: _catalog(topics, store=store, settings=settings, finding=why),
+            renew=lambda topics, why: _catalog(
+                topics, store=store, settings=settings, finding=why, memory=memory
+            ),
             published=published,
             hubs=hubs,
             make_read_threads=lambda deliver: ReadThreads(
@@ -104,7 +111,12 @@ def build(
 
 
 def _catalog(
-    topics: dict[int, Topic], *, store: Store, settings: Settings, finding: str = ""
+    topics: dict[int, Topic],
+    *,
+    store: Store,
+    settings: Settings,
+    finding: str = "",
+    memory: MemoryLimit | None,
 ) -> Catalog:
     return Catalog(
         topics,
@@ -116,7 +128,13 @@ def _catalog(
         leases=store.load_leases(),
         sweeps=store.load_sweeps(),
         finding=finding,
+        memory=memory,
     )
+
+
+def _memory(config: CatalogdConfig) -> MemoryLimit | None:
+    limit_bytes = config.limit_bytes()
+    return None if limit_bytes is None else MemoryLimit(limit_bytes)
 
 
 def _window(store: Store) -> EventWindow | None:

@@ -25,8 +25,10 @@ from ..topics.histogram import HistogramFacts
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
+from ..topics.limited_topic import LimitedTopic
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, Received
-from ..topics.topic import Topic
+from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
+from ..topics.topic import NAMESPACE, Topic
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.messages.connection import Bye, Channel
@@ -141,6 +143,7 @@ class Catalogd:
         self._stopping = False
         self._effects: deque[Effect] = deque()  # to be performed; not empty after a turn: full
         self._full_at = 0.0  # since when the disk is full, if it is
+        self._memory_at = 0.0  # when the next look at what is resident is due
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
         self._status_at = 0.0  # when the next status is begun
@@ -210,6 +213,7 @@ class Catalogd:
         self._perform_all(now=now, now_us=now_us)
         if self._effects:
             return
+        self._hold_memory(now)
         self._ask_hubs()
         self._published.names_known = self._catalog.names_known
         for hub in self._hubs:
@@ -251,8 +255,20 @@ class Catalogd:
         inbox: Inbox[Answer] = Inbox(self._link.wake)
         return inbox, self._make_read_threads(lambda answer: inbox.put(answer, timeout_s=60.0))
 
+    def _hold_memory(self, now: float) -> None:
+        """Hold the limit of memory, if there is one; everything is committed now."""
+        memory = self._catalog.memory
+        if memory is None:
+            return
+        if now >= self._memory_at:
+            self._memory_at = now + LOOK_S
+            self._catalog.measured(resident_bytes() or 0)
+        if memory.hold():
+            give_back()
+
     def _timeout_s(self) -> float:
-        if self._slices is not None:
+        memory = self._catalog.memory
+        if self._slices is not None or (memory is not None and memory.cools):
             return 0.0
         now = self._clock()
         times = [self._catalog.deadline(now), *(hub.publisher.deadline for hub in self._hubs)]
@@ -440,7 +456,9 @@ class Catalogd:
         for hub in self._hubs:
             self._drive(hub, publisher.Lost(effect.finding), now=now, now_us=now_us)
         self._read_threads.close()
-        topics = load_topics(self._store, self._published.topics)
+        if self._catalog.memory is not None:
+            self._catalog.memory.warm.clear()
+        topics = load_topics(self._store, self._published.topics, self._catalog.memory)
         self._published.topics, self._published.starts = topics, self._store.starts
         self._catalog = self._renew(topics, effect.finding)
         self._grants = Admit(())  # the new core knows of none
@@ -559,9 +577,24 @@ class Catalogd:
             log.log(level, line)
 
 
-def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:
-    """Return the topics of ``store``, in the order given. Cost: about 6 µs an entry."""
+def load_topics(
+    store: Store, topics: Iterable[int], memory: MemoryLimit | None = None
+) -> dict[int, Topic]:
+    """Return the topics of ``store``, in the order given. Cost: about 6 µs an entry.
+
+    ``memory``: then the content of tables stays in the store until it is used. Cost: 4 µs.
+    """
     found: dict[int, Topic] = {}
+    if memory is not None:
+        topics = list(topics)
+        tables = [number for number in topics if number != NAMESPACE]
+        for number, version, floor, heads, tombstones in store.load_heads(tables):
+            limited = found[number] = LimitedTopic(number, memory.warm, store)
+            limited.epoch = store.epoch
+            limited.load(heads, tombstones)
+            limited.version = version
+            limited.raise_floor(floor)
+        topics = [number for number in topics if number == NAMESPACE]
     for number, version, floor, entries in store.load(topics):
         topic = found[number] = Topic()
         topic.reset(store.epoch)

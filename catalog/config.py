@@ -8,6 +8,7 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.keys.folder import CATALOGD, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
+from ..topics.memory_limit import limit_of
 from ..topics.settings import (
     Address,
     advertised_address,
@@ -58,10 +59,12 @@ class CatalogdConfig(MetastoreFlags):
     change_history_mb: int = HISTORY_MB_DEFAULT
     change_history_hours: float = HISTORY_HOURS_DEFAULT
     keys_dir: str | None = None
+    mem_limit: str | None = None
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
         check_num_topics(self.num_topics)
+        self.limit_bytes()
         self.hubs()
         self.mode(MODE_DEFAULT)
         advertised_address(self.service_address(), self.advertise_address)
@@ -88,6 +91,10 @@ class CatalogdConfig(MetastoreFlags):
                 self.num_metadata_loading_threads,
                 f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
             )
+
+    def limit_bytes(self) -> int | None:
+        """Return what the process may take; None: as much as the system lets it."""
+        return limit_of(self.mem_limit)
 
     def service_address(self) -> Address:
         """Return where to serve pulls and syncs."""

@@ -22,6 +22,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.keys.clients import Client
+from ..topics.memory_limit import MemoryLimit
 from ..topics.objects.names import EVERYTHING, Scope, TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
@@ -73,7 +74,7 @@ from .metastore.port import (
     untried,
 )
 from .model.lineage import StartRecord, Verdict, judge
-from .model.tables import Namespace, Tables, created_at
+from .model.tables import Namespace, Tables, created_at, forget_decoded
 from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
@@ -256,6 +257,7 @@ class Catalog:
         leases: Iterable[LeaseRow] = (),
         sweeps: Iterable[SweepRow] = (),
         finding: str = "",
+        memory: MemoryLimit | None = None,
     ) -> None:
         """Begin with what a store holds.
 
@@ -269,7 +271,9 @@ class Catalog:
             leases: Those of tables, as they are stored.
             sweeps: Likewise as of which revisions their files are known.
             finding: Why everything is read anew, if that is so.
+            memory: The limit of memory that the topics keep; None: there is none.
         """
+        self.memory = memory
         self.lifecycle = Lifecycle.STARTING if window is None else Lifecycle.SERVING
         self.settings = settings
         self.counts = Counts()
@@ -560,6 +564,11 @@ class Catalog:
         """
         self._on_passed(self.poller.skip(id_))
 
+    def measured(self, resident_bytes: int) -> None:
+        """Take in what the process takes of its limit."""
+        if self.memory is not None and self.memory.measured(resident_bytes):
+            forget_decoded()
+
     def change_mode(self, mode: Mode) -> bool:
         """Publish under ``mode`` from now on, and load what it needs; False if it is so already."""
         if not self.backfill.change(mode):
@@ -661,6 +670,8 @@ class Catalog:
             waiting_requests=self.dispatcher.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
+            cold_bytes=sum(one.cold_bytes for one in self.version_log.topics.values()),
+            memory=None if self.memory is None else self.memory.facts,
             counts=asdict(self.counts)
             | self.dispatcher.counts
             | self.reports.counts()

@@ -12,6 +12,7 @@ from typing import Final
 from .. import __version__
 from ..topics.errors import StoreFull
 from ..topics.histogram import HistogramFacts
+from ..topics.memory_limit import MemoryFacts, memory_short
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
@@ -39,6 +40,7 @@ HUB_AWAY_S: Final = 2.0  # until a hub that is being connected counts as away: a
 APART: Final = frozenset(
     (
         *("metastore", "hubs", "handshake_failed_s", "store_full", "rules", "counts", "topics"),
+        "memory",
         *("events", "processor", "pull_times", "reconciliation"),
     )
 )
@@ -104,6 +106,8 @@ class Status:
     ``tables_unreadable``: that the metastore cannot read, or that do not fit;
     ``partitions_unreadable``: of tables whose other partitions are served; ``unreadable`` names
     some of them, with the reason.
+    ``held_bytes``: what entries take in memory; ``cold_bytes``: of values that are in the store
+    alone, by the limit of memory. ``memory``: what is known of that limit; None: there is none.
     ``sync_off_by_default``: whether tables are followed only if they, or their database, say so.
     ``events``: what became of the last batches of events; ``processor``: whether they are followed;
     ``reconciliation``: how the comparison with the metastore goes.
@@ -115,6 +119,7 @@ class Status:
     hubs: tuple[HubFacts, ...] = ()
     handshake_failed_s: float | None = None
     store_full: StoreFull | None = None
+    memory: MemoryFacts | None = None
     rules: tuple[Rule, ...] = ()
     epoch: int
     start: int
@@ -142,6 +147,7 @@ class Status:
     waiting_requests: int
     entries: int
     held_bytes: int
+    cold_bytes: int
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
     events: EventFacts
@@ -173,6 +179,7 @@ def verdict(status: Status) -> Verdict:
     return verdict_of(
         (
             *_store(status.store_full),
+            *memory_short(status.memory),
             *_metastore(status.metastore),
             *_comparison(status.reconciliation),
             *_hubs(status.hubs),

@@ -55,6 +55,8 @@ CATALOGD_FLAGS: Final = {
     "change_history_hours": "Hours for which they are kept.",
     "keys_dir": "Folder with catalogd.key and the list of clients; the default one is filled at "
     "the first start.",
+    "mem_limit": "Memory that it takes at most, such as 4GB or 60%: content stays in the store "
+    "until it is used. Below what the keys of all entries take it does not start.",
 }
 
 
@@ -73,6 +75,7 @@ CATALOGD_FLAGS: Final = {
         "hive_metastore_kerberos_principal": (None, "that of --hive_site"),
         "principal": (None, "the first in the keytab, or in the ticket cache"),
         "keytab_file": (None, "none: the user's ticket cache, KRB5CCNAME"),
+        "mem_limit": (None, "none"),
         "catalog_topic_mode": (None, "the stored one, at first mixed"),
         "catalog_topic_mode_overrides": (None, "the stored ones, at first none"),
     },
@@ -110,7 +113,8 @@ def catalogd(**given: Any) -> None:
     pages |= memory_page(
         lambda: held_by_catalogd(
             daemon.status, daemon.store_path, history_bytes_max=config.change_history_mb << 20
-        )
+        ),
+        config.limit_bytes(),
     )
     pages |= process_pages(settings, lambda: recent.lines)
     sources = sources_of(
@@ -120,7 +124,7 @@ def catalogd(**given: Any) -> None:
         numbers=CATALOGD,
         pages=pages,
         peers=lambda: peers_of_catalogd(daemon.status),
-        process=lambda: facts_of_process(keys, access),
+        process=lambda: facts_of_process(keys, access, config.limit_bytes()),
         histograms=lambda: histograms_of(daemon.status, calls=daemon.metastore_calls),
         is_guarded=is_guarded,
     )

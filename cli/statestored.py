@@ -27,11 +27,17 @@ STATESTORED_FLAGS: Final = {
     "statestore_heartbeat_frequency_ms": "Time between two heartbeats.",
     "statestore_max_missed_heartbeats": "Heartbeat times of silence after which a member is LOST.",
     "keys_dir": "Folder with statestored.key; the default one is filled at the first start.",
+    "mem_limit": "Memory that it takes at most, such as 4GB or 60%: of content that changed long "
+    "ago readers get stubs, and pull what they need.",
 }
 
 
 @click.command("statestored", cls=Command, context_settings=settings(), epilog=EXIT_CODES)
-@flags_of(StatestoredConfig, meanings=STATESTORED_FLAGS, defaults=DEFAULTS)
+@flags_of(
+    StatestoredConfig,
+    meanings=STATESTORED_FLAGS,
+    defaults={**DEFAULTS, "mem_limit": (None, "none")},
+)
 @pages_flags(STATESTORED_PAGES_PORT)
 @config_option()
 @version_option("statestored")
@@ -54,7 +60,7 @@ def statestored(**given: Any) -> None:
     daemon, address = build(config, keys=keys)
     is_guarded = access.config.needs_secret
     pages = hub_pages(lambda: daemon.status, daemon.ask, is_guarded=is_guarded)
-    pages |= memory_page(lambda: held_by_hub(daemon.status))
+    pages |= memory_page(lambda: held_by_hub(daemon.status), config.limit_bytes())
     pages |= process_pages(settings, lambda: recent.lines)
     sources = sources_of(
         "statestored",
@@ -63,7 +69,7 @@ def statestored(**given: Any) -> None:
         numbers=STATESTORED,
         pages=pages,
         peers=lambda: peers_of_hub(daemon.status),
-        process=lambda: facts_of_process(keys, access),
+        process=lambda: facts_of_process(keys, access, config.limit_bytes()),
         histograms=lambda: {"applied_s": {"": daemon.status.applied}},
         is_guarded=is_guarded,
     )

@@ -8,6 +8,7 @@ from ..topics.errors import ConfigError
 from ..topics.keys.folder import STATESTORED, DaemonKeys, daemon_keys
 from ..topics.link import new_pair
 from ..topics.liveness import HEARTBEAT_MS
+from ..topics.memory_limit import limit_of
 from ..topics.settings import Address, advertised_address, listen_address, port_of
 from .hub import MISSED_MAX
 
@@ -36,10 +37,12 @@ class StatestoredConfig:
     statestore_heartbeat_frequency_ms: int = HEARTBEAT_MS
     statestore_max_missed_heartbeats: int = MISSED_MAX
     keys_dir: str | None = None
+    mem_limit: str | None = None
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
         self._address(self.state_store_port)
+        self.limit_bytes()
         for setting, (low, high) in BOUNDS.items():
             value = getattr(self, setting)
             if not low <= value <= high:
@@ -47,6 +50,10 @@ class StatestoredConfig:
         if self._advertised.port > PORT_MAX:
             allowed = f"a port up to {PORT_MAX}, as data is at the next one"
             raise ConfigError("advertise_address", self.advertise_address, allowed)
+
+    def limit_bytes(self) -> int | None:
+        """Return what the process may take; None: as much as the system lets it."""
+        return limit_of(self.mem_limit)
 
     @property
     def request_address(self) -> str:

@@ -18,6 +18,7 @@ from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import HEARTBEAT_MS, LOST, SUSPECT_S
+from ..topics.memory_limit import MemoryLimit
 from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices
@@ -151,7 +152,9 @@ class Hub:
         heartbeat_ms: int = HEARTBEAT_MS,
         missed_max: int = MISSED_MAX,
         members_max: int = MEMBERS_MAX,
+        memory: MemoryLimit | None = None,
     ) -> None:
+        self.memory = memory
         self.counts = Counts()
         self._turn = turn = Turn[Effect](quiet=(Tick, Subscription, Broadcast))
         self.trace = turn.trace
@@ -170,6 +173,7 @@ class Hub:
             self._policies,
             clock=turn,
             send=self._send_publisher,
+            memory=memory,
         )
         self._sender = Sender()
         self._readers = ReaderRequests(
@@ -365,6 +369,8 @@ class Hub:
             handshake_failed_s=self.handshake_failed_s,
             answers_audited=self._membership.audits,
             answers_differing=self._membership.audit_differences,
+            memory=None if self.memory is None else self.memory.facts,
+            cold_bytes=sum(one.cold_bytes for one in ingest.topics().values()),
             counts=replace(self.counts, refused=dict(self.counts.refused)),
             driver_counts=dict(self._drivers.counts),
             applied=self._applied.facts(),
@@ -633,7 +639,7 @@ class Hub:
             catalog_address=ingest.catalog_address,
             versions=tuple(topic.version for topic in topics),
             floors=tuple(topic.floor for topic in topics),
-            sizes=tuple(topic.held_bytes for topic in sized),
+            sizes=tuple(topic.full_bytes for topic in sized),
             offers=ingest.offers,
         )
 

@@ -31,8 +31,19 @@ from ..topics.follower import (
     Tick,
     Want,
 )
+from ..topics.limited_topic import LimitedTopic
+from ..topics.memory_limit import MemoryLimit
 from ..topics.replica_set import Abandoned, ReplicaSet, Step
-from ..topics.topic import ALL_OFFERED, FULL, NONE, Entry, Topic, check_num_topics, topic_ids
+from ..topics.topic import (
+    ALL_OFFERED,
+    FULL,
+    NAMESPACE,
+    NONE,
+    Entry,
+    Topic,
+    check_num_topics,
+    topic_ids,
+)
 from ..topics.turn import Clock
 from ..topics.wire import encode
 from ..topics.wire.codec import delta_of, read_entries, read_header
@@ -59,7 +70,7 @@ class Slot:
     """One topic: what the hub holds of it, and the follower of the publisher that fills it."""
 
     follower: Follower
-    topic: Topic = field(default_factory=Topic)  # its version is the follower's position
+    topic: Topic  # its version is the follower's position
     filed: int = 0  # the highest version of anything filed, also of a catch-up under way
     seeded: bool = False  # caught up once
     stub_bytes: int = 0  # what the catch-up under way would take as stubs
@@ -86,6 +97,7 @@ class Ingest:
         *,
         clock: Clock,
         send: Callable[[ToPublisher], None],
+        memory: MemoryLimit | None = None,
     ) -> None:
         """Begin with no topics.
 
@@ -94,7 +106,9 @@ class Ingest:
             policies: Cut deltas for readers that see some databases only.
             clock: The turn of the hub.
             send: Sends the publisher a message; without one it drops it.
+            memory: The limit of memory that the topics of tables keep; None: there is none.
         """
+        self.memory = memory
         self._clock = clock
         self._send = send
         self.epoch = 0
@@ -324,8 +338,19 @@ class Ingest:
         self.epoch, self.num_topics, self.watermark = message.epoch, message.num_topics, 0
         self._replicas.clear()
         topics = topic_ids(message.num_topics)
-        self.slots = {topic: Slot(self._replicas.follow(topic, FULL)) for topic in topics}
+        if self.memory is not None:
+            self.memory.warm.clear()
+        self.slots = {
+            topic: Slot(self._replicas.follow(topic, FULL), self._new_topic(topic))
+            for topic in topics
+        }
         self._unseeded = len(self.slots)
+
+    def _new_topic(self, number: int) -> Topic:
+        """Return an empty topic; names are never stubs, because no reader pulls them."""
+        if self.memory is None or number == NAMESPACE:
+            return Topic()
+        return LimitedTopic(number, self.memory.warm)
 
     def _feed(self, slot: Slot, fact: Fact) -> tuple[bytes, ...]:
         """Apply what ``fact`` means for a topic; return the frames to broadcast."""

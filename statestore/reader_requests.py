@@ -140,7 +140,7 @@ class ReaderRequests:
             version, full_bytes = topic.version, 0
             if position.level == FULL:
                 full_bytes = (
-                    topic.held_bytes
+                    topic.full_bytes
                     if policy is None
                     else self._policies.held_bytes(policy, position.topic, topic)
                 )

@@ -21,6 +21,7 @@ from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, Received
+from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
@@ -75,6 +76,7 @@ class Statestored:
         self._asks: deque[Ask] = deque()  # those that the hub does not know yet; of any thread
         self._numbers = count(1)
         self._stopping = False
+        self._memory_at = 0.0  # when the next look at what is resident is due
         self._status_at = 0.0  # when the next status is begun
         self._slices: Iterator[HubStatus | None] | None = None  # of the one that is being made
         self.turned_at = clock()
@@ -134,6 +136,7 @@ class Statestored:
         self._send_chunks()
         self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
+        self._hold_memory(now)
         self._renew_status(now)
         if now >= self._keys_at:
             self._keys_at = now + KEYS_S
@@ -183,7 +186,20 @@ class Statestored:
             log.info("key rotated: public=%s", credential.pair.public)
         self._perform(self._hub.have_keys(credential.own_keys))
 
+    def _hold_memory(self, now: float) -> None:
+        """Hold the limit of memory, if there is one."""
+        memory = self._hub.memory
+        if memory is None:
+            return
+        if now >= self._memory_at:
+            self._memory_at = now + LOOK_S
+            memory.measured(resident_bytes() or 0)
+        if memory.hold():
+            give_back()
+
     def _timeout_s(self) -> float:
+        if self._hub.memory is not None and self._hub.memory.cools:
+            return 0.0
         if self._hub.sending or self._hub.answering or self._slices is not None:
             return 0.0
         return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
@@ -270,6 +286,11 @@ def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, 
         ConfigError: the keys cannot be used.
     """
     clients = keys.last_clients()
+    limit_bytes = config.limit_bytes()
+    memory = None if limit_bytes is None else MemoryLimit(limit_bytes)
+    if memory is not None:
+        memory.measured(resident_bytes() or 0)
+        memory.check_start(entries=0)
     link = Link(keys.credential.pair)
     try:
         address = config.advertised(link.bind_router(REQUESTS, config.request_address))
@@ -282,6 +303,7 @@ def build(config: StatestoredConfig, *, keys: DaemonKeys) -> tuple[Statestored, 
         data_address=data_address,
         heartbeat_ms=config.statestore_heartbeat_frequency_ms,
         missed_max=config.statestore_max_missed_heartbeats,
+        memory=memory,
     )
     daemon = Statestored(hub, link, clients=clients, keys=keys)
     return daemon, address

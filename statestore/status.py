@@ -12,6 +12,7 @@ from typing import Any, Final
 from .. import __version__
 from ..topics.histogram import HistogramFacts
 from ..topics.liveness import LIVE, LOST, SUSPECT_S
+from ..topics.memory_limit import MemoryFacts, memory_short
 from ..topics.objects.drivers import ANNOUNCED, CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON
@@ -32,7 +33,10 @@ from .ingest import Slot
 from .membership import Member, Membership
 
 ROWS: Final = ("topics", "subscribers", "drivers")
-APART: Final = ("seeding", "handshake_failed_s", "counts", "driver_counts", "applied", *ROWS)
+APART: Final = (
+    *("seeding", "handshake_failed_s", "memory", "counts", "driver_counts", "applied"),
+    *ROWS,
+)
 """The fields of a HubStatus that are not facts of one value."""
 LOST_SHOWN_S: Final = 300.0  # time for an operator to look; then a dead one is no news
 NAMED_MAX: Final = 5  # subscribers in a reason
@@ -145,7 +149,8 @@ class HubStatus:
     since they first announced themselves here. ``answers_audited``: tables of which readers have
     compared their memory with catalogd, as they said here; ``answers_differing``: those that were
     not equal. ``applied``: seconds from the broadcast of
-    changes to the reports of readers that have applied them.
+    changes to the reports of readers that have applied them. ``cold_bytes``: of values that readers
+    pull, by the limit of memory. ``memory``: what is known of that limit; None: there is none.
     """
 
     hub: int
@@ -167,6 +172,8 @@ class HubStatus:
     handshake_failed_s: float | None
     answers_audited: int
     answers_differing: int
+    memory: MemoryFacts | None = None
+    cold_bytes: int = 0
     counts: Counts
     driver_counts: Mapping[str, int]
     applied: HistogramFacts
@@ -180,6 +187,7 @@ def verdict(status: HubStatus) -> Verdict:
     return verdict_of(
         (
             *_catalogd(status),
+            *memory_short(status.memory),
             *_lost(status.subscribers),
             *_drivers(status.drivers),
             *refused_handshakes(status.handshake_failed_s),
@@ -276,7 +284,7 @@ def topic_status(number: int, slot: Slot, membership: Membership) -> TopicStatus
         version=topic.version,
         floor=topic.floor,
         entries=len(topic),
-        full_bytes=topic.held_bytes,
+        full_bytes=topic.full_bytes,
         minimal_bytes=MINIMAL_BYTES,
         full_members=membership.followers(number, FULL),
         minimal_members=membership.followers(number, MINIMAL),

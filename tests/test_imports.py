@@ -68,7 +68,7 @@ ONE_WAY = {
             "requests",
             "liveness",
         ),
-        *("notebook", "memory_limit", "objects", "topic"),
+        *("notebook", "objects", "topic", "limited_topic"),
         *(
             "policy",
             "wire",
@@ -81,6 +81,7 @@ ONE_WAY = {
             "replica_set",
             "link",
             "verdict",
+            "memory_limit",
         ),
     ),
     "statestore": (

@@ -97,7 +97,7 @@ class GroupLeaves(Leaves):
         """``blocks`` is what the keys of the group's blocks begin with."""
         self._topic = topic
         self._blocks = blocks
-        keys = (entry.key for entry in topic.rows(group))
+        keys = (entry.key for entry in topic.heads(group))
         start = len(blocks)
         self.bounds = sorted(key[start:].decode() for key in keys if key.startswith(blocks))
 
@@ -621,7 +621,7 @@ class Tables:
         """Return what ends everything that is held of ``table``."""
         self._leaves.pop(table, None)
         group = table_key(*table)
-        return [prefix_tombstone(group, version)] if self.topic_of(table)[1].rows(group) else []
+        return [prefix_tombstone(group, version)] if self.topic_of(table)[1].heads(group) else []
 
     def _note_written(
         self, table: TableId, names: Collection[str], *, source: int, raised: bool
@@ -714,6 +714,12 @@ def _value_of(value: bytes) -> TableValue:
     """Return what is in a table's entry, decoded once unless it is large."""
     small = document_bytes(value) <= CACHED_BYTES_MAX
     return _cached_value(value) if small else decode_table_value(value)
+
+
+def forget_decoded() -> None:
+    """Keep nothing decoded: a process whose memory is short decodes it again."""
+    for cache in (_names_of, _cached_database, _cached_value, _cached_table):
+        cache.cache_clear()
 
 
 def created_at(thrift: bytes) -> int | None:

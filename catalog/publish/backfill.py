@@ -109,7 +109,7 @@ class Backfill:
         for group in topic.group_ids():
             table = table_of(group)
             if remainder.includes(table) and not self.mode.withholds(table):
-                rows = topic.rows(group)
+                rows = topic.heads(group)
                 keys += sorted((e.key for e in rows if self._remains(number, e)), reverse=True)
         return keys
 

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...topics.bulk import RETRY_MS, Part, Send, Sender, pulled_cost
-from ...topics.errors import UsageError
+from ...topics.bulk import REFUSAL_COST, RETRY_MS, Part, Send, Sender, pulled_cost
+from ...topics.errors import StaleMetadata, UsageError
 from ...topics.histogram import Histogram, HistogramFacts
 from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import KeyRange, Matches, SelectorKind
@@ -33,7 +33,7 @@ from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
 from ...topics.wire.messages.connection import Refused
-from ...topics.wire.refusal import Refusal
+from ...topics.wire.refusal import Refusal, refuse
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..model.tables import Namespace, Tables
@@ -346,8 +346,10 @@ class Selection:
 
     ``matches`` None: every partition is selected. ``unsure``: not all blocks among ``entries``
     hold one that is; those in ``held`` are sent even so, for the client has an older one.
+    ``entries`` may be without their values: these are read from ``topic`` a part at a time.
     """
 
+    topic: Topic
     entries: Sequence[Entry]
     gone: tuple[bytes, ...] = ()
     matches: Matches | None = None
@@ -360,8 +362,20 @@ class Selection:
             return True
         return bool(self.names_in(entry))
 
-    def names_in(self, entry: Entry) -> Sequence[str]:
+    def filled(self, heads: Sequence[Entry]) -> Sequence[Entry]:
+        """Return ``heads``, some of ``entries``, with their values.
+
+        Raises:
+            StaleMetadata: one has changed since the selection was made.
+        """
+        found = self.topic.filled(heads)
+        if any(entry.value is None for entry in found):
+            raise StaleMetadata(f"a block changed while it was read: {found[0].key!r}")
+        return found
+
+    def names_in(self, head: Entry) -> Sequence[str]:
         """Return the names in a block that are selected."""
+        (entry,) = self.filled((head,))
         assert entry.value is not None
         names = decode_block(entry.value, entry.version).names
         return names if self.matches is None else [name for name in names if self.matches(name)]
@@ -377,18 +391,18 @@ def select(tables: Tables, pull: Pull) -> Selection:
     """
     table = (pull.db, pull.table)
     group, (_, topic) = table_key(*table), tables.topic_of(table)
-    own = topic.get(group)
+    own = topic.head(group)
     if own is None or own.kind != VALUE:
-        return Selection((), gone=tuple(key for key, _ in pull.held))
+        return Selection(topic, (), gone=tuple(key for key, _ in pull.held))
     selector, columns = pull.selection, tables.partition_columns(table)
     bounds = () if selector.kind == SelectorKind.TABLE else tables.bounds(table)
     matches, ranges = selector.matches(columns), selector.ranges(columns)
     unsure = matches is not None and ranges is None
     lead = block_lead(group)
-    blocks = [topic.get(lead + bounds[at].encode()) for at in _positions(ranges, bounds)]
+    blocks = [topic.head(lead + bounds[at].encode()) for at in _positions(ranges, bounds)]
     found = [entry for entry in blocks if entry is not None and entry.key >= pull.after]
     if pull.names_only:
-        return Selection(found, matches=matches)
+        return Selection(topic, found, matches=matches)
     if not pull.after:
         found.insert(0, own)
     held = dict(pull.held)
@@ -397,7 +411,7 @@ def select(tables: Tables, pull: Pull) -> Selection:
     if held and not pull.after:
         coming = {entry.key for entry in entries}
         gone = [key for key in held if key not in coming and not _is_current(topic, key, held[key])]
-    return Selection(entries, tuple(gone), matches, unsure, frozenset(held))
+    return Selection(topic, entries, tuple(gone), matches, unsure, frozenset(held))
 
 
 def _positions(ranges: Sequence[KeyRange] | None, bounds: Sequence[str]) -> Sequence[int]:
@@ -412,7 +426,7 @@ def _positions(ranges: Sequence[KeyRange] | None, bounds: Sequence[str]) -> Sequ
 
 
 def _is_current(topic: Topic, key: bytes, version: int) -> bool:
-    entry = topic.get(key)
+    entry = topic.head(key)
     return entry is not None and entry.version == version
 
 
@@ -461,17 +475,24 @@ def answer(
         return iter([(pulled_cost(like), replace(like, moved=True))])
     selection, cut = select(tables, pull), _name_pieces if pull.names_only else _block_pieces
     cap = min(pull.bytes_max or ANSWER_BYTES_MAX, ANSWER_BYTES_MAX)
-    return _numbered(selection, cut(selection, like, cap))
+    return _numbered(selection, cut(selection, like, cap), pull.request)
 
 
-def _numbered(selection: Selection, pieces: Iterator[Piece]) -> Iterator[Part]:
-    """Yield the parts of ``pieces`` with their numbers, the last one with its cursor."""
+def _numbered(selection: Selection, pieces: Iterator[Piece], request: int) -> Iterator[Part]:
+    """Yield the parts of ``pieces`` with their numbers, the last one with its cursor.
+
+    All parts are of one version: if a block that is not in memory has changed, the rest is refused.
+    """
     entries = selection.entries
-    for sequence, (piece, end, last) in enumerate(pieces):
-        gone = () if sequence else selection.gone
-        cursor = entries[end].key if last and end < len(entries) else b""
-        part = replace(piece, sequence=sequence, last=last, gone=gone, cursor=cursor)
-        yield pulled_cost(part), part
+    try:
+        for sequence, (piece, end, last) in enumerate(pieces):
+            gone = () if sequence else selection.gone
+            cursor = entries[end].key if last and end < len(entries) else b""
+            part = replace(piece, sequence=sequence, last=last, gone=gone, cursor=cursor)
+            yield pulled_cost(part), part
+    except StaleMetadata as error:
+        refused = refuse(Refusal.RETRY, str(error), request=request, retry_ms=RETRY_MS)
+        yield REFUSAL_COST, refused
 
 
 def _block_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piece]:
@@ -480,7 +501,7 @@ def _block_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piec
     while not last:
         begin, size, full, picked = end, 0, False, []
         while end < len(entries) and (not selection.unsure or end - begin < LOOKED_MAX):
-            takes = row_bytes(entries[end])
+            takes = row_bytes(entries[end]) + _cold_bytes(entries[end])
             full = spent > 0 and spent + takes > cap
             if full or (size and size + takes >= CHUNK_BYTES_MAX):
                 break
@@ -490,8 +511,13 @@ def _block_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piec
                 spent += takes
             end += 1
         last = full or end == len(entries)
-        for some, final in _messages(picked):
+        for some, final in _messages(selection.filled(picked)):
             yield replace(like, entries=some), end, last and final
+
+
+def _cold_bytes(entry: Entry) -> int:
+    """Return the bytes of a value that is not in memory."""
+    return 0 if entry.value is not None else entry.size
 
 
 def _messages(picked: Sequence[Entry]) -> Iterator[tuple[tuple[Entry, ...], bool]]:

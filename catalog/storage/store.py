@@ -27,6 +27,7 @@ from struct import Struct
 from typing import Any, Final
 
 from ...topics.errors import StoreError, StoreFull
+from ...topics.limited_topic import Head
 from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages.data import SOURCE_ORDERS
@@ -131,6 +132,7 @@ TOMBSTONES_BYTES_MAX: Final = 512 << 10
 more than this many deletions costs as little with a snapshot."""
 TOMBSTONES_AGE_MAX_US: Final = 24 * 3600 * 1_000_000  # one night away: still a delta
 TOMBSTONE_OVERHEAD_BYTES: Final = 32
+READ_AT_ONCE: Final = 500  # keys in one query: SQLite may be built for 999 parameters
 TOMBSTONES_STEP: Final = 500  # of one topic that are deleted at once: 1 ms
 
 UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -149,6 +151,9 @@ WRITES = "SELECT * FROM writes ORDER BY driver, number"
 ADD_LEASE = "INSERT INTO leases VALUES (?, ?, ?, ?, ?)"
 ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VALUES_OF = f"SELECT {history.ENTRY} FROM entries WHERE topic = ? ORDER BY key"
+HEADS_OF = """SELECT key, version, schema_version, data_version, size, kind
+              FROM entries WHERE topic = ? ORDER BY key"""
+ENTRIES_OF = f"SELECT {history.ENTRY} FROM entries WHERE topic = ? AND key IN"
 TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
                FROM tombstones WHERE topic = ? ORDER BY version, key"""
 Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
@@ -371,6 +376,35 @@ class Store:
                 rows.sort(key=itemgetter(1))  # the version
                 entries = [Entry(*row) for row in rows]
                 yield topic, self._versions[topic], self._floors[topic], entries
+
+    def load_heads(
+        self, topics: Iterable[int]
+    ) -> Iterator[tuple[int, int, int, list[Head], list[Entry]]]:
+        """Yield (topic, version, floor, heads, tombstones) of each of ``topics``.
+
+        Heads are sorted by key, tombstones by version. No value is read. Cost: 1 µs an entry.
+        """
+        with explained(self.path):
+            for topic in topics:
+                heads = self._db.execute(HEADS_OF, (topic,)).fetchall()
+                rows = self._db.execute(TOMBSTONES_OF, (topic,)).fetchall()
+                floor = self._floors[topic]
+                yield topic, self._versions[topic], floor, heads, [Entry(*row) for row in rows]
+
+    def version(self, topic: int) -> int:
+        """Return the committed version of ``topic``: up to it ``read`` has everything."""
+        return self._versions[topic]
+
+    def read(self, topic: int, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """Return the entries of ``keys``, without those that there are not. Cost: 6 µs each."""
+        found: dict[bytes, Entry] = {}
+        with explained(self.path):
+            for begin in range(0, len(keys), READ_AT_ONCE):
+                some = keys[begin : begin + READ_AT_ONCE]
+                query = f"{ENTRIES_OF} ({','.join('?' * len(some))})"
+                rows = self._db.execute(query, (topic, *some))
+                found.update((row[0], Entry(*row)) for row in rows)
+        return found
 
     def commit(
         self,

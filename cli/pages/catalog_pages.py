@@ -93,6 +93,8 @@ def peers_of_catalogd(status: Status) -> dict[str, str]:
 def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> Iterator[Held]:
     """Yield what the parts of catalogd hold, in memory and on disk."""
     yield Held("entries of all topics", status.held_bytes, None)
+    if status.memory is not None:
+        yield Held("on disk alone: content that is not in use", status.cold_bytes, None)
     yield Held("what became of events", None, HISTORY_BYTES_MAX + LOG_BYTES_MAX)
     files = (store, *(store.with_name(f"{store.name}{end}") for end in ("-wal", "-shm")))
     on_disk = sum(one.stat().st_size for one in files if one.exists())

@@ -26,6 +26,7 @@ SEE: Final = {
     "events_not_understood": "logs",
     "comparison_stopped": "events",
     "store_full": "memory",
+    "memory_short": "memory",
     "drivers_off": "history",
     "handshakes_failed": "logs",
     "loop_hangs": "threads",

@@ -90,6 +90,8 @@ def peers_of_hub(status: HubStatus) -> dict[str, str]:
 def held_by_hub(status: HubStatus) -> Iterator[Held]:
     """Yield what the parts of a hub hold."""
     yield Held("entries of all topics", sum(one.full_bytes for one in status.topics), None)
+    if status.memory is not None:
+        yield Held("at catalogd alone: content that changed long ago", status.cold_bytes, None)
 
 
 def _topics(status: HubStatus, rest: str, query: Query) -> Grid:

@@ -118,6 +118,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
         "topics": {
             "entries": (GAUGE, "Entries held, in all topics"),
             "full_bytes": (GAUGE, "Bytes held, in all topics"),
+            "cold_bytes": (GAUGE, "Bytes of content that readers pull, by --mem_limit"),
             "deltas": (COUNTER, "Deltas that catalogd sent"),
             "delta_bytes": (COUNTER, "Bytes of these deltas"),
             "broadcasts": (COUNTER, "Deltas that were broadcast"),
@@ -242,6 +243,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
         "topics": {
             "entries": (GAUGE, "Entries held, in all topics"),
             "held_bytes": (GAUGE, "Bytes held, in all topics"),
+            "cold_bytes": (GAUGE, "Bytes of content that is in the store alone, by --mem_limit"),
         },
         "requests": {
             "waiting_requests": (

@@ -97,11 +97,14 @@ def sources_of(
     )
 
 
-def facts_of_process(keys: DaemonKeys, access: Access) -> Facts:
-    """Return what the process may use, and how long its secrets have been and will be in use."""
+def facts_of_process(keys: DaemonKeys, access: Access, limit_bytes: int | None) -> Facts:
+    """Return what the process may use, and how long its secrets have been and will be in use.
+
+    ``limit_bytes``: what ``--mem_limit`` says; None: there is none but the system's.
+    """
     now_s = time.time()
     return {
-        "memory_limit_bytes": usable_bytes(),
+        "memory_limit_bytes": limit_bytes or usable_bytes(),
         "key_age_s": keys.key_age_s(now_s=now_s),
         "certificate_left_s": access.certificate_left_s(now_s=now_s),
     }

@@ -25,6 +25,7 @@ from topicast.tests.cluster.reader import Setup
 from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.structs import partition_struct, table_struct
+from topicast.topics.memory_limit import MemoryLimit
 from topicast.topics.objects.names import group_of, table_key
 from topicast.topics.objects.selector import ALL
 from topicast.topics.objects.values import NameRecord
@@ -106,7 +107,7 @@ class LakeStore(SimStore):
         store.topics = lake.topics
         return store
 
-    def load(self) -> dict[int, Topic]:
+    def load(self, _memory: MemoryLimit | None = None) -> dict[int, Topic]:
         return self.topics
 
 

@@ -223,3 +223,18 @@ def test_core_gets_what_it_needs() -> None:
     assert not settings.load_in_background
     assert settings.reads_max == 9
     assert settings.blacklisted_dbs == ("sys", "tmp")
+
+
+def test_limit_of_memory_below_what_the_index_takes_is_refused_with_the_figure(
+    config: CatalogdConfig,
+) -> None:
+    store = store_of(config)
+    commit(store, transaction(0, 1, value(b"d\0t\0", 1)))
+    store.commit((), last_event_id=41, window=pack_state(WindowState(last_id=41, settled=41)))
+    store.close()
+    with pytest.raises(ConfigError, match=r"mem_limit='16MB'.*at least \d+ MB.* 1 entries take"):
+        build(replace(config, mem_limit="16MB"), name=NAME, keys=user_keys(CATALOGD))
+    with pytest.raises(ConfigError, match="mem_limit='plenty'"):
+        replace(config, mem_limit="plenty")
+    daemon, _ = build(replace(config, mem_limit="90%"), name=NAME, keys=user_keys(CATALOGD))
+    daemon.close()

@@ -55,6 +55,7 @@ from topicast.topics.errors import LinkError, StoreFull
 from topicast.topics.keys.folder import OPERATOR
 from topicast.topics.link import Link
 from topicast.topics.liveness import LIVE, LOST
+from topicast.topics.memory_limit import MemoryFacts
 from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
@@ -384,6 +385,9 @@ def healthz(port: int, verdict: Verdict) -> Iterator[str]:
 
 NO_CATALOGD: Final = unreached(Connection.SERVICE, SERVICE, hub=HUB)
 AWAY: Final = connection(connected=False, since_s=95.0, reason="the hub is silent for 2.0 s")
+SHORT: Final = MemoryFacts(
+    limit_bytes=130 << 20, resident_bytes=141 << 20, warm_groups=0, cooled=812
+)
 FULL: Final = StoreFull(
     "/var/lib/topicast/catalog.sqlite3", "cannot grow", "free space on its disk"
 )
@@ -445,6 +449,7 @@ CASES: Final = (
         lambda: [*status(None, uncompared()), "", *page_of_events(uncompared(), "comparison")],
     ),
     Case(("store_full",), lambda: [*status(None, catalogd(store_full=FULL))]),
+    Case(("memory_short",), lambda: [*status(None, catalogd(memory=SHORT))]),
     Case(
         ("TopicastDriversProblem", "drivers_problem"),
         lambda: [

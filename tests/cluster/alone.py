@@ -41,6 +41,7 @@ class Alone(Cluster):
         hubs: int = 0,
         source: FakeMetastore | None = None,
         num_topics: int = NUM_TOPICS,
+        limited: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(
@@ -49,6 +50,7 @@ class Alone(Cluster):
             metastore=source or FakeMetastore(),
             num_topics=num_topics,
             settings=Settings(**{"reads_max": 16, **settings}),
+            limited=limited,
         )
         self.clients[b"p/"] = self
         self.effects: list[Effect] = []

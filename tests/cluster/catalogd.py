@@ -95,7 +95,8 @@ class CatalogProcess:
         self.life += 1
         self.alive = True
         self.store.begin(world.rng.getrandbits(48) | 1)
-        topics = self.store.load()
+        memory = world.memory()
+        topics = self.store.load(memory)
         place = self.store.place
         mode_state = self.store.mode_state
         self.published = PublishedState(
@@ -120,6 +121,7 @@ class CatalogProcess:
             leases=self.store.leases,
             sweeps=self.store.sweeps.values(),
             finding=finding,
+            memory=memory,
         )
         if self.mode != mode_state.mode:
             raise Violation(f"{self.mode} holds after a restart, {mode_state.mode} was stored")
@@ -173,6 +175,7 @@ class CatalogProcess:
             for see in self.performing:
                 see(effect)
             self._perform(effect)
+        world.hold(catalog.memory)
         world.check(catalog)
 
     def discard_tombstones(self, tombstones_max: int = TOMBSTONES_MAX) -> None:

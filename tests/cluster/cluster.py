@@ -26,6 +26,7 @@ from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.tests.keys import client
 from topicast.topics.keys.clients import ClientRole, Clients, clients_text
+from topicast.topics.memory_limit import MemoryLimit
 from topicast.topics.policy import Policy
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages.catalog import (
@@ -44,6 +45,7 @@ from topicast.topics.wire.messages.readers import Drop, Dropped, Join, Joined, S
 from topicast.topics.wire.messages.reports import Report, Reported
 
 HUBS = 2
+CONTENT_BYTES_MAX = 6000  # of a limited process: about what it has of a few tables
 CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much as a step
 SETUPS = (Setup(), Setup(automatic=True), Setup())
 # Requests that are repeated where a connection was lost, and their answers: they may come twice.
@@ -116,6 +118,7 @@ class Cluster:
     """The heap, the dice, the trace, the network and every process on it.
 
     ``store``: what catalogd holds from the start, else nothing for ``num_topics``.
+    ``limited``: whether catalogd and hubs keep content out of memory, more or less of it.
     ``check_every``: how many steps pass between two assertions of a core's invariants.
     """
 
@@ -131,11 +134,13 @@ class Cluster:
         settings: Settings = SETTINGS,
         store: SimStore | None = None,
         check_every: int = CHECK_EVERY,
+        limited: bool = False,
     ) -> None:
         self.rng = rng if rng is not None else Steady()
         self.now = 1000.0
         self.wall_s = 0.0  # by which the wall clock is ahead of that
         self.faults = faults
+        self.limited = limited
         self.healed = 0.0  # when the trouble ended
         self.counts: Counter[str] = Counter()
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -207,6 +212,18 @@ class Cluster:
         self._steps += 1
         if self._steps % self._check_every == 0:
             core.check()
+
+    def memory(self) -> MemoryLimit | None:
+        """Return the limit of memory of a process that starts."""
+        return MemoryLimit(CONTENT_BYTES_MAX) if self.limited else None
+
+    def hold(self, memory: MemoryLimit | None) -> None:
+        """Have a process keep some of its content in memory, and count what leaves it."""
+        if memory is not None:
+            before = memory.warm.cooled
+            memory.warm.limit_bytes = self.rng.randrange(CONTENT_BYTES_MAX)
+            memory.hold()
+            self.counts["cooled"] += memory.warm.cooled - before
 
     @property
     def now_us(self) -> int:

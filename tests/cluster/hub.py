@@ -50,7 +50,9 @@ class HubProcess:
         self._waiting.clear()
         self._busy = False
         self.hub = Hub(
-            hub_id=self.world.rng.getrandbits(48) | 1, data_address=f"data-{self.number}"
+            hub_id=self.world.rng.getrandbits(48) | 1,
+            data_address=f"data-{self.number}",
+            memory=self.world.memory(),
         )
         self.hub.admit(self.clients)
         self.world.note(f"{self.name} starts: life {self.life}")
@@ -70,6 +72,7 @@ class HubProcess:
         if self.alive and life == self.life:
             if not self._busy:
                 self._handle(Tick(self.world.now_us))
+            self.world.hold(self.hub.memory)
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def take(self, place: bytes, frame: bytes) -> None:

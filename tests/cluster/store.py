@@ -1,13 +1,16 @@
 """A store in memory: what catalogd keeps over its crashes; an old copy of it may come back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import LeaseRow, SweepRow, Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import MODE_STATE_DEFAULT, ModeState
+from topicast.topics.limited_topic import LimitedTopic
+from topicast.topics.memory_limit import MemoryLimit
 from topicast.topics.objects.names import TableId, pause_key, rules_key
-from topicast.topics.topic import Entry, Topic, topic_ids
+from topicast.topics.topic import NAMESPACE, Entry, Topic, topic_ids
 
 NUM_TOPICS = 2
 
@@ -75,16 +78,27 @@ class SimStore:
         self.floors = dict(self.versions)
         self.mint(now_us, at_least)
 
-    def load(self) -> dict[int, Topic]:
-        """Return the topics as they are stored."""
-        topics = {}
+    def load(self, memory: MemoryLimit | None = None) -> dict[int, Topic]:
+        """Return the topics as they are stored; with ``memory``, some content may leave it."""
+        topics: dict[int, Topic] = {}
         for number, entries in self.entries.items():
-            topic = topics[number] = Topic()
+            limited = memory is not None and number != NAMESPACE
+            topic = LimitedTopic(number, memory.warm, self) if limited else Topic()
+            topics[number] = topic
             topic.reset(self.epoch)
             topic.file(entries)
             topic.version = self.versions[number]
             topic.raise_floor(self.floors.get(number, 0))
         return topics
+
+    def version(self, topic: int) -> int:
+        """Return up to which version everything is committed."""
+        return self.versions[topic]
+
+    def read(self, topic: int, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """Return the last entries of ``keys``."""
+        wanted = frozenset(keys)
+        return {entry.key: entry for entry in self.entries[topic] if entry.key in wanted}
 
     def delete_tombstones(self, floors: dict[int, int]) -> None:
         """Raise floors: tombstones at or below them are gone."""

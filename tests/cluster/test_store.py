@@ -14,6 +14,7 @@ from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.tests.strategies import value
+from topicast.topics.memory_limit import MemoryLimit
 from topicast.topics.topic import (
     NAMESPACE,
     Entry,
@@ -70,18 +71,26 @@ class RealStore:
         self.close()
         shutil.copytree(self._folder, self._folder.with_name("copy"))
         self._store = None
-        return RealStore(self._folder.with_name("copy"))
+        return type(self)(self._folder.with_name("copy"))
+
+
+class LimitedStore(RealStore):
+    """The store of a catalogd with a limit of memory: what it holds is read when it is used."""
+
+    def load(self) -> dict[int, Topic]:
+        return load_topics(self._opened, topic_ids(NUM_TOPICS), MemoryLimit(0))
 
 
 AnyStore = SimStore | RealStore
 
 
-@pytest.fixture(params=["simulated", "real"])
+@pytest.fixture(params=["simulated", "real", "limited"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
     if request.param == "simulated":
         yield SimStore(epoch=NOW_US)
         return
-    real = RealStore(tmp_path / "state")
+    kind = LimitedStore if request.param == "limited" else RealStore
+    real = kind(tmp_path / "state")
     yield real
     real.close()
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from topicast.tests.cluster.metastore import DBS, NAMES
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.violation import Violation
+from topicast.topics.objects.names import group_of
 from topicast.topics.policy import Policy
-from topicast.topics.topic import FULL
+from topicast.topics.topic import FULL, accounted_bytes
 from topicast.topics.wire.header import policy_lead
 from topicast.topics.wire.messages.data import Heartbeat
 from topicast.topics.wire.messages.readers import Joined
@@ -77,7 +78,8 @@ class Leaks:
                 continue
             if topic.floor:
                 continue  # the hub may hold tombstones, which count, that catalogd has discarded
-            size = topic.held_bytes_of(lambda group: _may_be_seen(group, policy))
+            seen = (e for e in topic.since(0) if _may_be_seen(group_of(e.key), policy))
+            size = sum(map(accounted_bytes, seen))
             if state.full_bytes > size:
                 text = f"{state.full_bytes} bytes of topic {state.topic}, of {size} that it sees"
                 raise Violation(f"{self._reader.name} is notified of {text}")

@@ -29,6 +29,7 @@ FAULTS = (
     *("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away"),
     *("replace_metastore", "put_metastore_back", "clean_log", "begun anew", "unsendable"),
     "unreadable",
+    "cooled",
 )
 PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),

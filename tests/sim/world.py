@@ -15,9 +15,14 @@ class World(Cluster):
     """A cluster in which everything goes wrong that can, as often as ``rng`` says."""
 
     def __init__(
-        self, rng: Random, setups: Sequence[Setup] = SETUPS, *, faults: bool = True
+        self,
+        rng: Random,
+        setups: Sequence[Setup] = SETUPS,
+        *,
+        faults: bool = True,
+        limited: bool = False,
     ) -> None:
-        super().__init__(rng, setups, faults=faults, check_every=CHECK_EVERY)
+        super().__init__(rng, setups, faults=faults, check_every=CHECK_EVERY, limited=limited)
         self.mirrors = [Mirror() for _ in self.readers]
         for mirror, reader in zip(self.mirrors, self.readers, strict=True):
             reader.changed.append(mirror.offer)

@@ -197,7 +197,7 @@ class HubDriver:
     ``sent``, ``frames``, ``admitted`` and ``answered`` hold its effects.
     """
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.hub = Hub(hub_id=77, data_address=DATA, **settings)
         self.now = 1000.0
         self.sent: list[tuple[bytes, Message]] = []
@@ -313,7 +313,7 @@ class HubDriver:
             messages += self.tick()
 
 
-def seeded(**settings: int) -> tuple[HubDriver, PublisherPeer]:
+def seeded(**settings: Any) -> tuple[HubDriver, PublisherPeer]:
     """Return a hub that has caught up with an empty publisher."""
     driver, publisher = HubDriver(**settings), PublisherPeer()
     driver.connect(publisher)

@@ -40,7 +40,8 @@ from topicast.tests.statestore.hub_driver import (
 from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_text
 from topicast.topics.liveness import HEARTBEAT_MS, SUSPECT_S
-from topicast.topics.topic import FULL, topic_ids
+from topicast.topics.memory_limit import MemoryLimit
+from topicast.topics.topic import FULL, stub, topic_ids
 from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import PROTOCOL
@@ -58,7 +59,7 @@ from topicast.topics.wire.messages.connection import (
     ServerKeys,
     Welcome,
 )
-from topicast.topics.wire.messages.data import Chunk, Heartbeat
+from topicast.topics.wire.messages.data import Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import ClientList, Have
 from topicast.topics.wire.messages.questions import ReadStatus, ReadVerdict
@@ -761,3 +762,25 @@ def test_refusal_of_a_put_is_sent_behind_the_next_fact() -> None:
     driver, publisher = seeded()
     assert driver.hub.put(b"nobody", encode(publisher.change(1)), now=driver.now) == ()
     assert codes(driver.tick()) == ["HELLO"]
+
+
+def test_content_that_leaves_the_memory_of_a_hub_is_sent_as_stubs_of_the_same_version() -> None:
+    memory = MemoryLimit(1 << 20)
+    driver, publisher = seeded(memory=memory)
+    for version in (1, 2):
+        driver.put(publisher.commit(1, large(version)))
+    driver.put(publisher.change(0))
+    before, broadcast = driver.status, len(driver.frames)
+    memory.warm.limit_bytes = 0
+    memory.hold()
+    driver.greet("reader")
+    driver.tick()
+    frames = [decode(frame) for frame in driver.frames[broadcast:]]
+    assert not any(isinstance(one, Delta) for one in frames), "nothing is broadcast for it"
+    driver.receive(b"reader-bulk", CatchUp(stream=3, credit=1 << 20, wanted=(want(1), want(0))))
+    sent = [send.message for send in driver.hub.turn(1 << 20)]
+    rows = [entry for one in sent if isinstance(one, Chunk) for entry in one.entries]
+    assert rows == [stub(entry) for n in (1, 0) for entry in publisher.topics[n].since(0)]
+    assert driver.status.cold_bytes == sum(entry.size for entry in rows)
+    less = sum(one.full_bytes for one in driver.status.topics)
+    assert less == sum(one.full_bytes for one in before.topics) - driver.status.cold_bytes

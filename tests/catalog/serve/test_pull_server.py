@@ -12,7 +12,7 @@ from topicast.catalog.metastore.port import Read
 from topicast.catalog.serve import pending, pull_server
 from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
 from topicast.catalog.serve.pull_server import STALLED_S
-from topicast.tests.cluster.alone import Alone, cold, loaded
+from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.objects import values
@@ -339,3 +339,61 @@ def test_who_waits_long_hears_how_much_is_read(
     unread.turn(20)
     unread.replies()
     unread.answer_to(replace(pull(), request=5), Pulled)
+
+
+# -- content that is not in memory
+
+
+def cool(core: Alone) -> None:
+    """Have no content in memory."""
+    memory = core.catalog.memory
+    assert memory is not None
+    memory.warm.limit_bytes = 0
+    assert not memory.warm.shrink()
+
+
+@pytest.fixture
+def limited() -> Alone:
+    """A catalogd with a table of many partitions, none of whose content is in memory."""
+    core = Alone(limited=True)
+    core.create_database("d")
+    core.add(core.create("d", "t", "ds"), *(str(number) for number in range(100, 300)))
+    core.turn(20)
+    cool(core)
+    return core
+
+
+def test_content_that_is_not_in_memory_is_read_and_sent(limited: Alone) -> None:
+    limited.ask(pull())
+    limited.turn()
+    parts = [one for one in limited.replies() if isinstance(one, Pulled)]
+    blocks = [entry for one in parts for entry in one.entries if not entry.key.endswith(b"\0")]
+    names = [name for one in blocks for name in decode_block(value_of(one), one.version).names]
+    assert len(names) == 200
+    cool(limited)
+    limited.ask(pull(5, selector=SELECT_NAMES, names=("ds=150", "ds=299")))
+    limited.turn()
+    assert [len(one.entries) for one in limited.replies() if isinstance(one, Pulled)] == [3]
+
+
+def test_answer_whose_content_changes_while_it_is_read_is_refused_and_comes_at_the_retry(
+    limited: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P-PULL-4: all parts of an answer are of one version."""
+    monkeypatch.setattr(pull_server, "CHUNK_BYTES_MAX", 1)
+    limited.ask(pull(credit=1))
+    limited.turn()
+    assert len(limited.replies()) == 1, "one part, for the credit"
+    table = limited.metastore.get_table("d", "t")
+    limited.metastore.alter_partitions("d", "t", [part(table, "250", k="new")])
+    limited.turn(4)
+    limited.ask(Credit(stream=4, amount=1 << 20))
+    limited.turn()
+    refusal = limited.replies()[-1]
+    assert isinstance(refusal, Refused)
+    assert (refusal.code, refusal.request, refusal.retry_ms > 0) == ("RETRY", 4, True)
+    limited.ask(pull())
+    limited.turn()
+    last = limited.replies()[-1]
+    assert isinstance(last, Pulled)
+    assert last.last

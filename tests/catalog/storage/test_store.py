@@ -38,7 +38,7 @@ from topicast.tests.catalog.stores import (
 from topicast.tests.strategies import value
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import database_key, rules_key
-from topicast.topics.topic import NAMESPACE, Topic, tombstone
+from topicast.topics.topic import NAMESPACE, VALUE, Topic, tombstone
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
 
 Operation = tuple[int, str, int, int]
@@ -314,3 +314,20 @@ def test_orders_and_mode_state_are_kept_with_what_they_caused(tmp_path: Path) ->
         assert store.mode_state == "new"
     kept = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
     assert kept == [("ann (ann@host)", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]
+
+
+def test_heads_are_all_but_the_values_and_values_are_read_by_key(tmp_path: Path) -> None:
+    own = b"d\0t\0"
+    block = own + b"\x01"
+    with opened(tmp_path) as store:
+        first = value(own, 1, b"one")
+        commit(store, transaction(0, 1, first), transaction(0, 2, value(block, 2, b"two")))
+        commit(store, transaction(0, 3, tombstone(block, 3)))
+        ((topic, version, floor, heads, tombstones),) = store.load_heads([0])
+        assert (topic, version, floor) == (0, 3, 0)
+        assert heads == [(own, 1, 1, 1, 3, VALUE)]
+        assert tombstones == [tombstone(block, 3)]
+        assert store.version(0) == 3
+        many = [b"d\0none\0%d" % number for number in range(2000)]
+        assert store.read(0, [*many, own]) == {own: first}
+        assert store.read(1, [own]) == {}

@@ -3,9 +3,9 @@ from pathlib import Path
 from topicast.catalog.storage.store import Store
 from topicast.cli.pages.catalog_pages import held_by_catalogd
 from topicast.cli.pages.grid import Grid
-from topicast.cli.pages.memory_page import Held, memory_page, resident_bytes
+from topicast.cli.pages.memory_page import Held, memory_page
 from topicast.tests.cluster.alone import loaded
-from topicast.topics.memory_limit import usable_bytes
+from topicast.topics.memory_limit import resident_bytes, usable_bytes
 
 
 def test_page_has_the_process_and_its_limit_before_the_parts_that_are_known() -> None:
