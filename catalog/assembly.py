@@ -17,13 +17,14 @@ from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import HOUR_US, CatalogdConfig
 from .core import Catalog, Settings
-from .ingest.poller import EventWindow, unpack_state
+from .ingest.event_window import EventWindow
 from .ingest.read_threads import ReadThreads
 from .metastore.addresses import Addresses
 from .metastore.calls import Calls
 from .metastore.hms import Hms
 from .metastore.port import Metastore
-from .publish.modes import ModeState, unpack_mode_state
+from .model.modes import ModeState, unpack_mode_state
+from .model.window_state import unpack_state
 from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
 

@@ -38,7 +38,6 @@ from ..topics.wire.refusal import refuse_frame
 from .core import (
     BeginAnew,
     Catalog,
-    Commit,
     Connections,
     Effect,
     Fact,
@@ -51,14 +50,15 @@ from .core import (
 )
 from .history.history_thread import HistoryRead, HistoryThread, ReadStore
 from .ingest.identity import Identify
-from .ingest.poller import Poll, pack_state
+from .ingest.poller import Poll
 from .ingest.read_threads import Answer, ReadThreads
 from .metastore.calls import Calls
 from .metastore.port import ListNames, Read, ReadEvent, ReadNames
+from .model.commit import Commit
+from .model.modes import overrides_text
 from .model.versions import Transaction
 from .publish import publisher
 from .publish.hub_questions import HubQuestions, Known
-from .publish.modes import overrides_text, pack_mode_state
 from .publish.publisher import HubFacts, PublishedState, Publisher, delta_of_transaction
 from .serve.grants import Admit
 from .status import Status, verdict
@@ -360,27 +360,15 @@ class Catalogd:
                 assert_never(effect)
 
     def _commit(self, commit: Commit) -> None:
-        window, mode_state = commit.window, commit.mode_state
-        self._store.commit(
-            commit.transactions,
-            last_event_id=window.last_id if window else None,
-            window=pack_state(window),
-            orders=commit.orders,
-            mode_state=pack_mode_state(mode_state) if mode_state else None,
-            writes=commit.writes,
-            settled=commit.settled,
-            leases=commit.leases,
-            sweeps=commit.sweeps,
-        )
+        self._store.commit(commit)
         for one in commit.orders:
             what = one.object or "everything"
             log.info("order: order=%s object=%s key=%s by=%s", one.order, what, one.key, one.sender)
         self._published.watermark = self._catalog.watermark
-        if mode_state is not None and mode_state.mode != self._published.mode:
-            log.info(
-                "mode: name=%s overrides=%s", mode_state.mode.name, overrides_text(mode_state.mode)
-            )
-            self._published.mode = mode_state.mode
+        mode = self._published.mode if commit.mode_state is None else commit.mode_state.mode
+        if mode != self._published.mode:
+            log.info("mode: name=%s overrides=%s", mode.name, overrides_text(mode))
+            self._published.mode = mode
 
     def _publish(self, transactions: tuple[Transaction, ...], *, now: float, now_us: int) -> None:
         epoch, start = self._published.position

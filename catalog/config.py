@@ -20,7 +20,7 @@ from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
-from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
+from .model.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT
 from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 

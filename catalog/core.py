@@ -38,21 +38,12 @@ from .ingest.event_history import EventHistory
 from .ingest.event_log import COLUMNS as LOG_COLUMNS
 from .ingest.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
 from .ingest.event_processor import EventProcessor
+from .ingest.event_window import EventWindow, Gap
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.in_place import InPlace
 from .ingest.load_progress import LoadProgress
 from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.poller import (
-    FOLLOWED_LATER,
-    PAUSED,
-    Batch,
-    EventWindow,
-    Gap,
-    Polled,
-    Poller,
-    PollFailed,
-    WindowState,
-)
+from .ingest.poller import FOLLOWED_LATER, PAUSED, Batch, Polled, Poller, PollFailed
 from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
 from .ingest.sync_rules import Follow, SyncRules
@@ -73,11 +64,13 @@ from .metastore.port import (
     ReadNames,
     untried,
 )
+from .model.commit import Commit
 from .model.lineage import StartRecord, Verdict, judge
+from .model.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
 from .model.tables import Namespace, Tables, created_at, forget_decoded
-from .model.versions import LeaseRow, OrderRow, SweepRow, Transaction, VersionLog, WriteId, WriteRow
+from .model.versions import LeaseRow, SweepRow, Transaction, VersionLog, WriteRow
+from .model.window_state import WindowState
 from .publish.backfill import Backfill
-from .publish.modes import MODE_STATE_DEFAULT, Mode, ModeState, overrides_text
 from .publish.publisher import HubFacts
 from .reconcile.held import Difference, Held
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation
@@ -98,25 +91,6 @@ CREATE_TABLE: Final = "CREATE_TABLE"
 TYPES_MAX: Final = 32  # of events that are not understood, to be named; 4.2 has 31
 DOUBT_S: Final = 3600.0  # for so long an event that was not understood is warned of
 IDLE_S: Final = 1.0  # a turn at least so often
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """Effect: make this durable; what follows in the same tuple leaves only afterwards.
-
-    ``window``: the events that are covered; None where there are none. ``mode_state``: None: as it
-    was. ``writes``: reported by drivers; ``settled``: ids of writes to delete. ``leases``: all that
-    there are; None: as they were. ``sweeps``: what was found of files.
-    """
-
-    transactions: tuple[Transaction, ...]
-    window: WindowState | None
-    orders: tuple[OrderRow, ...] = ()
-    mode_state: ModeState | None = None
-    writes: tuple[WriteRow, ...] = ()
-    settled: tuple[WriteId, ...] = ()
-    leases: tuple[LeaseRow, ...] | None = None
-    sweeps: tuple[SweepRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1057,7 +1031,7 @@ class Catalog:
         if mode_state is None and not orders:
             return (end,)
         window = self._stored_window()
-        return Commit(transactions=(), window=window, orders=orders, mode_state=mode_state), end
+        return Commit(window=window, orders=orders, mode_state=mode_state), end
 
     def _commit(self) -> list[Effect]:
         """Return what makes everything durable that is not, and its publication."""

@@ -16,13 +16,12 @@ from typing import Final
 
 from ...topics.objects.names import TableId
 from ..metastore.port import RawEvent
+from ..model.window_state import KNOWN_MAX, KnownEvent
 
-KNOWN_MAX: Final = 16  # events: ids alone can agree by chance, digests of one event cannot
 IDENTIFY_EVENTS_MAX: Final = 4 * KNOWN_MAX  # read to find them: an id may have several events
 FEWER: Final = 4  # of so many events that were asked for in vain, one is asked for next time
 TABLES_MAX: Final = 64  # compared: one or two calls, and an answer that chance does not decide
 
-KnownEvent = tuple[int, bytes]  # id and digest
 Creations = Mapping[TableId, int | None]
 """By table that exists: when it was created, s since 1970; None: its content is not known."""
 

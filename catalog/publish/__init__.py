@@ -1,1 +1,1 @@
-"""Deltas out: modes, backfill, one publisher per hub."""
+"""Deltas out: backfill, one publisher per hub."""

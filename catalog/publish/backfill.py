@@ -18,8 +18,8 @@ from ...topics.topic import NAMESPACE, VALUE, Entry
 from ...topics.turn import Clock
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.messages.data import SOURCE_LOAD
+from ..model.modes import Mode, ModeState
 from ..model.versions import VersionLog
-from .modes import Mode, ModeState
 
 STEP_BYTES_MAX: Final = 48 << 10  # of one transaction: below a delta, so that it goes out whole
 STEP_ENTRIES_MAX: Final = 32  # 40 µs for each block that is re-stamped: below a turn's 2 ms

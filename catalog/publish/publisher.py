@@ -47,8 +47,8 @@ from ...topics.wire.messages.publishers import Announce, ClientList, Filed, Have
 from ...topics.wire.messages.readers import Cancel, CatchUp, Credit, Wanted
 from ...topics.wire.refusal import Refusal, refuse
 from ..model.lineage import StartRecord, Verdict, by_topic, judge
+from ..model.modes import MODE_DEFAULT, Mode
 from ..model.versions import Transaction
-from .modes import MODE_DEFAULT, Mode
 
 UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
 UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before it drops

@@ -38,10 +38,10 @@ from ..metastore.port import (
     RawEvent,
     ReadEvent,
 )
+from ..model.modes import Mode, overrides_text, parse_mode
 from ..model.tables import Namespace, Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
-from ..publish.modes import Mode, overrides_text, parse_mode
 from .pending import PendingRequests
 from .replies import Replies
 

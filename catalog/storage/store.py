@@ -31,8 +31,11 @@ from ...topics.limited_topic import Head
 from ...topics.objects.names import pause_key, rules_key
 from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages.data import SOURCE_ORDERS
+from ..model.commit import Commit
 from ..model.lineage import EPOCH_MAX, StartRecord
-from ..model.versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteId, WriteRow
+from ..model.modes import pack_mode_state
+from ..model.versions import LeaseRow, OrderRow, SweepRow, Transaction, WriteRow
+from ..model.window_state import pack_state
 from . import file_facts, history
 from .lock import FolderLock
 
@@ -306,7 +309,7 @@ class Store:
         self.epoch = 0
         self.last_event_id: int | None = None
         self.window = b""  # see ingest/poller
-        self.mode_state = ""  # see publish/modes
+        self.mode_state = ""  # see model/modes
         self.start = 0  # the id of this start
         self.starts: tuple[StartRecord, ...] = ()  # of the epoch, oldest first, this one last
 
@@ -406,38 +409,27 @@ class Store:
                 found.update((row[0], Entry(*row)) for row in rows)
         return found
 
-    def commit(
-        self,
-        transactions: Sequence[Transaction],
-        *,
-        last_event_id: int | None,
-        window: bytes,
-        orders: Sequence[OrderRow] = (),
-        mode_state: str | None = None,
-        writes: Sequence[WriteRow] = (),
-        settled: Sequence[WriteId] = (),
-        leases: Sequence[LeaseRow] | None = None,
-        sweeps: Sequence[SweepRow] = (),
-    ) -> None:
-        """Make ``transactions`` and the state of the event window durable, all or nothing.
+    def commit(self, commit: Commit) -> None:
+        """Make ``commit`` durable, all or nothing.
 
-        Transactions of a topic follow each other, and follow what is stored, without a gap.
-        ``orders`` go into the history, ``mode_state`` takes the place of the one that is stored.
-        ``writes`` replace those of the same driver and number, then the ``settled`` are deleted.
-        ``leases`` take the place of all that are stored; None: they stay. ``sweeps`` are what was
-        found of files.
-        Cost: one fsync however many there are; none if nothing differs from what is stored.
+        Cost: one fsync however many transactions there are; none if nothing differs from what is
+        stored.
 
         Raises:
             StoreError: nothing of it was stored.
         """
-        mode_state = self.mode_state if mode_state is None else mode_state
-        state = (last_event_id, window, mode_state)
+        transactions, leases = commit.transactions, commit.leases
+        mode_state = self.mode_state
+        if commit.mode_state is not None:
+            mode_state = pack_mode_state(commit.mode_state)
+        last_event_id = commit.window.last_id if commit.window is not None else None
+        state = (last_event_id, pack_state(commit.window), mode_state)
         changed = state != (self.last_event_id, self.window, self.mode_state)
-        if not any((transactions, orders, changed, writes, settled, sweeps)) and leases is None:
+        rows = transactions, commit.orders, commit.writes, commit.settled, commit.sweeps
+        if not (changed or any(rows)) and leases is None:
             return
         ends = self._check_order(transactions)
-        changes = self._change_rows(transactions, orders, last_event_id)
+        changes = self._change_rows(transactions, commit.orders, last_event_id)
         images_end = self._images_end
         with explained(self.path), transaction(self._db):
             for one in transactions:
@@ -453,15 +445,15 @@ class Store:
                 )
             if changes:
                 self._db.executemany(ADD_CHANGE, changes)
-                self._trim((transactions or orders)[-1].at_us, len(changes))
-            self._db.executemany(PUT_WRITE, map(_packed, writes))
-            self._db.executemany(DELETE_WRITE, settled)
+                self._trim((transactions or commit.orders)[-1].at_us, len(changes))
+            self._db.executemany(PUT_WRITE, map(_packed, commit.writes))
+            self._db.executemany(DELETE_WRITE, commit.settled)
             if leases is not None:
                 self._db.execute("DELETE FROM leases")
-                rows = ((*one.table, one.holder, one.owner, one.lease_s) for one in leases)
-                self._db.executemany(ADD_LEASE, rows)
-            if sweeps:
-                file_facts.write(self._db, sweeps)
+                held = ((*one.table, one.holder, one.owner, one.lease_s) for one in leases)
+                self._db.executemany(ADD_LEASE, held)
+            if commit.sweeps:
+                file_facts.write(self._db, commit.sweeps)
             self._db.executemany(SET_VERSION, ends.items())
             self._db.execute("UPDATE state SET last_event_id = ?, window = ?, mode = ?", state)
         self._versions.update(ends)

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.publish.modes import FULL_MODE, MINIMAL_MODE, Mode
+from topicast.catalog.model.modes import FULL_MODE, MINIMAL_MODE, Mode
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.catalogd import leading

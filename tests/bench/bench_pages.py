@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import ChangeRow
 from topicast.catalog.status import facts as catalog_facts
 from topicast.catalog.storage.store import FILE_NAME
@@ -159,7 +160,8 @@ def fill_log(folder: Path) -> None:
             names = (".".join(table_of(n % TABLES, TABLES)) for n in range(begin, begin + TURN))
             rows = [ChangeRow(object=one, kind=ChangeKind.DATA, before=before) for one in names]
             more = {"source": 1, "at_us": NOW_US + begin, "changes": tuple(rows)}
-            store.commit((transaction(topic, before + 1, **more),), last_event_id=begin, window=b"")
+            one = transaction(topic, before + 1, **more)
+            store.commit(Commit(transactions=(one,), window=None))
 
 
 def _subscriber(number: int) -> SubscriberStatus:

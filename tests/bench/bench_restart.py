@@ -16,7 +16,8 @@ from pathlib import Path
 from time import perf_counter
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.ingest.poller import WindowState
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import FILE_NAME, VALUES_OF
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import RUNS, at_most, beside, best_s, say
@@ -87,7 +88,7 @@ def drop_s(folder: Path) -> tuple[float, int]:
     version = held.version + 1
     drop = transaction(topic, version, [prefix_tombstone(group, version)])
     began = perf_counter()
-    store.commit((drop,), last_event_id=2, window=b"")
+    store.commit(Commit(transactions=(drop,), window=None))
     elapsed = perf_counter() - began
     store.close()
     return elapsed, len(held.rows(group))

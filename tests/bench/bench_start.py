@@ -13,8 +13,8 @@ from time import perf_counter
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.metastore.hms import Hms
+from topicast.catalog.model.window_state import WindowState
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import at_most, beside, say

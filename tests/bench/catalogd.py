@@ -17,13 +17,14 @@ from typing import Final
 from topicast.catalog import core
 from topicast.catalog.catalogd import SERVICE
 from topicast.catalog.core import Fact, Requested
+from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import EventWindow, Poll
+from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import ListNames, Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
+from topicast.catalog.model.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish import publisher
-from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.bench import DB, Bench

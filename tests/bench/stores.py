@@ -6,8 +6,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from topicast.catalog.ingest.poller import WindowState, pack_state
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import Transaction
+from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs
 from topicast.tests.subscriber.structs import database_struct, table_struct
@@ -61,7 +62,7 @@ def write(store: Store, writes: Iterable[Write], window: WindowState = NEW) -> N
             version = versions[topic] = versions[topic] + 1
             entries = [Entry(key, version, version, version, len(v), v) for key, v in rows]
             transactions.append(transaction(topic, version, entries))
-        store.commit(transactions, last_event_id=window.last_id, window=pack_state(window))
+        store.commit(Commit(transactions=tuple(transactions), window=window))
 
 
 def transaction(

@@ -8,7 +8,9 @@ from queue import Queue
 
 from topicast.catalog.history.history_thread import HistoryRead, HistoryThread, ReadStore
 from topicast.catalog.history.queries import StoreQuery
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import Transaction
+from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.tests.strategies import value
 from topicast.topics.policy import Policy
@@ -49,7 +51,8 @@ def opened(folder: Path, *, new_id: int = 1, num_topics: int = 4, **bounds: int)
 
 
 def commit(store: Store, *transactions: Transaction, event: int | None = 7) -> None:
-    store.commit(transactions, last_event_id=event, window=b"window")
+    window = None if event is None else WindowState(last_id=event, settled=event)
+    store.commit(Commit(transactions=transactions, window=window))
 
 
 def entries_of(store: Store, topic: int) -> list[Entry]:

@@ -1,6 +1,8 @@
 """Building: a catalogd comes up whole, or nothing of it is left behind."""
 
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +11,9 @@ import pytest
 from topicast.catalog.assembly import build
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
 from topicast.catalog.ingest.loader import READS_KEPT
-from topicast.catalog.ingest.poller import WindowState, pack_state
-from topicast.catalog.publish.modes import unpack_mode_state
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.modes import unpack_mode_state
+from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import commit, transaction
 from topicast.tests.keys import own_link, user_keys
@@ -37,6 +40,12 @@ def store_of(config: CatalogdConfig) -> Store:
     return Store.open(config.state_dir, num_topics=4, now_us=5, new_id=9)
 
 
+def damage(store: Store, column: str, content: bytes | str) -> None:
+    """Write ``content`` into the state of a store that is closed."""
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute(f"UPDATE state SET {column} = ?", (content,))
+
+
 def test_catalogd_comes_up_with_an_address_of_its_own(config: CatalogdConfig) -> None:
     daemon, address = build(config, name=NAME, keys=user_keys(CATALOGD))
     try:
@@ -54,7 +63,7 @@ def test_catalogd_comes_up_with_an_address_of_its_own(config: CatalogdConfig) ->
 def test_what_the_store_holds_is_there_before_anything_is_read(config: CatalogdConfig) -> None:
     store = store_of(config)
     commit(store, transaction(0, 1, value(b"d\0t\0", 1)))
-    store.commit((), last_event_id=41, window=pack_state(WindowState(last_id=41, settled=41)))
+    store.commit(Commit(window=WindowState(last_id=41, settled=41)))
     epoch = store.epoch
     store.close()
     daemon, _ = build(config, name=NAME, keys=user_keys(CATALOGD))
@@ -92,8 +101,8 @@ def test_damaged_window_is_told_and_leaves_store_and_port_to_others(
     config: CatalogdConfig,
 ) -> None:
     store = store_of(config)
-    store.commit((), last_event_id=1, window=b"odd")
     store.close()
+    damage(store, "window", b"odd")
     for _ in range(2):
         with pytest.raises(StoreError, match="window"):
             build(config, name=NAME, keys=user_keys(CATALOGD))
@@ -132,8 +141,8 @@ def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
 )
 def test_damaged_mode_state_is_told(config: CatalogdConfig, mode_state: str) -> None:
     store = store_of(config)
-    store.commit((), last_event_id=None, window=b"", mode_state=mode_state)
     store.close()
+    damage(store, "mode", mode_state)
     with pytest.raises(StoreError, match="start anew"):
         build(config, name=NAME, keys=user_keys(CATALOGD))
     store_of(config).close()
@@ -230,7 +239,7 @@ def test_limit_of_memory_below_what_the_index_takes_is_refused_with_the_figure(
 ) -> None:
     store = store_of(config)
     commit(store, transaction(0, 1, value(b"d\0t\0", 1)))
-    store.commit((), last_event_id=41, window=pack_state(WindowState(last_id=41, settled=41)))
+    store.commit(Commit(window=WindowState(last_id=41, settled=41)))
     store.close()
     with pytest.raises(ConfigError, match=r"mem_limit='16MB'.*at least \d+ MB.* 1 entries take"):
         build(replace(config, mem_limit="16MB"), name=NAME, keys=user_keys(CATALOGD))

@@ -11,10 +11,12 @@ import pytest
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from topicast.catalog.core import Catalog, Fact, Requested, Settings
 from topicast.catalog.history.history_thread import WAITING_MAX
+from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identified
-from topicast.catalog.ingest.poller import EventWindow, Polled, WindowState
+from topicast.catalog.ingest.poller import Polled
 from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.metastore.port import NamesRead
+from topicast.catalog.model.window_state import WindowState
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
 from topicast.tests.catalog.stores import NOW_US, TOPICS, commit, entries_of, opened, transaction

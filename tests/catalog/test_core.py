@@ -5,7 +5,7 @@ from unittest.mock import patch
 import pytest
 
 from topicast.catalog import core as catalog_core
-from topicast.catalog.core import Commit, Lifecycle, Noted, Publish
+from topicast.catalog.core import Lifecycle, Noted, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
 from topicast.catalog.ingest.actions import dirty_objects
 from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
@@ -13,7 +13,8 @@ from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
-from topicast.catalog.publish.modes import parse_mode
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.modes import parse_mode
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0

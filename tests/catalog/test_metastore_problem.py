@@ -4,6 +4,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
 from topicast.catalog.core import Noted
+from topicast.catalog.ingest.event_window import WINDOW_S
 from topicast.catalog.ingest.poller import (
     CHECK_S,
     EVENTS_OFF,
@@ -12,7 +13,6 @@ from topicast.catalog.ingest.poller import (
     REFUSED,
     REFUSED_S,
     UNPROVEN,
-    WINDOW_S,
     Poll,
 )
 from topicast.catalog.metastore.port import LISTED_DATABASES_MAX, ListNames, Read

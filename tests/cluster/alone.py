@@ -4,10 +4,11 @@ from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.core import Catalog, Commit, Effect, Publish, Requested, Settings
+from topicast.catalog.core import Catalog, Effect, Publish, Requested, Settings
 from topicast.catalog.metastore.port import Read, ReadNames
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.modes import ModeState
 from topicast.catalog.model.versions import OrderRow, Transaction
-from topicast.catalog.publish.modes import ModeState
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table

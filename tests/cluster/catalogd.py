@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from topicast.catalog.core import (
     BeginAnew,
     Catalog,
-    Commit,
     Effect,
     Floors,
     Minted,
@@ -16,13 +15,15 @@ from topicast.catalog.core import (
     Requested,
     Settings,
 )
+from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identify
-from topicast.catalog.ingest.poller import EventWindow, Poll
+from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import ListNames, Read, ReadEvent, ReadNames
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publisher
-from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of_transaction
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.store import SimStore
@@ -221,21 +222,17 @@ class CatalogProcess:
         self.hold()
         self.release()
 
-    def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch
+    def _perform(self, effect: Effect) -> None:
         world = self.world
         match effect:
             case Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent():
                 self._request(effect)
-            case Commit(transactions=transactions, window=place, mode_state=mode_state):
-                self.store.commit(transactions, place)
-                self.store.note(effect.writes, effect.settled)
-                self.store.sweeps |= {one.table: one for one in effect.sweeps}
-                self.store.leases = self.store.leases if effect.leases is None else effect.leases
+            case Commit():
+                self.store.commit(effect)
                 self.wrote(effect.writes)
-                if mode_state is not None:
-                    self.store.mode_state, self.published.mode = mode_state, mode_state.mode
-                self.committed(transactions)
-                self.published.watermark = place.last_id if place else 0
+                self.published.mode = self.store.mode_state.mode
+                self.committed(effect.transactions)
+                self.published.watermark = effect.window.last_id if effect.window else 0
                 if world.chance(0.02):
                     self.old = self.store.copy()
             case Publish(transactions=transactions):

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
-from topicast.catalog.ingest.identity import KNOWN_MAX
-from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.metastore.port import Metastore
+from topicast.catalog.model.window_state import KNOWN_MAX, WindowState
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.names import parse_table_name, partition_values
 

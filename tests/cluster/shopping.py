@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from topicast.catalog.metastore.port import Read
-from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
+from topicast.catalog.model.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.effects import Change

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from topicast.catalog.ingest.poller import WindowState
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.model.versions import LeaseRow, SweepRow, Transaction, WriteId, WriteRow
-from topicast.catalog.publish.modes import MODE_STATE_DEFAULT, ModeState
+from topicast.catalog.model.modes import MODE_STATE_DEFAULT, ModeState
+from topicast.catalog.model.versions import LeaseRow, SweepRow, WriteId, WriteRow
+from topicast.catalog.model.window_state import WindowState
 from topicast.topics.limited_topic import LimitedTopic
 from topicast.topics.memory_limit import MemoryLimit
 from topicast.topics.objects.names import TableId, pause_key, rules_key
@@ -55,19 +56,19 @@ class SimStore:
         versions = tuple(self.versions.values())
         self.starts += (StartRecord(start=start, epoch=self.epoch, versions=versions),)
 
-    def commit(self, transactions: tuple[Transaction, ...], place: WindowState | None) -> None:
+    def commit(self, commit: Commit) -> None:
         """Make all of it durable."""
-        for one in transactions:
+        for one in commit.transactions:
             assert one.from_version == self.versions[one.topic]
             self.versions[one.topic] = one.to_version
             self.entries[one.topic] += one.entries
-        self.place = place
-
-    def note(self, writes: tuple[WriteRow, ...], settled: tuple[WriteId, ...]) -> None:
-        """Make durable what drivers reported, in the same commit."""
-        self.writes |= {(one.driver, one.number): one for one in writes}
-        for one in settled:
-            self.writes.pop(one, None)
+        self.place = commit.window
+        self.mode_state = commit.mode_state or self.mode_state
+        self.writes |= {(one.driver, one.number): one for one in commit.writes}
+        for key in commit.settled:
+            self.writes.pop(key, None)
+        self.leases = self.leases if commit.leases is None else commit.leases
+        self.sweeps |= {one.table: one for one in commit.sweeps}
 
     def begin_anew(self, now_us: int, at_least: int) -> None:
         """Hold nothing of the metastore any more, in a new epoch; versions go on."""

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.ingest.poller import WindowState, pack_state, unpack_state
-from topicast.catalog.model.versions import Transaction
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.window_state import WindowState, unpack_state
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
@@ -57,9 +57,8 @@ class RealStore:
         if self._store is not None:
             self._store.close()
 
-    def commit(self, transactions: tuple[Transaction, ...], place: WindowState | None) -> None:
-        last_id = place.last_id if place else None
-        self._opened.commit(transactions, last_event_id=last_id, window=pack_state(place))
+    def commit(self, commit: Commit) -> None:
+        self._opened.commit(commit)
 
     def mint(self, now_us: int, at_least: int) -> None:
         self._opened.mint_epoch(now_us, at_least=at_least)
@@ -113,8 +112,10 @@ def test_new_store_has_every_topic_at_version_0_and_one_start(store: AnyStore) -
 def test_what_was_committed_is_there_at_the_next_start(store: AnyStore) -> None:
     store.begin(1)
     first, second = value(TABLE, 1), value(BLOCK, 2, b"block")
-    store.commit((transaction(0, 1, first), transaction(0, 2, second)), PLACE)
-    store.commit((transaction(NAMESPACE, 1, stub(value(b"d\0a\0", 1))),), PLACE)
+    written = transaction(0, 1, first), transaction(0, 2, second)
+    store.commit(Commit(transactions=written, window=PLACE))
+    name = transaction(NAMESPACE, 1, stub(value(b"d\0a\0", 1)))
+    store.commit(Commit(transactions=(name,), window=PLACE))
     store.begin(2)
     assert store.place == PLACE
     assert list(store.load()[0].since(1)) == [second]
@@ -125,13 +126,15 @@ def test_what_was_committed_is_there_at_the_next_start(store: AnyStore) -> None:
 def test_later_entries_replace_and_tombstones_delete(store: AnyStore) -> None:
     store.begin(1)
     store.commit(
-        (
-            transaction(0, 1, value(TABLE, 1), value(BLOCK, 1)),
-            transaction(0, 2, value(TABLE, 2, b"new"), tombstone(BLOCK, 2)),
-            transaction(1, 1, value(TABLE, 1), value(BLOCK, 1)),
-            transaction(1, 2, prefix_tombstone(TABLE, 2), value(TABLE, 2)),
-        ),
-        None,
+        Commit(
+            window=None,
+            transactions=(
+                transaction(0, 1, value(TABLE, 1), value(BLOCK, 1)),
+                transaction(0, 2, value(TABLE, 2, b"new"), tombstone(BLOCK, 2)),
+                transaction(1, 1, value(TABLE, 1), value(BLOCK, 1)),
+                transaction(1, 2, prefix_tombstone(TABLE, 2), value(TABLE, 2)),
+            ),
+        )
     )
     topics = store.load()
     assert [(e.key, e.version) for e in topics[0].rows(TABLE)] == [(TABLE, 2)]
@@ -143,11 +146,13 @@ def test_later_entries_replace_and_tombstones_delete(store: AnyStore) -> None:
 def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: AnyStore) -> None:
     store.begin(1)
     store.commit(
-        (
-            transaction(0, 1, value(TABLE, 1), value(BLOCK, 1)),
-            transaction(0, 2, tombstone(BLOCK, 2)),
-        ),
-        None,
+        Commit(
+            window=None,
+            transactions=(
+                transaction(0, 1, value(TABLE, 1), value(BLOCK, 1)),
+                transaction(0, 2, tombstone(BLOCK, 2)),
+            ),
+        )
     )
     store.delete_tombstones({0: 2})
     store.delete_tombstones({0: 1, 1: 0})
@@ -159,7 +164,7 @@ def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: AnyStore) ->
 def test_new_epoch_goes_on_with_versions_and_begins_the_starts_anew(store: AnyStore) -> None:
     store.begin(1)
     store.begin(2)
-    store.commit((transaction(1, 1, value(TABLE, 1)),), PLACE)
+    store.commit(Commit(transactions=(transaction(1, 1, value(TABLE, 1)),), window=PLACE))
     store.mint(NOW_US - 5, NOW_US + 10)
     assert store.epoch == NOW_US + 11
     assert _vectors(store) == [(2, [0, 1, 0])]
@@ -170,10 +175,10 @@ def test_new_epoch_goes_on_with_versions_and_begins_the_starts_anew(store: AnySt
 
 def test_old_copy_knows_nothing_of_what_came_after_it(store: AnyStore) -> None:
     store.begin(1)
-    store.commit((transaction(0, 1, value(TABLE, 1)),), PLACE)
+    store.commit(Commit(transactions=(transaction(0, 1, value(TABLE, 1)),), window=PLACE))
     old = store.copy()
     store.begin(2)
-    store.commit((transaction(0, 2, value(TABLE, 2)),), None)
+    store.commit(Commit(transactions=(transaction(0, 2, value(TABLE, 2)),), window=None))
     store.delete_tombstones({0: 1})
     old.begin(3)
     assert _vectors(old) == [(1, [0, 0, 0]), (3, [1, 0, 0])]
@@ -186,7 +191,7 @@ def test_old_copy_knows_nothing_of_what_came_after_it(store: AnyStore) -> None:
 def test_commit_with_a_gap_is_refused(store: AnyStore) -> None:
     store.begin(1)
     with pytest.raises(AssertionError):
-        store.commit((transaction(0, 2, value(TABLE, 2)),), None)
+        store.commit(Commit(transactions=(transaction(0, 2, value(TABLE, 2)),), window=None))
     assert _picture(store)[0][1] == 0
 
 
@@ -205,7 +210,9 @@ def test_after_the_same_steps_both_hold_the_same(seed: int, tmp_path: Path) -> N
         if rng.random() < 0.2:
             floor = rng.randint(floor, version)
         for store in (simulated, real):
-            store.commit((one,), WindowState(last_id=version, settled=0))
+            store.commit(
+                Commit(transactions=(one,), window=WindowState(last_id=version, settled=0))
+            )
             store.delete_tombstones({0: floor})
             if version % 9 == 0:
                 store.begin(version)

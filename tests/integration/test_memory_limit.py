@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.ingest.poller import pack_state
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.subscriber import Subscriber
@@ -59,7 +59,7 @@ def fill(folder: Path) -> None:
             source=0,
             at_us=NOW_US,
         )
-        store.commit((one,), last_event_id=0, window=pack_state(NEW))
+        store.commit(Commit(transactions=(one,), window=NEW))
     store.close()
 
 

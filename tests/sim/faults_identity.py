@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import (
     Creations,
     Finding,
@@ -11,7 +12,7 @@ from topicast.catalog.ingest.identity import (
     compare_tables,
 )
 from topicast.catalog.ingest.loader import Loader
-from topicast.catalog.ingest.poller import EventWindow, WindowState
+from topicast.catalog.model.window_state import WindowState
 from topicast.tests.sim.fault import Fault
 from topicast.topics.objects.names import TableId
 

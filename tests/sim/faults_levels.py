@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from topicast.catalog.core import Catalog
+from topicast.catalog.model.modes import Mode
 from topicast.catalog.model.tables import Namespace, Tables
-from topicast.catalog.publish.modes import Mode
 from topicast.catalog.publish.publisher import withhold
 from topicast.catalog.serve.pull_server import stale_claims
 from topicast.statestore.stub_deltas import brought

@@ -13,8 +13,8 @@ from topicast.catalog.core import Catalog, MintEpoch
 from topicast.catalog.core import Effect as CatalogEffect
 from topicast.catalog.ingest.loader import NEVER as ALL_PUBLISHED
 from topicast.catalog.ingest.loader import InFlightRead, Loader
+from topicast.catalog.model.modes import Remainder
 from topicast.catalog.model.tables import Namespace, Tables
-from topicast.catalog.publish.modes import Remainder
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from topicast.catalog.core import Catalog, Commit, Publish
+from topicast.catalog.core import Catalog, Publish
 from topicast.catalog.ingest.reports import Reports, is_path
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import OpenTransaction, VersionLog, WriteRow
 from topicast.subscriber.engine.write_outbox import Outbox, WriteSender

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+from topicast.catalog.model.modes import MODE_STATE_DEFAULT
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.modes import MODE_STATE_DEFAULT
 from topicast.catalog.publish.publisher import stub_if_large
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.effects import Command

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from topicast.catalog.metastore.port import Read
+from topicast.catalog.model.modes import overrides_text, parse_mode
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.effects import Command, Done, Watching

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from topicast.catalog.publish.modes import MODE_DEFAULT
+from topicast.catalog.model.modes import MODE_DEFAULT
 from topicast.subscriber.engine.core import Core
 from topicast.tests.cluster.catalogd import EPOCH_0, MODES
 from topicast.tests.cluster.cluster import HUBS

@@ -5,7 +5,7 @@ import random
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.publish.modes import Mode
+from topicast.catalog.model.modes import Mode
 from topicast.subscriber.store.table_snapshot import HEAD_KEPT_BYTES_MAX
 from topicast.tests.cluster.cluster import Way
 from topicast.tests.cluster.shop import Shop

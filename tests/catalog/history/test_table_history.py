@@ -20,6 +20,7 @@ from topicast.catalog.history.table_history import (
     Newest,
     Row,
 )
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.storage.history import HistoryReader
 from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.subscriber.store.change_feed import ChangeFeed
@@ -66,7 +67,7 @@ class Recorded(Holding):
 
     def commit(self) -> None:
         """Commit what was written."""
-        self._store.commit(self.written(), last_event_id=1, window=b"")
+        self._store.commit(Commit(transactions=self.written(), window=None))
 
     def changes(self, *, after: int = 0, until: int = 99, skip: int = 0) -> list[Row]:
         """Commit what was written; return the changes of the topic of ``d.t``."""

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from topicast.catalog.ingest.event_processor import ERROR_S
-from topicast.catalog.ingest.poller import REFUSED_S, START_OVERLAP, Poll
+from topicast.catalog.ingest.event_window import START_OVERLAP
+from topicast.catalog.ingest.poller import REFUSED_S, Poll
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.status import verdict
 from topicast.tests.cluster.alone import Alone, loaded, part

@@ -14,23 +14,20 @@ from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.identity import KNOWN_MAX
-from topicast.catalog.ingest.poller import (
+from topicast.catalog.ingest.event_window import (
     PENDING_MAX,
-    POLL_EVENTS_MAX,
     REREAD_BYTES_MAX,
     REREAD_EVENTS_MAX,
     SETTLE_EVERY_S,
     START_OVERLAP,
     WINDOW_S,
     EventWindow,
-    WindowState,
-    pack_state,
-    unpack_state,
 )
+from topicast.catalog.ingest.poller import POLL_EVENTS_MAX
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent
+from topicast.catalog.model.window_state import KNOWN_MAX, WindowState, pack_state, unpack_state
 from topicast.tests.cluster.fake_metastore import Place, make_table, raw_event
 from topicast.tests.waiting import until
 from topicast.topics.errors import WireError

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from topicast.catalog.ingest.event_window import SETTLE_EVERY_S, WINDOW_S, EventWindow
 from topicast.catalog.ingest.identity import Finding, Identified, Identify
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.ingest.poller import (
@@ -15,17 +16,14 @@ from topicast.catalog.ingest.poller import (
     LOOKS,
     POLL_EVENTS_MAX,
     REFUSED,
-    SETTLE_EVERY_S,
     UNSENDABLE_TRIES_MAX,
-    WINDOW_S,
     Batch,
-    EventWindow,
     Poll,
     Polled,
     Poller,
     PollFailed,
-    WindowState,
 )
+from topicast.catalog.model.window_state import WindowState
 from topicast.tests.cluster.fake_metastore import raw_event
 from topicast.topics.errors import UsageError
 from topicast.topics.turn import Turn

@@ -7,6 +7,7 @@ import pytest
 
 from topicast.catalog.ingest import reports as module
 from topicast.catalog.ingest.reports import LEASE_S, Reports
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import PARTITIONS_NAMED_MAX
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
@@ -370,11 +371,11 @@ def test_reported_writes_are_kept_by_driver_and_number_until_they_are_settled(
     )
     done = replace(intent, number=8, open=False, partitions=(), topic=3, version=42)
     with opened(tmp_path) as store:
-        place = {"last_event_id": 7, "window": b"window"}
-        store.commit((), **place, writes=(intent, done))
-        store.commit((), **place, writes=(replace(done, number=9),))
+        store.commit(Commit(window=None, writes=(intent, done)))
+        store.commit(Commit(window=None, writes=(replace(done, number=9),)))
     with opened(tmp_path, new_id=2) as store:
         assert list(store.load_writes()) == [intent, done, replace(done, number=9)]
-        store.commit((), **place, writes=(replace(intent, open=False),), settled=((driver, 8),))
-        store.commit((), **place, settled=((driver, 9), (b"nobody", 1)))
+        row = replace(intent, open=False)
+        store.commit(Commit(window=None, writes=(row,), settled=((driver, 8),)))
+        store.commit(Commit(window=None, settled=((driver, 9), (b"nobody", 1))))
         assert list(store.load_writes()) == [replace(intent, open=False)]

@@ -1,14 +1,14 @@
 """What was withheld is sent: re-stamped in small steps, with the same content, and once."""
 
-from topicast.catalog.model.versions import Transaction, VersionLog
-from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
-from topicast.catalog.publish.modes import (
+from topicast.catalog.model.modes import (
     Mode,
     ModeState,
     pack_mode_state,
     parse_mode,
     unpack_mode_state,
 )
+from topicast.catalog.model.versions import Transaction, VersionLog
+from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.tests.cluster.alone import Alone
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import decode_block

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from topicast.catalog.publish.modes import Mode
+from topicast.catalog.model.modes import Mode
 from topicast.catalog.publish.publisher import UNACKED_MAX, FromHub
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0

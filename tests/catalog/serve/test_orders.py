@@ -5,7 +5,7 @@ import pytest
 from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read, ReadNames
-from topicast.catalog.publish.modes import Mode, parse_mode
+from topicast.catalog.model.modes import Mode, parse_mode
 from topicast.catalog.serve import admin
 from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
 from topicast.tests.cluster.alone import PEER, Alone, loaded, part

@@ -2,10 +2,10 @@
 
 import pytest
 
-from topicast.catalog.core import Commit
 from topicast.catalog.ingest import locations
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reports import LEASE_S
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S

@@ -4,6 +4,7 @@ from contextlib import closing
 from dataclasses import astuple
 from pathlib import Path
 
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import SweepRow
 from topicast.catalog.storage.history import HistoryReader
 from topicast.tests.catalog.stores import opened
@@ -99,7 +100,7 @@ def test_store_has_the_facts_of_the_incarnation_by_pages(tmp_path: Path) -> None
     row = SweepRow(table=TABLE, incarnation=3, revision=1, anew=True, facts=some)
     later = SweepRow(table=TABLE, incarnation=3, revision=2, removed=("ds=4",))
     with opened(tmp_path) as store:
-        store.commit((), last_event_id=7, window=b"", sweeps=(row, later))
+        store.commit(Commit(window=None, sweeps=(row, later)))
         assert list(store.load_sweeps()) == [SweepRow(table=TABLE, incarnation=3, revision=2)]
         with closing(HistoryReader(store.path)) as reader:
             rows = [(2, 0, *astuple(one)) for one in some[:4]]
@@ -108,7 +109,7 @@ def test_store_has_the_facts_of_the_incarnation_by_pages(tmp_path: Path) -> None
             assert reader.files(TABLE, 4, after=None, count=3) == []
     with opened(tmp_path, new_id=2) as store:
         anew = SweepRow(table=TABLE, incarnation=4, revision=1, anew=True, facts=some[:1])
-        store.commit((), last_event_id=7, window=b"", sweeps=(anew,))
+        store.commit(Commit(window=None, sweeps=(anew,)))
         with closing(HistoryReader(store.path)) as reader:
             assert reader.files(TABLE, 4, after=None, count=9) == [(1, 0, *astuple(some[0]))]
 
@@ -128,7 +129,7 @@ def test_store_has_how_far_a_table_is_swept_and_the_sums_of_its_facts(tmp_path: 
     states.append((0, 0, 0, "", 0))
     with opened(tmp_path) as store, closing(HistoryReader(store.path)) as reader:
         for row, state, of_facts in zip(steps, states, sums, strict=True):
-            store.commit((), last_event_id=7, window=b"", sweeps=(row,))
+            store.commit(Commit(window=None, sweeps=(row,)))
             (read,) = reader.sweeps([(TABLE, row.incarnation)])
             assert read == ("d.t", row.revision, *state, *of_facts)
             assert reader.sweeps([(TABLE, row.incarnation + 1)]) == []

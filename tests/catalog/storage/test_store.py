@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topicast.catalog.model.commit import Commit
+from topicast.catalog.model.modes import Mode, ModeState, unpack_mode_state
 from topicast.catalog.model.versions import (
     ChangeRow,
     LeaseRow,
@@ -17,6 +19,7 @@ from topicast.catalog.model.versions import (
     Transaction,
     WriteRow,
 )
+from topicast.catalog.model.window_state import unpack_state
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.store import (
     CHANGES_AGE_MAX_US,
@@ -41,6 +44,7 @@ from topicast.topics.objects.names import database_key, rules_key
 from topicast.topics.topic import NAMESPACE, VALUE, Topic, tombstone
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
 
+MODE_STATE = ModeState(Mode("minimal"))
 Operation = tuple[int, str, int, int]
 OPERATIONS = st.lists(
     st.tuples(
@@ -212,12 +216,13 @@ def test_store_that_begins_anew_holds_nothing_of_the_metastore(tmp_path: Path) -
         commit(store, transaction(NAMESPACE, 1, rules, value(database_key("d"), 1)))
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
         commit(store, transaction(0, 2, tombstone(b"a\0c\0", 2)))
-        store.commit((), last_event_id=7, window=b"window", mode_state="mode_state", writes=(row,))
-        store.commit((), last_event_id=7, window=b"window", leases=(lease,))
+        store.commit(Commit(window=None, mode_state=MODE_STATE, writes=(row,)))
+        store.commit(Commit(window=None, leases=(lease,)))
         assert store.begin_anew(5, at_least=NOW_US + 8) == NOW_US + 9
     with opened(tmp_path, new_id=2) as store:
         assert [(s.start, s.epoch) for s in store.starts] == [(1, NOW_US + 9), (2, NOW_US + 9)]
-        assert (store.last_event_id, store.window, store.mode_state) == (None, b"", "mode_state")
+        assert (store.last_event_id, store.window) == (None, b"")
+        assert unpack_mode_state(store.mode_state) == MODE_STATE
         assert list(store.load_writes()) == [row]
         assert list(store.load_leases()) == [lease]
         assert entries_of(store, NAMESPACE) == [rules]
@@ -239,7 +244,9 @@ CHILD = """
 import sys
 from pathlib import Path
 from topicast.catalog.storage.store import Store
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import ChangeRow, Transaction
+from topicast.catalog.model.window_state import WindowState
 from topicast.topics.topic import Entry, prefix_tombstone
 
 print("opening", flush=True)
@@ -260,7 +267,8 @@ while True:
                 source=0, at_us=10**15, changes=(ChangeRow(object="a.b", kind="data", before=0),),
             )
         )
-    store.commit(commit, last_event_id=version, window=content)
+    window = WindowState(last_id=version, settled=version)
+    store.commit(Commit(transactions=tuple(commit), window=window))
     print(version, flush=True)
 """
 
@@ -289,7 +297,9 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -
             found = store.versions[0]
             assert reported <= found <= reported + 1
             assert store.versions[1] == found
-            assert (store.last_event_id or 0) == int(store.window or b"0") == found
+            assert (store.last_event_id or 0) == found
+            window = unpack_state(store.window)
+            assert (window.last_id if window else 0) == found
             if found:
                 first, second = loaded(store, 0), loaded(store, 1)
                 assert list(first.since(0)) == list(second.since(0))
@@ -308,10 +318,10 @@ def test_orders_and_mode_state_are_kept_with_what_they_caused(tmp_path: Path) ->
     order = OrderRow(sender="ann@host", key="ann", order="mode", object="minimal", at_us=NOW_US)
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
-        store.commit((), last_event_id=7, window=b"window", orders=(order,), mode_state="new")
+        store.commit(Commit(window=None, orders=(order,), mode_state=MODE_STATE))
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
     with opened(tmp_path, new_id=2) as store:
-        assert store.mode_state == "new"
+        assert unpack_mode_state(store.mode_state) == MODE_STATE
     kept = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
     assert kept == [("ann (ann@host)", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]
 

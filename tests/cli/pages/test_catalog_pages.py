@@ -5,6 +5,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.ingest.sync_rules import PARAMETER
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.storage.store import Store
 from topicast.cli.pages.catalog_pages import catalog_pages
 from topicast.cli.pages.grid import Grid
@@ -51,7 +52,7 @@ def test_page_of_a_table_says_that_it_is_not_followed(
     core.create("d", "t")
     core.turn(20)
     store = Store.open(tmp_path, num_topics=NUM_TOPICS, now_us=1_800_000_000_000_000, new_id=7)
-    store.commit(core.committed, last_event_id=1, window=b"")
+    store.commit(Commit(transactions=tuple(core.committed), window=None))
     page = catalog_pages(core.catalog.status, store.path)["catalog"]
     grid = parts(page, "", {"table": "d.t"})[""]
     assert isinstance(grid, Grid)

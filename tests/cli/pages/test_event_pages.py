@@ -9,6 +9,7 @@ import pytest
 
 from topicast.catalog.event_status import rate
 from topicast.catalog.ingest.event_history import EventBatch, EventFacts, Slot, TableCost
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import ChangeRow, Transaction, WriteRow
 from topicast.catalog.publish.hub_questions import Known
 from topicast.catalog.status import Status
@@ -179,7 +180,7 @@ def reported_store(tmp_path: Path) -> Path:
         topic=topic,
         version=1,
     )
-    store.commit((one,), last_event_id=1, window=b"", writes=(write,))
+    store.commit(Commit(transactions=(one,), window=None, writes=(write,)))
     store.close()
     return store.path
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from topicast.catalog.publish.modes import Mode
+from topicast.catalog.model.modes import Mode
 from topicast.subscriber.client.contents import ENTRIES_AT_ONCE_MAX, Contents, NotAtOnce
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping

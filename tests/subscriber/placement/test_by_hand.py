@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from topicast.catalog.publish.modes import Mode
+from topicast.catalog.model.modes import Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.publish.modes import Mode
+from topicast.catalog.model.modes import Mode
 from topicast.subscriber.placement.controller import (
     ALL_THAT_FITS,
     BY_HAND,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.publish.modes import Mode, parse_mode
+from topicast.catalog.model.modes import Mode, parse_mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.placement.controller import PINNED, PLAN_S
 from topicast.subscriber.placement.planner import Plan, Situation

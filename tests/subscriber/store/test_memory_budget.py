@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.poller import pack_state
+from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.subscriber.store.resident_set import Budget
@@ -134,7 +134,7 @@ def fill(folder: Path, shop: Shop) -> None:
         for version, some in enumerate(_batches(every), 1)
     ]
     window = followed(shop)
-    store.commit(transactions, last_event_id=window.last_id, window=pack_state(window))
+    store.commit(Commit(transactions=tuple(transactions), window=window))
     store.close()
 
 

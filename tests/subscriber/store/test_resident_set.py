@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from topicast.catalog.publish.modes import parse_mode
+from topicast.catalog.model.modes import parse_mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.placement.pins import PinRules
 from topicast.subscriber.placement.priorities import Priorities

@@ -2,8 +2,7 @@
 
 import pytest
 
-from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.modes import (
+from topicast.catalog.model.modes import (
     FORMER_MODES_MAX,
     MODE_DEFAULT,
     OVERRIDES_MAX,
@@ -15,6 +14,7 @@ from topicast.catalog.publish.modes import (
     parse_mode,
     unpack_mode_state,
 )
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.publisher import Unacknowledged, delta_of_transaction, withhold
 from topicast.topics.bulk import STUBS_BYTES_MAX
 from topicast.topics.errors import ConfigError

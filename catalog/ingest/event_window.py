@@ -1,0 +1,221 @@
+"""EventWindow: the ids of events that are read again, because an event may appear late.
+
+Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
+requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
+ids first seen in the last seconds, and drops the events that are known by (id, digest).
+
+    ids   ≤ settled │ settled < id ≤ last: read again    │ > last: never seen
+          never read│ once more when WINDOW_S old, then settled
+
+Invariant: every pair known has an id above ``settled``, and no event is new twice.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ..metastore.port import RawEvent
+from ..model.window_state import KNOWN_MAX, KnownEvent, WindowState
+
+WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
+SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
+REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
+REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
+PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
+START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
+
+Gap = tuple[int, int]
+"""The first and the last id of events that are missing."""
+
+
+def _gap(after: int, ids: Iterable[int], last: int) -> Gap | None:
+    """Return the first and the last id above ``after``, up to ``last``, that ``ids`` lack."""
+    lacking, next_id = list[int](), after + 1
+    for id_ in (*ids, last + 1):  # ascending
+        if id_ > next_id:
+            lacking += next_id, id_ - 1
+        next_id = max(next_id, id_ + 1)
+    return (lacking[0], lacking[-1]) if lacking else None
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An id that is still read again, and its events that are known."""
+
+    first_seen: float
+    size: int = 0  # of their messages, in characters
+    digests: set[bytes] = field(default_factory=set)
+
+
+class EventWindow:
+    """The ids that are read again, and the events of them that are known.
+
+    One poll at a time: ``next_poll``, then ``take`` with its answer; a poll that failed is
+    simply followed by another ``next_poll``.
+    """
+
+    def __init__(self, state: WindowState, *, now: float) -> None:
+        """Continue from ``state``; the events that it knows are read again at least once."""
+        self.last_id = state.last_id
+        self.settled = state.settled
+        self.uuid = state.uuid
+        self._newest = deque[KnownEvent]((*sorted(state.known), *state.ahead), maxlen=KNOWN_MAX)
+        """The events that were seen last, in any order; settled ones, too."""
+        self._pending: dict[int, _Pending] = {}  # ids that are read again, ascending
+        for id_, digest in sorted(state.known):
+            if id_ > self.settled:
+                self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
+        if self.settled < self.last_id:  # it is read again, even where no event of it is known
+            self._pending.setdefault(self.last_id, _Pending(now))
+        self.polled_after = state.last_id  # the id after which the last poll read
+        self._polled_at = now  # when it began
+        self._settling = False  # it read every pending id
+        self._lacks_end = False  # it lacked the newest ids: the next one reads those alone
+
+    @classmethod
+    def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
+        """Return a window that begins at ``current_id``, read before anything else was.
+
+        Events of the last few ids before it count as new: it is not known which of them were
+        committed before the next read.
+        """
+        settled = max(0, current_id - START_OVERLAP)
+        return cls(WindowState(last_id=current_id, settled=settled), now=now)
+
+    @property
+    def state(self) -> WindowState:
+        """What to store with the events' effects."""
+        settled = sorted(event for event in self._newest if event[0] <= self.settled)
+        known = ((id_, one) for id_, held in self._pending.items() for one in sorted(held.digests))
+        return WindowState(
+            last_id=self.last_id, settled=self.settled, known=(*settled, *known), uuid=self.uuid
+        )
+
+    @property
+    def newest(self) -> tuple[KnownEvent, ...]:
+        """The events that were seen last, KNOWN_MAX at most."""
+        return tuple(self._newest)
+
+    @property
+    def newest_id(self) -> int:
+        """The largest id that was ever read; above ``last_id`` after a restart."""
+        return max(self.last_id, max((id_ for id_, _ in self._newest), default=0))
+
+    def with_ahead(self, state: WindowState) -> WindowState:
+        """Return ``state``, an earlier one, with the events that were read after it."""
+        known = set(state.known)
+        return replace(state, ahead=tuple(one for one in self._newest if one not in known))
+
+    def moved(self, to: int, *, overlap: int, now: float) -> "EventWindow":
+        """Return a window that goes on behind the id ``to``, and reads ``overlap`` ids again.
+
+        What was seen still tells one metastore from another.
+        """
+        settled = max(0, to - overlap)
+        state = WindowState(last_id=to, settled=settled, uuid=self.uuid, ahead=self.newest)
+        return EventWindow(state, now=now)
+
+    def is_quiet(self, current_id: int) -> bool:
+        """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
+        return current_id == self.last_id and not self._pending
+
+    def next_poll(self, now: float) -> int:
+        """Return the id after which to read events."""
+        self._polled_at = now
+        if self._lacks_end:
+            self._settling, self.polled_after = False, self.last_id
+            return self.polled_after
+        oldest = next(iter(self._pending.values()), None)
+        due = oldest is not None and now >= oldest.first_seen + WINDOW_S + SETTLE_EVERY_S
+        self._settling = due and not self._settling  # every other poll reads only new ids
+        self.polled_after = self.settled if self._settling else self._overlap()
+        return self.polled_after
+
+    def take(
+        self, events: Iterable[RawEvent], now: float, *, current_id: int = 0, cut: bool = False
+    ) -> tuple[tuple[RawEvent, ...], Gap | None]:
+        """Take the answer to the last ``next_poll``.
+
+        Args:
+            events: Ascending by id.
+            cut: Whether there may be more of them.
+            now: When the answer arrived.
+            current_id: The metastore's newest id, read before this poll; 0 if it was not read.
+                Events above it are left to later polls: where the counter of Hive 2.3 went back,
+                their ids will be given again.
+
+        Returns:
+            The events that were never seen, in their order, and the first and the last id of those
+            that are missing. The metastore has deleted them, or somebody in its database: an id is
+            given together with its event, so none of a lower id is still to come.
+        """
+        read = [
+            event
+            for event in events
+            if event.id > self.polled_after and (not current_id or event.id <= current_id)
+        ]
+        covered = read[-1].id if read else max(self.last_id, current_id)
+        gap = _gap(self.last_id, [event.id for event in read], covered)
+        self._lacks_end = covered < current_id and not cut
+        new = tuple([event for event in read if self._is_new(event, now)])
+        self.last_id = max(self.last_id, covered)
+        self._settle(covered)
+        return new, gap
+
+    def pass_over(self, id_: int) -> None:
+        """Read no event up to ``id_`` any more."""
+        self.last_id, self.settled = max(self.last_id, id_), max(self.settled, id_)
+        self._pending = {at: held for at, held in self._pending.items() if at > id_}
+        if not self._pending:
+            self.settled = self.last_id
+
+    def known_after(self, id_: int) -> int:
+        """Return how many events above ``id_`` have been read."""
+        return sum(len(one.digests) for at, one in self._pending.items() if at > id_)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.settled <= self.last_id
+        assert list(self._pending) == sorted(self._pending)
+        assert all(self.settled < id_ <= self.last_id for id_ in self._pending)
+        assert len(self._pending) <= PENDING_MAX
+
+    def _overlap(self) -> int:
+        """Return the id after which the newest pending ids lie, within the overlap's bounds."""
+        count = size = 0
+        for id_, pending in reversed(self._pending.items()):
+            count += max(1, len(pending.digests))
+            size += pending.size
+            if count > REREAD_EVENTS_MAX or size > REREAD_BYTES_MAX:
+                return id_
+        return self.settled
+
+    def _is_new(self, event: RawEvent, now: float) -> bool:
+        pending = self._pending.get(event.id)
+        if pending is None:
+            newest = next(reversed(self._pending), 0)
+            pending = self._pending[event.id] = _Pending(now)
+            if event.id < newest:  # its writer committed after the one of a higher id
+                self._pending = dict(sorted(self._pending.items()))
+        if event.digest in pending.digests:
+            return False
+        pending.digests.add(event.digest)
+        if (event.id, event.digest) not in self._newest:  # it was read before a restart
+            self._newest.append((event.id, event.digest))
+        pending.size += event.size
+        return True
+
+    def _settle(self, covered: int) -> None:
+        """Settle ids that the poll covered and that were old enough when it began."""
+        old = self._polled_at - WINDOW_S
+        surplus = len(self._pending) - PENDING_MAX
+        for id_, pending in list(self._pending.items()):
+            read_again = self.polled_after < id_ <= covered and pending.first_seen <= old
+            if not read_again and surplus <= 0:
+                break
+            surplus -= 1
+            self.settled = max(self.settled, id_)
+            del self._pending[id_]
+        if not self._pending:
+            self.settled = self.last_id
