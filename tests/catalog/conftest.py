@@ -4,22 +4,15 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database, GetTableRequest, Table
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.hms import Hms
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, Place
+from topicast.tests.hive.calls import Client
 from topicast.tests.hive.releases import RealMetastore
 
 NUMBERS = itertools.count(1)
-
-
-class Writes(HMSClient):
-    """A client that calls what every release has."""
-
-    def get_table(self, dbname: str, tbl_name: str) -> Table:
-        return self.get_table_req(GetTableRequest(dbname, tbl_name)).table
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def real_place(hive: RealMetastore) -> Iterator[Place]:
     location = f"{hive.warehouse}/{db}"
     host, _, port = hive.uri.removeprefix("thrift://").partition(":")
     reads = Hms(hive.uri, timeout_s=30)
-    with Writes(host=host, port=int(port)) as writes:
+    with Client(host=host, port=int(port)) as writes:
         writes.create_database(Database(db, "", location, {}))
         yield Place(reads, writes, db, location)
         writes.drop_database(db, True, True)

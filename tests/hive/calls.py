@@ -7,10 +7,18 @@ call(client, "create_catalog", Struct({1: Struct({1: "other", 3: "file:/w"})}))
 import struct
 from typing import Any, Final, NamedTuple
 
-from hmsclient.genthrift.hive_metastore.ttypes import MetaException
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import GetTableRequest, MetaException, Table
 from thrift.Thrift import TApplicationException, TMessageType, TType
 
 from topicast.tests.cluster.fake_metastore import thrift_bytes
+
+
+class Client(HMSClient):
+    """A client that calls what every release has."""
+
+    def get_table(self, dbname: str, tbl_name: str) -> Table:
+        return self.get_table_req(GetTableRequest(dbname, tbl_name)).table
 
 
 class Struct(NamedTuple):

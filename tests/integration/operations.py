@@ -7,7 +7,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Final
 
-from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import (
     Database,
     EnvironmentContext,
@@ -21,6 +20,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.hive.calls import Client
 
 # The metastore tries ten times what met a lock; a caller that waited for all would stop the test.
 ANSWER_MS: Final = 20_000
@@ -47,19 +47,36 @@ WEIGHTS: Final = (3, 1, 1, 1, 1, 1, 1, 2, 6, 3, 1, 2, 1, 1)  # of the kinds of o
 LACKING: Final = 0.3  # of the operations are of a kind that succeeded too seldom so far
 
 
+class Refused(Exception):
+    """Something that is no client of Thrift has refused a change."""
+
+
+REFUSALS: Final = (TException, Refused, IndexError)  # the last: there is nothing to work on
+
+
 class Writer:
     """One writer: its own connection, dice and databases; ``counts`` by kind of what succeeded."""
 
-    def __init__(self, number: int, *, seed: int, host: str, port: int, location: str) -> None:
+    def __init__(
+        self,
+        number: int,
+        *,
+        seed: int,
+        host: str,
+        port: int,
+        location: str,
+        family: str = "diff",
+    ) -> None:
+        """``family``: how the names of its databases begin; two of them all its writers share."""
         self.rng = random.Random(f"{seed}/{number}")
         socket = TSocket(host, port)
         socket.setTimeout(ANSWER_MS)
-        self.client = HMSClient(iprot=TBinaryProtocol(TBufferedTransport(socket)))
+        self.client = Client(iprot=TBinaryProtocol(TBufferedTransport(socket)))
         self.counts: Counter[str] = Counter()
         self.refused = 0
-        self.location = f"{location}/diff"
-        self.own = f"diff_{number}"
-        self.shared = ("diff_a", "diff_b")
+        self.location = f"{location}/{family}"
+        self.own = f"{family}_{number}"
+        self.shared = (f"{family}_a", f"{family}_b")
         self.kinds: dict[str, Callable[[], None]] = {
             "create table": self.create_table,
             "drop table": self.drop_table,
@@ -98,7 +115,7 @@ class Writer:
             self.refused += 1
             self.client.close()
             self.client.open()
-        except (TException, IndexError):  # or there is nothing to work on
+        except REFUSALS:
             self.refused += 1
         else:
             self.counts[kind] += 1
@@ -130,6 +147,9 @@ class Writer:
 
     def some_values(self, table: Table) -> list[str]:
         return [self.rng.choice(VALUES) for _ in table.partitionKeys]
+
+    def a_column(self) -> str:
+        return f"c{self.rng.randrange(10**6)}"
 
     # -- operations
 
@@ -163,12 +183,12 @@ class Writer:
 
     def add_column(self) -> None:
         table = self.a_table()
-        table.sd.cols.append(FieldSchema(f"c{self.rng.randrange(10**6)}", "string", "added"))
+        table.sd.cols.append(FieldSchema(self.a_column(), "string", "added"))
         self.client.alter_table(table.dbName, table.tableName, table)
 
     def cascade(self) -> None:
         table = self.a_partitioned()
-        table.sd.cols.append(FieldSchema(f"c{self.rng.randrange(10**6)}", "int", "everywhere"))
+        table.sd.cols.append(FieldSchema(self.a_column(), "int", "everywhere"))
         self.client.alter_table_with_environment_context(
             table.dbName, table.tableName, table, EnvironmentContext({"CASCADE": "true"})
         )

@@ -7,28 +7,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolAcceleratedFactory
-from thrift.TSerialization import deserialize
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.equality import differing
 from topicast.tests.integration.operations import Writer
 from topicast.tests.waiting import until
 from topicast.topics.backports import Self
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError
-from topicast.topics.objects.names import partition_name
 from topicast.topics.topic import NAMESPACE
 
 SEED = 20_261_121
 WRITERS = 4
 PAUSE_S = 0.03  # between two reads: the writers have the same two cores
-DAMAGED_MAX = 3  # tables that the metastore itself has damaged, see _is_whole
+DAMAGED_MAX = 3  # tables that the metastore itself has damaged, see `equality`
 SYNC_S = 60.0  # an operation that met a lock of the metastore may take 50 s: ten tries, 5 s each
 
 
@@ -214,52 +211,7 @@ def _is_equal(catalog: Subscriber, client: HMSClient) -> bool:
 
 
 def _assert_equal(catalog: Subscriber, client: HMSClient) -> None:
-    """Compare object by object, every Thrift field that hmsclient knows."""
-    damaged: list[str] = []
-    mine = [db for db in client.get_all_databases() if db.startswith("diff_")]
-    assert [db for db in catalog.databases() if db.startswith("diff_")] == sorted(mine)
-    for db in mine:
-        assert _read(Database, catalog.database(db).thrift()) == client.get_database(db)
-        assert list(catalog.tables(db)) == sorted(client.get_all_tables(db))
-        for name in client.get_all_tables(db):
-            table = client.get_table(db, name)
-            partitions = client.get_partitions(db, name, -1) if table.partitionKeys else []
-            names = client.get_partition_names(db, name, -1) if table.partitionKeys else []
-            if not _is_whole(table, partitions, names):
-                damaged.append(f"{db}.{name}")
-                continue
-            held = [_read(Partition, p.thrift()) for p in catalog.partitions(f"{db}.{name}")]
-            if any(one.sd is None for one in held):
-                damaged.append(f"{db}.{name}")
-                continue
-            assert _read(Table, catalog.table(f"{db}.{name}").thrift()) == table, f"{db}.{name}"
-            assert _sorted(held) == _sorted(partitions), f"{db}.{name}"
+    mine = {*catalog.databases(), *client.get_all_databases()}
+    damaged = differing(catalog, client, [db for db in mine if db.startswith("diff_")])
     print(f"damaged in the metastore: {damaged}")
     assert len(damaged) <= DAMAGED_MAX
-
-
-def _is_whole(table: Table, partitions: list[Partition], names: list[str]) -> bool:
-    """Return whether the metastore still has all of ``table``, and agrees with itself on it.
-
-    Hive 2.3 deletes the columns that a table shares with another one or with a partition if both
-    are altered at once, and records no event: the last event of such a table has its columns.
-    Its whole storage descriptor may go in the same way, and that of a partition: such a one was
-    once told of by events, and not among those that were read.
-    Partitions that are made while their table is dropped may stay behind without values. One that
-    is renamed while columns are added to its table, or while another renames it, may get the new
-    name and keep the old values: ``names`` are those that the metastore lists.
-    """
-    keys = [key.name for key in table.partitionKeys]
-    if table.sd is None or table.sd.cols is None:
-        return False
-    if any(len(one.values or ()) != len(keys) for one in partitions):
-        return False
-    return sorted(names) == sorted(partition_name(keys, one.values) for one in partitions)
-
-
-def _read(kind: type, struct: bytes) -> Any:
-    return deserialize(kind(), struct, TBinaryProtocolAcceleratedFactory())
-
-
-def _sorted(partitions: list[Partition]) -> list[Partition]:
-    return sorted(partitions, key=lambda partition: partition.values)
