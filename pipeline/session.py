@@ -1,4 +1,4 @@
-"""Session: the Spark session of a pipeline that a command starts, attached as drivers are."""
+"""Session: the Spark session of a pipeline that a command starts."""
 
 import os
 import signal
@@ -30,7 +30,10 @@ def open_session(
     packages: str | None = None,
     metastore: bool = True,
 ) -> Iterator[SparkSession]:
-    """Start Spark under the application name ``name``, attach it, and stop it at the end.
+    """Start Spark under the application name ``name``, and stop it at the end.
+
+    With a metastore it is attached; without one it has no table that a change could concern, and
+    its agent would only warn of that.
 
     Args:
         name: As Spark's pages show it.
@@ -38,7 +41,7 @@ def open_session(
         master: As spark-submit has it; None: as Spark is configured, else local[*].
         conf: Properties of Spark; they count before those of its files.
         packages: Coordinates that Spark fetches, separated by commas.
-        metastore: It is needed, and is not one that Spark makes in its folder.
+        metastore: One is needed, and is not one that Spark makes in its folder.
 
     Raises:
         ConfigError: the driver would run elsewhere, or Spark has no metastore.
@@ -63,8 +66,10 @@ def open_session(
     try:
         for number in received:
             signal.raise_signal(number)
-        if metastore:
-            _check_metastore(spark)
+        if not metastore:
+            yield spark
+            return
+        _check_metastore(spark)
         handle = attach(spark, statestores)
         try:
             yield spark

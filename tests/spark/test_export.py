@@ -77,5 +77,6 @@ def test_the_command_needs_no_metastore_and_writes_a_report(
     done = pipeline(*words, statestores=drivers.daemons.hub_address, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"0 partitions below {path}" in done.stdout
+    assert "topicast agent" not in done.stderr, "it has no table that an agent could follow"
     assert json.loads(report.read_text())["rows"]["tables"] == 0
     assert (path / "v1" / "runs" / "_SUCCESS").exists()
