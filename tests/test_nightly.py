@@ -57,22 +57,6 @@ def test_step_that_fails_is_recorded_and_keeps_where_it_last_passed(
     assert step["last_passed"] == {"commit": "a", "at": "2024-01-01"}
 
 
-def test_steps_that_ended_are_recorded_though_a_later_one_is_interrupted(
-    folder: Path, record: Path
-) -> None:
-    origins = iter([at("a", 1)] * 2)  # before and after the first step
-
-    def origin() -> dict[str, str]:
-        found = next(origins, None)
-        if found is None:
-            raise KeyboardInterrupt
-        return found
-
-    with pytest.raises(KeyboardInterrupt):
-        nightly([], {"cells": GOOD, "soak": GOOD}, origin=origin, folder=folder, record=record)
-    assert list(json.loads(record.read_text())) == ["cells"]
-
-
 @pytest.mark.parametrize(
     ("origins", "ran"),
     [([at("a+", 1)], False), ([at("a", 1), at("a+", 1)], True), ([at("a", 1), at("b", 1)], True)],
@@ -86,14 +70,6 @@ def test_tree_that_is_no_commit_is_not_recorded(
     assert ended == 1
     assert not record.exists()
     assert (folder / "nightly-cells.log").exists() == ran
-
-
-def test_without_keep_a_changed_tree_is_tried_and_the_record_stays(
-    folder: Path, record: Path
-) -> None:
-    assert nightly([], {"cells": GOOD}, origin=lambda: at("a+", 1), folder=folder) == 0
-    assert not record.exists()
-    assert list(json.loads((folder / "nightly.json").read_text())) == ["cells"]
 
 
 def test_table_says_of_each_step_when_it_last_passed() -> None:

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from topicast.tests.recorder import OFTEN, ROOT, CallPath, Recorder, WakeUp, walk_of
-from topicast.tests.walks import APPLICATION, median
+from topicast.tests.walks import APPLICATION
 from topicast.topics.link import Inbox
 
 
@@ -36,11 +36,6 @@ def test_walk_has_its_files_in_order_and_a_turn_for_each_call_and_return_between
     assert walk.turns == 4
 
 
-def test_call_within_a_file_is_no_turn() -> None:
-    calls = Calls()
-    assert walk_of([calls.wakeup("loop", "loop loop", "loop")], quiet=[]).turns == 0
-
-
 def test_wakeup_that_does_nothing_unusual_is_not_counted() -> None:
     calls = Calls()
     quiet = [calls.wakeup("loop", "loop codec"), calls.wakeup("loop", "loop pace")]
@@ -61,28 +56,6 @@ def test_what_is_done_though_nothing_has_come_is_left_out() -> None:
     walk = walk_of([calls.wakeup("loop", "loop pace", "loop", "loop view", "loop")], quiet=quiet)
     assert walk.files == ("loop", "view")
     assert walk.turns == 2
-
-
-def test_what_came_just_after_a_wait_had_timed_out_is_not_left_out() -> None:
-    calls = Calls()
-    quiet = [calls.wakeup("loop", "loop member", "loop", idle=True)]
-    walk = walk_of([calls.wakeup("loop", "loop member", "loop", "loop view")], quiet=quiet)
-    assert walk.files == ("loop", "member", "view")
-
-
-def test_turns_are_counted_in_each_thread_and_files_once() -> None:
-    calls = Calls()
-    one = calls.wakeup("loop", "loop view", thread=1, at=2.0)
-    other = calls.wakeup("desk", "desk view", thread=2, at=1.0)
-    walk = walk_of([one, other], quiet=[])
-    assert walk.files == ("desk", "view", "loop")
-    assert walk.turns == 2
-
-
-def test_median_is_the_one_in_the_middle() -> None:
-    calls = Calls()
-    walks = [walk_of([calls.wakeup(*"abc"[:count])], quiet=[]) for count in (3, 1, 2)]
-    assert len(median(walks).files) == 2
 
 
 def test_thread_of_ours_is_recorded_from_wait_to_wait() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.tests.bench.bench_planner import bound, fill, hull, waits_s
+from topicast.tests.bench.bench_planner import bound, hull, waits_s
 from topicast.tests.bench.lake import Lake
 from topicast.topics.topic import NAMESPACE
 
@@ -10,14 +10,6 @@ from topicast.topics.topic import NAMESPACE
 def test_tables_are_cached_before_their_topic_is_held_whole() -> None:
     assert hull([(10, 1.0), (10, 5.0)], (100, 10.0)) == [(10, 5.0), (10, 1.0), (80, 4.0)]
     assert hull([(10, 0.1), (10, 5.0)], (100, 10.0)) == [(10, 5.0), (90, 5.0)]
-
-
-def test_topic_that_saves_most_for_its_bytes_is_held_at_once() -> None:
-    assert hull([(10, 1.0), (10, 0.0)], (100, 90.0)) == [(100, 90.0)]
-
-
-def test_part_that_does_not_fit_counts_by_its_bytes() -> None:
-    assert fill([(10, 1.0), (10, 5.0)], 15) == 5.5
 
 
 def test_with_room_for_all_no_read_waits_and_without_room_each_does() -> None:

@@ -17,10 +17,6 @@ def test_line_says_what_changed_and_what_it_stands_beside() -> None:
     assert shown(line, OLD) == "encode  us 3.0 (+50%)  bytes 1,157  = 2.0 of msgpack 1.5"
 
 
-def test_line_without_a_record_says_no_change() -> None:
-    assert shown({"bench": "wire", "name": "encode", "us": 3.0}, {}) == "encode  us 3.0"
-
-
 @pytest.mark.parametrize(("met", "text"), [(True, "[at most 10]"), (False, "[MISSED 10]")])
 def test_line_shows_whether_a_number_to_reach_was_reached(met: bool, text: str) -> None:
     assert shown({"bench": "b", "name": "n", "target": 10, "met": met}, {}) == f"n  {text}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.tests.bench.bench_zipf import Tally, best_static, ours, ttl
+from topicast.tests.bench.bench_zipf import ours
 from topicast.tests.bench.lake import Driver, Lake
 from topicast.tests.cluster.cluster import NetworkOrder
 
@@ -38,16 +38,3 @@ def test_driver_that_loses_a_delta_is_noticed(driver: Driver) -> None:
         NetworkOrder(("hub-0", "reader-0"), "Delta", None, hold=False, left=50)
     )
     assert ours(FACTS, driver)["all"].older > 0
-
-
-def test_best_choice_takes_what_is_read_most_for_its_bytes() -> None:
-    sizes = [1000, 10, 10]
-    facts = [(0.0, 0, False)] * 9 + [(1.0, 1, False)] * 2 + [(2.0, 2, False)]
-    assert best_static(facts, sizes, budget_bytes=1020)["all"].hits == 12
-    assert best_static(facts, sizes, budget_bytes=999)["all"].hits == 3
-
-
-def test_ttl_cache_answers_stale_until_its_time_is_over() -> None:
-    facts = [(0.0, 0, False), (1.0, 0, True), (59.0, 0, False), (60.0, 0, False)]
-    assert ttl(facts, [10], budget_bytes=10)["all"] == Tally(reads=3, hits=1, stale=1)
-    assert ttl(facts, [10], budget_bytes=9)["all"] == Tally(reads=3)

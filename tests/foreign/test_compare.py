@@ -30,10 +30,6 @@ def test_test_that_ends_otherwise_is_named_with_both_ends() -> None:
     ]
 
 
-def test_test_that_one_driver_alone_runs_differs() -> None:
-    assert differing((GOOD, Ran({A: "ok"}, 1.0))) == [B]
-
-
 def test_what_fails_in_both_is_no_difference_whatever_paths_it_names() -> None:
     first = Ran({A: "ok", B: "OSError: /tmp/1"}, 1.0)
     second = Ran({A: "ok", B: "OSError: /tmp/2"}, 1.0)
@@ -71,13 +67,6 @@ def test_suite_without_an_end_fails_and_its_other_tests_are_compared() -> None:
     assert said[0] == f"no end: test_t, attached: {attached.problem}"
 
 
-def test_process_that_ends_before_its_last_test_has_no_end() -> None:
-    assert ran(lines({"test": A, "end": "ok"})).problem == "it ended before its last test"
-    assert ran([]).problem
-    whole = ran(lines({"test": A, "end": "ok"}, {"cpu_s": 2.5}))
-    assert whole == Ran({A: "ok"}, 2.5)
-
-
 def test_suite_that_is_not_loaded_is_named_and_has_not_passed() -> None:
     one = ran(lines({"not_loaded": "ImportError: no have_pyarrow"}))
     code, said = summary({"test_t": (one, one), "test_u": (GOOD, GOOD)}, {})
@@ -87,10 +76,3 @@ def test_suite_that_is_not_loaded_is_named_and_has_not_passed() -> None:
     assert said[1].endswith("1 suites not loaded")
     assert summary({"test_t": (one, one)}, {})[0] == 2, "nothing was compared"
     assert summary({"test_u": (GOOD, one)}, {})[0] == 1, "plain Spark loads it"
-
-
-def test_suite_of_which_nothing_passes_proves_nothing() -> None:
-    nothing = Ran({"setUpClass (tests.T)": "ImportError: x"}, 1.0)
-    code, said = summary({"test_t": (nothing, nothing)}, {})
-    assert code == 1
-    assert said[0] == "no end: test_t: none of its tests passes in plain Spark"

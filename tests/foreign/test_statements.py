@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from topicast.tests.foreign.statements import expected, files, settings, statements
+from topicast.tests.foreign.statements import files, settings, statements
 
 TEXT = r"""-- This file has settings.
 --SET spark.sql.cbo.enabled=true, spark.sql.x = 1
@@ -46,10 +46,3 @@ def test_files_are_those_that_make_or_change_tables(tmp_path: Path) -> None:
     assert files(tmp_path, "") == ["show.sql", "shows.sql"]
     assert files(tmp_path, "[a-e]") == []
     assert files(tmp_path, "udf/") == []
-
-
-def test_tables_that_a_file_expects_are_those_that_it_names() -> None:
-    assert expected(["SELECT * FROM onek2, testdata", "SELECT * FROM tenk1"]) == [
-        "testdata",
-        "tenk1",
-    ]
