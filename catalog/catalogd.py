@@ -26,7 +26,7 @@ from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
 from ..topics.limited_topic import LimitedTopic
-from ..topics.link import Handshake, Inbox, Link, LinkCounts, Received
+from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
 from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
 from ..topics.topic import NAMESPACE, Topic
 from ..topics.verdict import Verdict, news
@@ -274,7 +274,9 @@ class Catalogd:
         times = [self._catalog.deadline(now), *(hub.publisher.deadline for hub in self._hubs)]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
-    def _on_received(self, one: Received, requests: list[Fact], *, now: float, now_us: int) -> None:
+    def _on_received(
+        self, one: ReceivedFrame, requests: list[Fact], *, now: float, now_us: int
+    ) -> None:
         try:
             message: Message = decode(one.frame)
         except WireError as exc:
@@ -297,7 +299,9 @@ class Catalogd:
                 if not self._link.send(hub.socket(Channel.CONTROL), encode(message)):
                     self._questions.lose(hub.address)
 
-    def _on_undecodable(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
+    def _on_undecodable(
+        self, one: ReceivedFrame, exc: WireError, *, now: float, now_us: int
+    ) -> None:
         self._catalog.counts.frames_undecodable += 1
         if one.name == SERVICE:
             self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)

@@ -13,8 +13,8 @@ from typing import Any, Final, TypedDict
 from ..topics.sizes import size
 from ..topics.verdict import Serving
 from .changes import utc
-from .lists import Column, Record, listed, span
-from .overview import STATES, Daemon, Stack, drivers_by_state, lag, place
+from .lists import Heading, Record, listed, span
+from .overview import STATES, DaemonAnswers, Installation, drivers_by_state, lag, place
 from .schemas import Iso
 
 MINUTES: Final = 10  # of the log that count
@@ -82,26 +82,29 @@ class Look:
     """The daemons at one moment, ``at_us`` since 1970."""
 
     at_us: int
-    stack: Stack
+    stack: Installation
 
 
 HUBS: Final = (
-    *(Column(name="address", title="statestored", rank=0, text=place),),
-    *(Column(name="verdict", title="state", rank=0), Column(name="drivers")),
-    Column(name="deltas_per_s", title="deltas/s"),
-    Column(name="delta_bytes_per_s", title="bytes/s", text=lambda rate: size(round(rate))),
-    Column(name="reader_lag_s", title="slowest reader", text=span),
-    Column(name="catch_ups_per_s", title="catch-ups/s", rank=2),
+    *(Heading(name="address", title="statestored", rank=0, text=place),),
+    *(Heading(name="verdict", title="state", rank=0), Heading(name="drivers")),
+    Heading(name="deltas_per_s", title="deltas/s"),
+    Heading(name="delta_bytes_per_s", title="bytes/s", text=lambda rate: size(round(rate))),
+    Heading(name="reader_lag_s", title="slowest reader", text=span),
+    Heading(name="catch_ups_per_s", title="catch-ups/s", rank=2),
 )
 CATALOGD: Final = (
-    *(Column(name="address", title="catalogd", rank=0, text=place),),
-    *(Column(name="verdict", title="state", rank=0), Column(name="events_per_s", title="events/s")),
-    *(Column(name="pulls_per_s", title="pulls/s"), Column(name="writes_per_s", title="writes/s")),
-    *(Column(name="reads_per_s", title="reads/s", rank=2), Column(name="lag", rank=1)),
+    *(Heading(name="address", title="catalogd", rank=0, text=place),),
+    *(
+        Heading(name="verdict", title="state", rank=0),
+        Heading(name="events_per_s", title="events/s"),
+    ),
+    *(Heading(name="pulls_per_s", title="pulls/s"), Heading(name="writes_per_s", title="writes/s")),
+    *(Heading(name="reads_per_s", title="reads/s", rank=2), Heading(name="lag", rank=1)),
 )
 TABLES: Final = (
-    *(Column(name="table", rank=0), Column(name="changes", rank=0)),
-    *(Column(name="last", text=lambda text: text[11:19]), Column(name="by", prose=True)),
+    *(Heading(name="table", rank=0), Heading(name="changes", rank=0)),
+    *(Heading(name="last", text=lambda text: text[11:19]), Heading(name="by", prose=True)),
 )
 
 
@@ -110,7 +113,7 @@ def activity(before: Look, now: Look, lines: Sequence[Record]) -> Activity:
     seconds = (now.at_us - before.at_us) / 1e6
     known = {one.address: one.facts for one in before.stack.daemons}
 
-    def rates(one: Daemon) -> Callable[[str], float | None]:
+    def rates(one: DaemonAnswers) -> Callable[[str], float | None]:
         return partial(_rate, known.get(one.address, {}), one.facts, seconds=seconds)
 
     own = now.stack.catalogd
@@ -138,7 +141,7 @@ def busiest(lines: Iterable[Record]) -> list[BusyTable]:
     return sorted(found.values(), key=lambda one: (-one["changes"], one["table"]))[:TABLES_MAX]
 
 
-def picture(found: Activity, stack: Stack, *, width: int, height: int) -> list[str]:
+def picture(found: Activity, stack: Installation, *, width: int, height: int) -> list[str]:
     """Return the lines of a picture, ``height`` at most, of ``width`` characters."""
     time = found["at"].replace("T", " ")[:19]
     why = "" if found["verdict"] == str(Serving.SERVING) else ": topicast status says why"
@@ -158,7 +161,7 @@ def picture(found: Activity, stack: Stack, *, width: int, height: int) -> list[s
     return lines[:height]
 
 
-def _hub(one: Daemon, rate: Callable[[str], float | None]) -> HubActivity:
+def _hub(one: DaemonAnswers, rate: Callable[[str], float | None]) -> HubActivity:
     return HubActivity(
         address=one.address,
         verdict=one.state,
@@ -170,7 +173,7 @@ def _hub(one: Daemon, rate: Callable[[str], float | None]) -> HubActivity:
     )
 
 
-def _catalogd(one: Daemon, rate: Callable[[str], float | None]) -> CatalogdActivity:
+def _catalogd(one: DaemonAnswers, rate: Callable[[str], float | None]) -> CatalogdActivity:
     return CatalogdActivity(
         address=one.address,
         verdict=one.state,
@@ -198,7 +201,7 @@ def _drivers(facts: Mapping[str, Any]) -> int | None:
     return None if None in counts else sum(filter(None, counts))
 
 
-def _counts(stack: Stack) -> DriverCounts:
+def _counts(stack: Installation) -> DriverCounts:
     def count(state: str) -> int:
         return sum(one.facts.get(f"drivers_{state}") or 0 for one in stack.hubs)
 

@@ -18,7 +18,14 @@ from .daemons import (
     pages_flags,
     serve,
 )
-from .flags import Command, config_option, flags_of, settings, settings_given, version_option
+from .flags import (
+    SettingsCommand,
+    config_option,
+    flags_of,
+    settings,
+    settings_given,
+    version_option,
+)
 from .logs import log_to_stderr
 
 CATALOGD_PAGES_PORT: Final = 25020
@@ -60,7 +67,7 @@ CATALOGD_FLAGS: Final = {
 }
 
 
-@click.command("catalogd", cls=Command, context_settings=settings(), epilog=EXIT_CODES)
+@click.command("catalogd", cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES)
 @flags_of(
     CatalogdConfig,
     meanings=CATALOGD_FLAGS,

@@ -14,7 +14,7 @@ from ..topics.errors import UsageError
 from ..topics.objects.changes import ChangeKind
 from ..topics.topic import NAMESPACE
 from ..topics.wire.messages.data import ORIGINS, Source
-from .lists import ID_CHARS_MIN, NOTHING, Column, Record, short
+from .lists import ID_CHARS_MIN, NOTHING, Heading, Record, short
 from .schemas import Iso
 
 EVENTS, REPORTS, ORDERS = (ORIGINS[one] for one in (Source.EVENTS, Source.REPORTS, Source.ORDERS))
@@ -33,19 +33,19 @@ FOLLOWS: Final = re.compile(
     r"parameter (spark\.sql\.sources\.schema|transient_lastDdlTime)|columns$"
 )
 """Properties that Spark and Hive change with each column: -o json has them, a line has no room."""
-_TIME: Final = Column(name="time", rank=0, text=lambda text: text.replace("T", " ")[5:19])
+_TIME: Final = Heading(name="time", rank=0, text=lambda text: text.replace("T", " ")[5:19])
 HISTORY: Final = (
-    *(_TIME, Column(name="kind", title="change", rank=0)),
-    *(Column(name="by"), Column(name="what", rank=1, prose=True)),
-    *(Column(name="object", wide=True), Column(name="version", wide=True)),
+    *(_TIME, Heading(name="kind", title="change", rank=0)),
+    *(Heading(name="by"), Heading(name="what", rank=1, prose=True)),
+    *(Heading(name="object", wide=True), Heading(name="version", wide=True)),
 )
 LOG: Final = (
-    *(_TIME, Column(name="object", rank=0), Column(name="kind", title="change", rank=0)),
-    *(Column(name="by", rank=1, prose=True), Column(name="version", wide=True)),
+    *(_TIME, Heading(name="object", rank=0), Heading(name="kind", title="change", rank=0)),
+    *(Heading(name="by", rank=1, prose=True), Heading(name="version", wide=True)),
 )
 
 
-class Change(TypedDict):
+class HistoryLine(TypedDict):
     """A change of an object, or an order, and who caused it: ``by`` in words, the rest in parts.
 
     ``version``: of ``topic``, after the change; null of an order. The events of the metastore that
@@ -67,7 +67,7 @@ class Change(TypedDict):
     order_by: str | None
 
 
-class TableChange(Change):
+class TableChange(HistoryLine):
     """A change of a table or a partition, with the properties that differ, before and after."""
 
     before: str | None

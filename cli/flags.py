@@ -83,7 +83,7 @@ def settings(**more: Any) -> dict[str, Any]:
     }
 
 
-class Command(click.Command):
+class SettingsCommand(click.Command):
     """A command whose flags may be in the settings file that its program was given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -135,7 +135,9 @@ def config_option() -> Callable[[F], F]:
     )
 
 
-command = partial(click.command, cls=Command, context_settings=settings(), epilog=EXIT_CODES)
+command = partial(
+    click.command, cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES
+)
 
 
 def option(name: str, *short: str, **more: Any) -> Callable[[F], F]:

@@ -13,7 +13,7 @@ from typing import Final, TypedDict
 from ..topics.objects.drivers import CONNECTING, GONE, LIVE, PLAIN, is_ill
 from ..topics.objects.rules import ON
 from ..topics.sizes import size
-from .lists import ID_CHARS_MIN, Column, Record, described, short, span, wrapped
+from .lists import ID_CHARS_MIN, Heading, Record, described, short, span, wrapped
 from .schemas import Iso
 
 UNREACHABLE: Final = "unreachable"
@@ -67,18 +67,18 @@ class ListedDriver(TypedDict):
 
 
 SHOWN: Final = (
-    *(Column(name="called", title="application", rank=0), Column(name="state", rank=0)),
-    *(Column(name="staleness_s", title="stale", text=span), Column(name="switched", rank=3)),
-    *(Column(name="host", rank=5), Column(name="user", rank=6)),
-    Column(name="registration", title="id", rank=4, text=short),
-    Column(name="since_s", title="for", wide=True, text=span),
-    *(Column(name=one, wide=True) for one in ("pid", "hubs", "spark", "release", "sessions")),
-    *(Column(name=f"{one}_topics", title=one, wide=True) for one in ("full", "minimal")),
-    *(Column(name=f"{one}_bytes", title=one, wide=True, text=size) for one in ("held", "budget")),
-    *(Column(name=one, wide=True) for one in ("refreshes", "stale_reads_avoided", "planning")),
-    *(Column(name=one, wide=True) for one in ("endpoint", "would_refresh", "statestored")),
-    Column(name="writes", wide=True),
-    Column(name="problem", title="reason", rank=2, prose=True),
+    *(Heading(name="called", title="application", rank=0), Heading(name="state", rank=0)),
+    *(Heading(name="staleness_s", title="stale", text=span), Heading(name="switched", rank=3)),
+    *(Heading(name="host", rank=5), Heading(name="user", rank=6)),
+    Heading(name="registration", title="id", rank=4, text=short),
+    Heading(name="since_s", title="for", wide=True, text=span),
+    *(Heading(name=one, wide=True) for one in ("pid", "hubs", "spark", "release", "sessions")),
+    *(Heading(name=f"{one}_topics", title=one, wide=True) for one in ("full", "minimal")),
+    *(Heading(name=f"{one}_bytes", title=one, wide=True, text=size) for one in ("held", "budget")),
+    *(Heading(name=one, wide=True) for one in ("refreshes", "stale_reads_avoided", "planning")),
+    *(Heading(name=one, wide=True) for one in ("endpoint", "would_refresh", "statestored")),
+    Heading(name="writes", wide=True),
+    Heading(name="problem", title="reason", rank=2, prose=True),
 )
 
 

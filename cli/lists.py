@@ -39,7 +39,7 @@ def in_words(cell: Cell) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Heading:
     """The fact ``name`` of each record, headed ``title``, else by its name.
 
     ``rank``: those of the highest are left out first where a line is too long; of 0 never.
@@ -65,7 +65,7 @@ class Column:
 
 
 def listed(
-    columns: Sequence[Column],
+    columns: Sequence[Heading],
     records: Sequence[Mapping[str, Any]],
     *,
     width: int,
@@ -152,7 +152,7 @@ def short(identity: str) -> str:
     return identity[:ID_CHARS_MIN]
 
 
-def _needed(columns: Sequence[Column], cells: Mapping[Column, Sequence[str]]) -> int:
+def _needed(columns: Sequence[Heading], cells: Mapping[Heading, Sequence[str]]) -> int:
     """Return the characters of the longest line, with as little prose as may be."""
     least = max((one.rank for one in columns), default=0)
     widths = []

@@ -12,7 +12,7 @@ LINES_MAX: Final = 500  # that are kept
 LINE_MAX: Final = 2000  # characters of each: 1 MB in all
 
 
-class Recent(logging.Handler):
+class RecentLines(logging.Handler):
     """Keeps the last lines for whoever looks; any thread may read them."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Recent(logging.Handler):
             self.release()
 
 
-def log_to_stderr(level: int = logging.INFO) -> Recent:
+def log_to_stderr(level: int = logging.INFO) -> RecentLines:
     """Send every log line from ``level`` on to standard error, with the time in UTC.
 
     Returns:
@@ -41,7 +41,7 @@ def log_to_stderr(level: int = logging.INFO) -> Recent:
     """
     formatter = logging.Formatter(FORM, TIME_FORM)
     formatter.converter = time.gmtime
-    recent = Recent()
+    recent = RecentLines()
     handlers = [logging.StreamHandler(sys.stderr), recent]
     for handler in handlers:
         handler.setFormatter(formatter)

@@ -29,7 +29,7 @@ from ..topics.errors import (
 )
 from .exit_codes import DONE, FAILED, INTERRUPTED, NOT_REACHABLE, TIMED_OUT, WRONG_USE
 from .extras import needs
-from .lists import NO_LIMIT, Column, described, listed, wrapped
+from .lists import NO_LIMIT, Heading, described, listed, wrapped
 
 if TYPE_CHECKING:  # the messages take 0.2 s to import
     from pathlib import Path
@@ -75,7 +75,7 @@ class Output:
         return shutil.get_terminal_size().columns if self._to.isatty() else NO_LIMIT
 
     def rows(
-        self, columns: Sequence[Column], records: Sequence[Mapping[str, Any]], *, nothing: str
+        self, columns: Sequence[Heading], records: Sequence[Mapping[str, Any]], *, nothing: str
     ) -> None:
         """Print a line for each record, or ``nothing``; in JSON a list of whole records."""
         if self.is_json:

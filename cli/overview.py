@@ -24,7 +24,7 @@ PRESENT: Final = STATES[:3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
+class DaemonAnswers:
     """One daemon at ``address``: its answers, and why it is not reached; either may be empty."""
 
     kind: str
@@ -55,15 +55,15 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class Installation:
     """The hubs and their catalogd. ``connections``: a record for each hub, as catalogd sees it."""
 
-    hubs: tuple[Daemon, ...]
-    catalogd: Daemon
+    hubs: tuple[DaemonAnswers, ...]
+    catalogd: DaemonAnswers
     connections: tuple[Mapping[str, Any], ...] = ()
 
     @property
-    def daemons(self) -> tuple[Daemon, ...]:
+    def daemons(self) -> tuple[DaemonAnswers, ...]:
         """All of them."""
         return (*self.hubs, self.catalogd)
 
@@ -97,7 +97,7 @@ def place(address: str) -> str:
     return address.removeprefix(SCHEME)
 
 
-def document(stack: Stack) -> dict[str, Any]:
+def document(stack: Installation) -> dict[str, Any]:
     """Return ``stack`` for programs; a daemon that has not answered is among ``not_reached``."""
     catalogd = stack.catalogd
     return {
@@ -113,7 +113,7 @@ def document(stack: Stack) -> dict[str, Any]:
     }
 
 
-def lines(stack: Stack, *, width: int) -> list[str]:
+def lines(stack: Installation, *, width: int) -> list[str]:
     """Return ``stack`` in lines of at most ``width`` characters: the verdict and its reasons,
     each daemon with what it sees of the others, the drivers, and what a restart would mean.
     """
@@ -131,7 +131,7 @@ def lines(stack: Stack, *, width: int) -> list[str]:
     return [line.rstrip() for line in found]
 
 
-def counters(stack: Stack) -> list[str]:
+def counters(stack: Installation) -> list[str]:
     """Return a line for each fact of each daemon that has answered."""
     found: list[str] = []
     for one in stack.daemons:
@@ -141,7 +141,7 @@ def counters(stack: Stack) -> list[str]:
     return found
 
 
-def _daemons(stack: Stack, *, width: int) -> list[str]:
+def _daemons(stack: Installation, *, width: int) -> list[str]:
     """Return a line for each daemon; what it sees goes on below where it is too long."""
     heads = aligned([(one.kind, one.place, one.state) for one in stack.daemons])
     indent = max(map(len, heads)) + 2
@@ -155,7 +155,7 @@ def _daemons(stack: Stack, *, width: int) -> list[str]:
     return found
 
 
-def _reasons(stack: Stack) -> list[Reason]:
+def _reasons(stack: Installation) -> list[Reason]:
     """Return the reasons of all daemons by name, the worst first; a shared one is listed once."""
     found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
 
@@ -227,13 +227,13 @@ def _seen(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"lag {lag(facts['lag_events'], facts.get('lag_s'))}"
 
 
-def _drivers(stack: Stack) -> list[str]:
+def _drivers(stack: Installation) -> list[str]:
     """Return the line that counts the drivers of all hubs by state, if they say."""
     counted = drivers_by_state(one.facts for one in stack.hubs)
     return ["", f"drivers: {counted}"] if counted else []
 
 
-def _restarts(stack: Stack) -> Iterator[tuple[str, str]]:
+def _restarts(stack: Installation) -> Iterator[tuple[str, str]]:
     """Yield what a restart of each daemon that answers would mean now."""
     answers = sum(bool(one.facts) for one in stack.hubs)
     alone = len(stack.hubs) > 1 and answers == 1

@@ -15,7 +15,14 @@ from .daemons import (
     pages_flags,
     serve,
 )
-from .flags import Command, config_option, flags_of, settings, settings_given, version_option
+from .flags import (
+    SettingsCommand,
+    config_option,
+    flags_of,
+    settings,
+    settings_given,
+    version_option,
+)
 from .logs import log_to_stderr
 
 STATESTORED_PAGES_PORT: Final = 25010
@@ -32,7 +39,7 @@ STATESTORED_FLAGS: Final = {
 }
 
 
-@click.command("statestored", cls=Command, context_settings=settings(), epilog=EXIT_CODES)
+@click.command("statestored", cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES)
 @flags_of(
     StatestoredConfig,
     meanings=STATESTORED_FLAGS,

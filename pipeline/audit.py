@@ -22,11 +22,11 @@ from ..topics.settings import parse_addresses
 from .comparison.hubs import HubSide
 from .comparison.metastores import MetastoreSide
 from .comparison.report import AuditReport
-from .comparison.selection import Selection
+from .comparison.selection import ObjectSelection
 from .comparison.subscribers import SubscriberSide
 from .comparison.tables import MakeMetastore
 from .comparison.verdict import HUB, METASTORE, SUBSCRIBER, SideResult
-from .datasource.options import Options, hubs_of
+from .datasource.options import SourceOptions, hubs_of
 from .datasource.planning import planning
 from .datasource.views import TABLES
 from .progress import OnProgress, Progress, ignore
@@ -48,7 +48,7 @@ class Side(Protocol):
 
     name: str
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
+    def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``."""
 
 
@@ -101,13 +101,13 @@ def audit(
         raise ConfigError("metastore", None, "how it is reached, or sides without it")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
     hubs = hubs_of(statestores, os.environ)
-    options = Options(
+    options = SourceOptions(
         view=TABLES.name,
         statestores=parse_addresses(hubs, setting="statestores"),
         tables=table_pattern(pattern),
         key_file=key_file,
     )
-    wanted = Selection(options.tables)
+    wanted = ObjectSelection(options.tables)
     report = AuditReport(
         pattern=pattern,
         sides=sides,
@@ -158,7 +158,7 @@ def audit(
 
 def _compare(
     sides: Collection[Side],
-    wanted: Selection,
+    wanted: ObjectSelection,
     report: AuditReport,
     *,
     repair: Repair | None,
@@ -194,7 +194,7 @@ def _repair(side: str, names: Sequence[str], repair: Repair, *, on_progress: OnP
         repair(side, name)
 
 
-def _counts(catalog: Subscriber, wanted: Selection) -> tuple[int, int]:
+def _counts(catalog: Subscriber, wanted: ObjectSelection) -> tuple[int, int]:
     """Return how many databases and tables catalogd has of what is ``wanted``."""
     databases = [db for db in catalog.databases() if wanted.has((db, ""))]
     tables = (wanted.has((db, name)) for db in databases for name in catalog.tables(db))

@@ -14,7 +14,7 @@ from ..topics.objects.names import table_name
 from ..topics.settings import parse_addresses
 from .datasource.options import hubs_of
 from .progress import OnProgress, ignore
-from .twin.conversion import Conversion, Options
+from .twin.conversion import Conversion, ConvertOptions
 from .twin.lease import TableLease, held
 from .twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
 from .twin.report import ConvertReport
@@ -78,7 +78,7 @@ def convert(
     if not hasattr(spark, "_jsparkSession"):
         raise UsageError("convert needs a session with a JVM, not one of Spark Connect")
     hubs = hubs_of(statestores, os.environ)
-    options = Options(
+    options = ConvertOptions(
         source=pair[0],
         target=pair[1],
         where=where,

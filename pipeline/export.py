@@ -20,8 +20,8 @@ from ..topics.errors import ConfigError, HistoryGone, SourceError, UsageError
 from .datasource import moment
 from .datasource.options import hubs_of
 from .datasource.views import CATALOG, CHANGES
-from .progress import OnProgress, Progress, Report, ignore
-from .twin.jvm import Files, Jvm
+from .progress import OnProgress, Progress, RunReport, ignore
+from .twin.jvm import Files, JvmValues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ OLDEST_SPARK: Final = (4, 0)
 
 
 @dataclass(slots=True, kw_only=True)
-class ExportReport(Report):
+class ExportReport(RunReport):
     """What a run has written: ``rows`` by view, as of ``moment``; changes since ``since``.
 
     ``since``: empty if there are none; ``history_gone``: why they are not known any more.
@@ -98,7 +98,7 @@ def export(
     if tuple(map(int, spark.version.split(".")[:2])) < OLDEST_SPARK:
         raise UsageError(f"Spark {spark.version} has no data sources in Python: use 4.0 or newer")
     folder = f"{path.rstrip('/')}/{LAYOUT}"
-    files = Files(Jvm(spark))
+    files = Files(JvmValues(spark))
     if not dry_run:
         _check_writable(files, path, folder)
     last = _last_run(spark, files, folder)

@@ -15,9 +15,9 @@ from ..topics.errors import NotReady, SourceError, UsageError
 from ..topics.objects.names import table_pattern
 from .progress import OnProgress, ignore
 from .sweep.facts import SMALL_MB
-from .sweep.known import Known, known_at
+from .sweep.known import KnownFiles, known_at
 from .sweep.listing import Lister
-from .sweep.plan import Plan
+from .sweep.plan import SweepPlan
 from .sweep.report import FilesReport
 from .sweep.sweeper import BATCH_MAX, OnChange, Sweeper, ignore_change
 from .sweep.watch import FileWatch
@@ -135,7 +135,7 @@ def files(
     return report
 
 
-def once(sweeper: Sweeper, names: Sequence[str], plan: Plan, *, dry_run: bool) -> None:
+def once(sweeper: Sweeper, names: Sequence[str], plan: SweepPlan, *, dry_run: bool) -> None:
     """Sweep the tables ``names`` by ``plan``, or with ``dry_run`` predict the requests of that."""
     if dry_run:
         sweeper.predict(names, plan)
@@ -147,8 +147,8 @@ def once(sweeper: Sweeper, names: Sequence[str], plan: Plan, *, dry_run: bool) -
 
 
 def plan_run(
-    catalog: Subscriber, known: Known, names: Callable[[], Sequence[str]], *, full: bool
-) -> tuple[Plan, Sequence[str]]:
+    catalog: Subscriber, known: KnownFiles, names: Callable[[], Sequence[str]], *, full: bool
+) -> tuple[SweepPlan, Sequence[str]]:
     """Return what a run lists of the tables ``names``, and these.
 
     With ``full`` everything, or what a run with ``full`` that was interrupted has left.
@@ -165,15 +165,15 @@ def plan_run(
     return plan, wanted
 
 
-def plan_all(catalog: Subscriber, known: Known) -> Plan:
+def plan_all(catalog: Subscriber, known: KnownFiles) -> SweepPlan:
     """Return the plan of a run that lists everything, and as of when."""
     try:
         catalog.sync(SYNC_S)  # the log has what the metastore has
         first, as_of = known.next_line()
         catalog.sync(SYNC_S)  # the catalog here has what the log has
     except (NotReady, SourceError):
-        return Plan(as_of=0, lists_all=True)  # and nobody knows what changes meanwhile
-    return Plan(as_of=as_of, first=first, lists_all=True)
+        return SweepPlan(as_of=0, lists_all=True)  # and nobody knows what changes meanwhile
+    return SweepPlan(as_of=as_of, first=first, lists_all=True)
 
 
 def tables_of(catalog: Subscriber, pattern: str) -> list[str]:

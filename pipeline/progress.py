@@ -26,7 +26,7 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
-class Report(ABC):
+class RunReport(ABC):
     """What a run has done, or with ``dry_run`` would do."""
 
     @property

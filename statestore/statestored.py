@@ -20,7 +20,7 @@ from ..topics.errors import ConfigError, WireError
 from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
-from ..topics.link import Link, LinkCounts, Received
+from ..topics.link import Link, LinkCounts, ReceivedFrame
 from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
@@ -70,7 +70,7 @@ class Statestored:
         self._clients = clients
         self._clock = clock
         self._wall_us = wall_us
-        self._received: deque[Received] = deque()  # by the last poll, and not taken yet
+        self._received: deque[ReceivedFrame] = deque()  # by the last poll, and not taken yet
         self._asked: dict[int, Future[Inspected | Refused]] = {}
         """By their numbers: questions of pages to readers that nobody has answered yet."""
         self._asks: deque[Ask] = deque()  # those that the hub does not know yet; of any thread

@@ -17,14 +17,14 @@ COUNT_BUDGET: Final = "16MB"  # for the names alone; no content is asked for
 EVERYTHING: Final = click.option("--all", "everything", is_flag=True, help="Of every database.")
 
 
-class Synced(TypedDict):
+class SyncResult(TypedDict):
     """That everything committed is visible, and how long it took."""
 
     synced: bool
     took_s: float
 
 
-class Mode(TypedDict):
+class ModeResult(TypedDict):
     """The mode of catalogd. ``offers``: the levels that readers may choose, in words."""
 
     mode: str
@@ -33,7 +33,7 @@ class Mode(TypedDict):
     topics_to_backfill: int
 
 
-class Done(TypedDict):
+class OrderResult(TypedDict):
     """What an order has done: of how many tables, and how many failed and are tried again."""
 
     order: str
@@ -45,7 +45,7 @@ class Done(TypedDict):
 @command()
 @click.argument("name", metavar="[DATABASE[.TABLE]]", default="")
 @READER_OPTIONS
-@prints(lambda: {"": Synced})
+@prints(lambda: {"": SyncResult})
 def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
     """Wait until everything that the metastore has committed is visible to readers.
 
@@ -58,7 +58,7 @@ def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
         took_s = round(time.monotonic() - begun, 3)
     of_name = f" of {name}" if name else ""
     text = f"everything committed{of_name} is visible ({took_s} s)"
-    Output(output).sentence(Synced(synced=True, took_s=took_s), text=text)
+    Output(output).sentence(SyncResult(synced=True, took_s=took_s), text=text)
 
 
 @command()
@@ -70,7 +70,7 @@ def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
     show_default="unchanged",
 )
 @ORDER_OPTIONS
-@prints(lambda: {"": Mode})
+@prints(lambda: {"": ModeResult})
 def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> None:
     """Show the mode of catalogd, or change it to full, mixed or minimal.
 
@@ -89,7 +89,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
 @click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
 @EVERYTHING
 @ORDER_OPTIONS
-@prints(lambda: {"NAME": Done})
+@prints(lambda: {"NAME": OrderResult})
 def invalidate(name: str | None, output: str, *, everything: bool, **where: Any) -> int:
     """Discard the content that catalogd holds of a table or a database; with --all of everything.
 
@@ -109,7 +109,7 @@ def invalidate(name: str | None, output: str, *, everything: bool, **where: Any)
 )
 @EVERYTHING
 @ORDER_OPTIONS
-@prints(lambda: {"NAME": Done})
+@prints(lambda: {"NAME": OrderResult})
 def refresh(name: str | None, output: str, *, data: bool, everything: bool, **where: Any) -> int:
     """Read a partition, a table, a database or, with --all, everything from the metastore again.
 

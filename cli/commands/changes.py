@@ -11,7 +11,7 @@ from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import ReadHistory, ReadRecent
 from .. import changes
 from ..flags import TIMEOUT, command, prints, statestores_option
-from ..lists import Column, Record
+from ..lists import Heading, Record
 from ..operator import Operator, announced_at, at_each, note_policy
 from ..output import Output, note
 
@@ -67,7 +67,7 @@ def history(
 @click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
 @statestores_option("all are used, for the names of drivers")
 @TIMEOUT
-@prints(lambda: {"": list[changes.Change]})
+@prints(lambda: {"": list[changes.HistoryLine]})
 def events(
     *,
     since: str | None,
@@ -102,6 +102,6 @@ def events(
         note(f"the newest {len(found)} are shown: --limit or --since has others")
 
 
-def _print(records: list[Record], printed: Output, columns: Sequence[Column]) -> None:
+def _print(records: list[Record], printed: Output, columns: Sequence[Heading]) -> None:
     rows = records if printed.is_json else changes.shown(records)
     printed.rows(columns, rows, nothing="no change")

@@ -8,15 +8,15 @@ import click
 from ...topics.errors import UsageError
 from ..daemons import daemons
 from ..flags import DEFAULT, command, prints, settings_file, settings_of
-from ..lists import Column, in_words
+from ..lists import Heading, in_words
 from ..output import Output, note
 from ..settings_file import SettingsFile, flags_in, section_of
 
 REQUIRED: Final = "required, and not given"
 ALL: Final = (
-    *(Column(name="flag", rank=0), Column(name="value", rank=0, prose=True)),
-    Column(name="origin", rank=0, text=lambda text: text.rpartition(": ")[2]),
-    Column(name="commands", wide=True),
+    *(Heading(name="flag", rank=0), Heading(name="value", rank=0, prose=True)),
+    Heading(name="origin", rank=0, text=lambda text: text.rpartition(": ")[2]),
+    Heading(name="commands", wide=True),
 )
 ONE: Final = ALL[:3]
 

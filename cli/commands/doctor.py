@@ -5,20 +5,20 @@ from dataclasses import asdict
 import click
 
 from ..exit_codes import DONE, FAILED
-from ..flags import Command, Documents, option, prints, settings, statestores_option
+from ..flags import Documents, SettingsCommand, option, prints, settings, statestores_option
 from ..output import Output
 from ..schemas import Fields, fields_of
 
 
 def _documents() -> Documents:
-    from ..doctor.checks import Answer, Verdict
+    from ..doctor.checks import Answer, CheckOutcome
 
-    check = Fields({"check": str, **fields_of(Answer).types}).but(verdict=Verdict)
+    check = Fields({"check": str, **fields_of(Answer).types}).but(verdict=CheckOutcome)
     return {"": Fields({"role": str, "checks": [check]})}
 
 
 @click.command(
-    cls=Command,
+    cls=SettingsCommand,
     context_settings=settings(ignore_unknown_options=True, allow_interspersed_args=False),
 )
 @option(
@@ -47,7 +47,7 @@ def doctor(
     Each line is ok, warning, wrong, or not tried, if what it needs is wrong. The exit code is 1 if
     something is wrong.
     """
-    from ..doctor.checks import Verdict, examine  # other commands start without them
+    from ..doctor.checks import CheckOutcome, examine  # other commands start without them
     from ..doctor.roles import Given, checks_of
 
     given = Given(statestores=statestores, command=command, timeout_s=timeout_s)
@@ -59,4 +59,4 @@ def doctor(
     if output == "json":
         rows = [{"check": one.check, **asdict(one.answer)} for one in found]
         printed.document({"role": role, "checks": rows}, text="")
-    return FAILED if any(one.answer.verdict is Verdict.WRONG for one in found) else DONE
+    return FAILED if any(one.answer.verdict is CheckOutcome.WRONG for one in found) else DONE

@@ -25,7 +25,7 @@ from ..fleet import (
     told_at_length,
     unreachable,
 )
-from ..lists import Column, Record
+from ..lists import Heading, Record
 from ..operator import (
     OWN_ONLY,
     Operator,
@@ -43,7 +43,7 @@ from ..output import Output, note
 from ..schemas import Cell, fields_of
 
 KNOWN = ("name", "driver", "registration", "statestored")
-RULES = (Column(name="applications", rank=0), Column(name="state", rank=0))
+RULES = (Heading(name="applications", rank=0), Heading(name="state", rank=0))
 NO_RULES = "no rules hold: every driver is on"
 
 

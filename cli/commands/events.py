@@ -47,7 +47,7 @@ class EventsState(TypedDict):
     since_us: int
 
 
-class TableCost(TypedDict):
+class TableCostRow(TypedDict):
     """What reads of a table from the metastore took since catalogd's start."""
 
     table: str
@@ -85,7 +85,7 @@ class LoggedEvent(TypedDict):
 def _status_document() -> Fields:
     from ...catalog.event_status import types_of_facts
 
-    return Fields(types_of_facts()).or_null().but(costliest_tables=list[TableCost])
+    return Fields(types_of_facts()).or_null().but(costliest_tables=list[TableCostRow])
 
 
 @click.group("events", cls=ByDefault, context_settings=settings())

@@ -16,7 +16,7 @@ from ...topics.link import new_pair
 from ...topics.policy import parse_policy
 from ...topics.settings import parse_addresses
 from ..flags import command, option, prints, settings
-from ..lists import Column
+from ..lists import Heading
 from ..output import Output
 
 KEYS_DIR = option(
@@ -28,8 +28,8 @@ KEYS_DIR = option(
 )
 ROLES = [role.value for role in ClientRole if role is not ClientRole.CATALOGD]
 COLUMNS = (
-    *(Column(name="name", rank=0), Column(name="role", rank=0), Column(name="databases")),
-    *(Column(name="address", rank=2), Column(name="public", rank=3)),
+    *(Heading(name="name", rank=0), Heading(name="role", rank=0), Heading(name="databases")),
+    *(Heading(name="address", rank=2), Heading(name="public", rank=3)),
 )
 
 
@@ -43,7 +43,7 @@ class ListedClient(TypedDict):
     databases: str
 
 
-class Folder(TypedDict):
+class KeyFolder(TypedDict):
     """The folder of keys that ``init`` has filled, or that was there."""
 
     keys_dir: str
@@ -86,12 +86,12 @@ def keys() -> None:
 
 @command("init")
 @KEYS_DIR
-@prints(lambda: {"": Folder})
+@prints(lambda: {"": KeyFolder})
 def init(keys_dir: str | None, output: str) -> None:
     """Make the keys of both daemons, a driver and an operator, unless there are any."""
     folder = _folder(keys_dir)
     folder.make(new_pair)
-    Output(output).document(Folder(keys_dir=str(folder.path)), text=str(folder.path))
+    Output(output).document(KeyFolder(keys_dir=str(folder.path)), text=str(folder.path))
 
 
 @command("add")

@@ -12,7 +12,7 @@ import click
 from ...topics.errors import SourceError
 from ..exit_codes import DONE
 from ..extras import require
-from ..flags import Command, PathName, command, option, settings
+from ..flags import PathName, SettingsCommand, command, option, settings
 from ..output import EXIT_CODES
 from ..signals import handled, wait_until_ended
 
@@ -65,7 +65,7 @@ def metastore() -> None:
     """Run a real Hive metastore on this machine, for trials and tests."""
 
 
-@metastore.command(cls=Command, context_settings=settings(), epilog=EXIT_CODES)
+@metastore.command(cls=SettingsCommand, context_settings=settings(), epilog=EXIT_CODES)
 @option(
     "folder",
     type=PathName(file_okay=False),

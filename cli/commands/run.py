@@ -15,7 +15,7 @@ import click
 
 from ...topics.errors import ConfigError
 from ..exit_codes import NOT_FOUND
-from ..flags import STATESTORES_DEFAULT, Command, option, settings
+from ..flags import STATESTORES_DEFAULT, SettingsCommand, option, settings
 from ..launch.ahead import waiting_agent
 from ..launch.environment import AGENT, FOUND, STATESTORES, environment_of
 from ..launch.spark_commands import is_daemon, refuse_cluster
@@ -27,7 +27,7 @@ NO_SESSION: Final = (
 )
 
 
-@click.command(cls=Command, context_settings=settings(allow_interspersed_args=False))
+@click.command(cls=SettingsCommand, context_settings=settings(allow_interspersed_args=False))
 @option(
     "statestores",
     default=None,

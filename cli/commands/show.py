@@ -10,13 +10,12 @@ import click
 from ...pipeline.datasource.scanning import sweeps
 from ...topics.errors import UsageError
 from ...topics.objects.names import table_pattern
-from ...topics.objects.tables import Column as TableColumn
-from ...topics.objects.tables import Database, Table
+from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.sizes import size
 from ..changes import utc
 from ..flags import READER_OPTIONS, command, prints
-from ..lists import NOTHING, Column
+from ..lists import NOTHING, Heading
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
 from ..schemas import Iso
@@ -24,20 +23,20 @@ from ..sync_words import AS_OF, of_databases, off_by_default, why_not
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
-TABLE: Final = Column(name="full_name", title="table", rank=0)
-TOPIC: Final = Column(name="topic")
+TABLE: Final = Heading(name="full_name", title="table", rank=0)
+TOPIC: Final = Heading(name="topic")
 FILES_COLUMNS: Final = (
-    *(TABLE, Column(name="files"), Column(name="bytes", text=size)),
-    *(Column(name="small_percent", title="small %"), Column(name="newest", rank=2)),
-    Column(name="swept_at", title="swept", rank=3),
+    *(TABLE, Heading(name="files"), Heading(name="bytes", text=size)),
+    *(Heading(name="small_percent", title="small %"), Heading(name="newest", rank=2)),
+    Heading(name="swept_at", title="swept", rank=3),
 )
 COLUMNS: Final = (
-    *(Column(name="column", rank=0), Column(name="type", rank=0)),
-    Column(name="partitions by it", title="partition", text=lambda yes: "yes" if yes else NOTHING),
-    Column(name="comment", prose=True),
+    *(Heading(name="column", rank=0), Heading(name="type", rank=0)),
+    Heading(name="partitions by it", title="partition", text=lambda yes: "yes" if yes else NOTHING),
+    Heading(name="comment", prose=True),
 )
 PARTITIONS: Final = (
-    *(Column(name="partition", rank=0), Column(name="version"), Column(name="location", rank=2)),
+    *(Heading(name="partition", rank=0), Heading(name="version"), Heading(name="location", rank=2)),
 )
 
 
@@ -54,7 +53,7 @@ class PlacedTable(ListedTable):
     topic: int
 
 
-class SweptTable(ListedTable):
+class SweptTableRow(ListedTable):
     """A table with what the last sweep has found of its files; null: none has seen it."""
 
     files: int | None
@@ -107,10 +106,10 @@ class DescribedTable(TypedDict):
     location: str
     view_text: str
     version: int
-    columns: list[TableColumn]
-    partition_columns: list[TableColumn]
-    metastore_columns: list[TableColumn]
-    metastore_partition_columns: list[TableColumn]
+    columns: list[Column]
+    partition_columns: list[Column]
+    metastore_columns: list[Column]
+    metastore_partition_columns: list[Column]
     parameters: dict[str, str]
 
 
@@ -125,7 +124,9 @@ class DescribedTable(TypedDict):
 @click.option("--limit", type=click.IntRange(min=1), help="Show only so many.")
 @click.option("--files", is_flag=True, help="Show what sweeps have found of their files.")
 @READER_OPTIONS
-@prints(lambda: {"": list[ListedTable], "--topics": list[PlacedTable], "--files": list[SweptTable]})
+@prints(
+    lambda: {"": list[ListedTable], "--topics": list[PlacedTable], "--files": list[SweptTableRow]}
+)
 def tables(
     pattern: str,
     output: str,
@@ -307,5 +308,5 @@ def _document(found: Table | Database) -> dict[str, Any]:
     }
 
 
-def _columns(columns: Iterable[TableColumn]) -> list[dict[str, str]]:
+def _columns(columns: Iterable[Column]) -> list[dict[str, str]]:
     return [{"name": c.name, "type": c.type, "comment": c.comment} for c in columns]

@@ -15,7 +15,7 @@ from ..exit_codes import DONE
 from ..flags import Documents, command, option, prints, statestores_option
 from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
 from ..output import Output, complain
-from ..overview import STATES, Daemon, Stack, counters, document, lines
+from ..overview import STATES, DaemonAnswers, Installation, counters, document, lines
 from ..reaching import stranger, unknown_host
 from ..schemas import Fields, fields_of
 from ..screen import clear, draw_again
@@ -87,7 +87,7 @@ def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, outpu
     return DONE
 
 
-def _show(stack: Stack, printed: Output, *, verbose: bool, stream: bool = False) -> int:
+def _show(stack: Installation, printed: Output, *, verbose: bool, stream: bool = False) -> int:
     text = [*lines(stack, width=printed.width), *(counters(stack) if verbose else ())]
     if stream:
         printed.item(document(stack), text="\n".join([*text, ""]))
@@ -100,10 +100,10 @@ def _show(stack: Stack, printed: Output, *, verbose: bool, stream: bool = False)
     return stack.exit_code
 
 
-def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Stack:
+def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Installation:
     """Return what all daemons answer; ``named``: where catalogd is, should no hub say it."""
     found = each_of(hubs, _look)
-    answers = [one for one in found if isinstance(one, Stack)]
+    answers = [one for one in found if isinstance(one, Installation)]
     stacks = [
         _unreached("statestored", address, one) if isinstance(one, LinkError) else one
         for address, one in zip(hubs, found, strict=True)
@@ -112,40 +112,40 @@ def stack_at(hubs: tuple[Address, ...], named: tuple[Address, ...] = ()) -> Stac
     if first is None and not answers:
         first = _alone(named or tuple(_usual(hubs)))
     first = first or answers[0]
-    return Stack(
+    return Installation(
         hubs=tuple(one.hubs[0] for one in stacks),
         catalogd=first.catalogd,
         connections=first.connections,
     )
 
 
-def stack_again(before: Stack) -> Stack:
+def stack_again(before: Installation) -> Installation:
     """Return what those daemons answer that did ``before``; of the others what was found then."""
     addresses = ",".join(one.address for one in before.hubs if one.facts)
     hubs = parse_addresses(addresses, setting="statestores")
     look = _look if before.catalogd.facts else _look_at_hub
-    found = [one for one in each_of(hubs, look) if isinstance(one, Stack)]
+    found = [one for one in each_of(hubs, look) if isinstance(one, Installation)]
     again = {hub.address: hub for one in found for hub in one.hubs}
     with_catalogd = next((one for one in found if one.catalogd.facts), before)
-    return Stack(
+    return Installation(
         hubs=tuple(again.get(one.address, one) for one in before.hubs),
         catalogd=with_catalogd.catalogd,
         connections=with_catalogd.connections,
     )
 
 
-def _look(visit: Operator) -> Stack:
+def _look(visit: Operator) -> Installation:
     """Return a hub, with the catalogd that it names."""
     hubs = _look_at_hub(visit).hubs
     where = visit.welcome.catalog_address
     try:
         return _with_catalogd(hubs, where, visit.catalog)
     except LinkError as error:
-        lost = Daemon(kind="catalogd", address=where, problems=(str(error),))
-        return Stack(hubs=hubs, catalogd=lost)
+        lost = DaemonAnswers(kind="catalogd", address=where, problems=(str(error),))
+        return Installation(hubs=hubs, catalogd=lost)
 
 
-def _look_at_hub(visit: Operator) -> Stack:
+def _look_at_hub(visit: Operator) -> Installation:
     address = str(visit.address)
     facts, verdict = _facts(visit.hub), verdict_by(visit.hub)
     problems: tuple[str, ...] = ()
@@ -153,26 +153,26 @@ def _look_at_hub(visit: Operator) -> Stack:
         visit.reach_data()
     except LinkError as error:
         problems = (str(error),)
-    hub = Daemon(
+    hub = DaemonAnswers(
         kind="statestored", address=address, facts=facts, verdict=verdict, problems=problems
     )
-    return Stack(hubs=(hub,), catalogd=Daemon(kind="catalogd", address=""))
+    return Installation(hubs=(hub,), catalogd=DaemonAnswers(kind="catalogd", address=""))
 
 
 def _with_catalogd(
-    hubs: tuple[Daemon, ...], address: str, inspect: Callable[[Question], Inspected]
-) -> Stack:
+    hubs: tuple[DaemonAnswers, ...], address: str, inspect: Callable[[Question], Inspected]
+) -> Installation:
     facts, verdict = _facts(inspect), verdict_by(inspect)
-    catalogd = Daemon(kind="catalogd", address=address, facts=facts, verdict=verdict)
+    catalogd = DaemonAnswers(kind="catalogd", address=address, facts=facts, verdict=verdict)
     connections: tuple[dict[str, Any], ...] = ()
     with suppress(TopicastError):  # a key of some databases may not see them
         connections = tuple(inspect(ReadHubs()).records())
-    return Stack(hubs=hubs, catalogd=catalogd, connections=connections)
+    return Installation(hubs=hubs, catalogd=catalogd, connections=connections)
 
 
-def _unreached(kind: str, address: Address, error: LinkError) -> Stack:
-    hub = Daemon(kind=kind, address=str(address), problems=(str(error),))
-    return Stack(hubs=(hub,), catalogd=Daemon(kind="catalogd", address=""))
+def _unreached(kind: str, address: Address, error: LinkError) -> Installation:
+    hub = DaemonAnswers(kind=kind, address=str(address), problems=(str(error),))
+    return Installation(hubs=(hub,), catalogd=DaemonAnswers(kind="catalogd", address=""))
 
 
 def _usual(hubs: tuple[Address, ...]) -> list[Address]:
@@ -185,7 +185,7 @@ def _usual(hubs: tuple[Address, ...]) -> list[Address]:
     ]
 
 
-def _alone(addresses: tuple[Address, ...]) -> Stack:
+def _alone(addresses: tuple[Address, ...]) -> Installation:
     """Return the first catalogd that answers at ``addresses``, or why none is known."""
     for address in addresses:
         if unknown_host(address) or stranger(address):
@@ -197,7 +197,9 @@ def _alone(addresses: tuple[Address, ...]) -> Stack:
         f"nothing is known of catalogd: no statestored answers, which would name it, and none "
         f"answers at {tried}; give its address with --catalogd"
     )
-    return Stack(hubs=(), catalogd=Daemon(kind="catalogd", address="", problems=(problem,)))
+    return Installation(
+        hubs=(), catalogd=DaemonAnswers(kind="catalogd", address="", problems=(problem,))
+    )
 
 
 def _facts(inspect: Callable[[Question], Inspected]) -> dict[str, Any]:

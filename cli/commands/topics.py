@@ -23,7 +23,7 @@ from ...topics.wire.messages.questions import (
 from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
 from ..levels import alike, ranges, topic_name
-from ..lists import Column, Record, amount, listed, short, span, wrapped
+from ..lists import Heading, Record, amount, listed, short, span, wrapped
 from ..operator import (
     OWN_ONLY,
     Operator,
@@ -42,38 +42,38 @@ from ..schemas import Fields, fields_of
 NAMED_MAX: Final = 8  # subscribers that an error lists
 ASKED_MAX: Final = 32  # readers that are behind, of which each is asked how far in one topic
 MEMBERS: Final = (
-    *(Column(name="name", rank=0), Column(name="role"), Column(name="state", rank=0)),
-    Column(name="registration", title="id", rank=2, text=short),
-    *(Column(name="lag_s", title="behind", text=span), Column(name="lag_versions", wide=True)),
-    *(Column(name="topics"), Column(name="held_bytes", title="held", rank=2, text=size)),
-    Column(name="budget_bytes", title="budget", rank=3, text=size),
-    Column(name="statestored", rank=5),
+    *(Heading(name="name", rank=0), Heading(name="role"), Heading(name="state", rank=0)),
+    Heading(name="registration", title="id", rank=2, text=short),
+    *(Heading(name="lag_s", title="behind", text=span), Heading(name="lag_versions", wide=True)),
+    *(Heading(name="topics"), Heading(name="held_bytes", title="held", rank=2, text=size)),
+    Heading(name="budget_bytes", title="budget", rank=3, text=size),
+    Heading(name="statestored", rank=5),
 )
 BY_LEVEL: Final = (
-    *(Column(name="name", rank=0), Column(name="registration", title="id", rank=2, text=short)),
-    *(Column(name="state", rank=3), Column(name="level", rank=0), Column(name="count")),
-    *(Column(name="statestored", rank=5), Column(name="ranges", title="topics", prose=True)),
+    *(Heading(name="name", rank=0), Heading(name="registration", title="id", rank=2, text=short)),
+    *(Heading(name="state", rank=3), Heading(name="level", rank=0), Heading(name="count")),
+    *(Heading(name="statestored", rank=5), Heading(name="ranges", title="topics", prose=True)),
 )
 TOPICS: Final = (
-    *(Column(name="called", title="topic", rank=0), Column(name="state", rank=0)),
-    *(Column(name="lag_versions", title="behind"), Column(name="entries")),
-    Column(name="full_bytes", title="bytes", text=size),
-    *(Column(name="full_members", title="full"), Column(name="minimal_members", title="minimal")),
-    *(Column(name="version", rank=2), Column(name="floor", rank=3)),
-    Column(name="minimal_bytes", wide=True),
+    *(Heading(name="called", title="topic", rank=0), Heading(name="state", rank=0)),
+    *(Heading(name="lag_versions", title="behind"), Heading(name="entries")),
+    Heading(name="full_bytes", title="bytes", text=size),
+    *(Heading(name="full_members", title="full"), Heading(name="minimal_members", title="minimal")),
+    *(Heading(name="version", rank=2), Heading(name="floor", rank=3)),
+    Heading(name="minimal_bytes", wide=True),
 )
 ABOUT: Final = ("name", "registration", "held_bytes", "budget_bytes")
 """What --why has of a subscriber, beside its topics."""
 WHY: Final = (
-    *(Column(name="level", rank=0), Column(name="count", title="topics")),
-    *(Column(name="bytes", text=size), Column(name="full_bytes", title="in full", text=size)),
-    *(Column(name="hits"), Column(name="why", rank=0, prose=True)),
-    Column(name="ranges", title="numbers", wide=True),
+    *(Heading(name="level", rank=0), Heading(name="count", title="topics")),
+    *(Heading(name="bytes", text=size), Heading(name="full_bytes", title="in full", text=size)),
+    *(Heading(name="hits"), Heading(name="why", rank=0, prose=True)),
+    Heading(name="ranges", title="numbers", wide=True),
 )
 READERS: Final = (
-    *(Column(name="called", title="reader", rank=0), Column(name="level", rank=0)),
-    *(Column(name="lag_versions", title="behind"), Column(name="lag_s", title="for", text=span)),
-    *(Column(name="registration", title="id", rank=2, text=short), Column(name="state", rank=3)),
+    *(Heading(name="called", title="reader", rank=0), Heading(name="level", rank=0)),
+    *(Heading(name="lag_versions", title="behind"), Heading(name="lag_s", title="for", text=span)),
+    *(Heading(name="registration", title="id", rank=2, text=short), Heading(name="state", rank=3)),
 )
 
 
@@ -192,7 +192,7 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     note_policy(OWN_ONLY)
     printed = Output(output)
     records = [one for records in found for one in records]
-    columns: Sequence[Column] = BY_LEVEL if by_topic else MEMBERS
+    columns: Sequence[Heading] = BY_LEVEL if by_topic else MEMBERS
     if len(addresses) == 1:
         columns = [one for one in columns if one.name != "statestored"]
     if not by_topic:

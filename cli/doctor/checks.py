@@ -18,7 +18,7 @@ INDENT_MIN: Final = 2  # so that a line which goes on is no finding of its own
 DEFECT: Final = "is this a defect of Topicast? report it with this line"
 
 
-class Verdict(StrEnum):
+class CheckOutcome(StrEnum):
     """What a check has come to."""
 
     OK = "ok"
@@ -31,13 +31,13 @@ class Verdict(StrEnum):
 class Answer:
     """The result of a check. ``next_step``: what to do; empty where nothing is to be done."""
 
-    verdict: Verdict
+    verdict: CheckOutcome
     finding: str
     next_step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The answer of the check ``check``."""
 
     check: str
@@ -75,31 +75,31 @@ class Check:
 
 def ok(finding: str) -> Answer:
     """Return that all is well."""
-    return Answer(Verdict.OK, finding)
+    return Answer(CheckOutcome.OK, finding)
 
 
 def warning(finding: str, next_step: str) -> Answer:
     """Return that something may be intended, or may go wrong later."""
-    return Answer(Verdict.WARNING, finding, next_step)
+    return Answer(CheckOutcome.WARNING, finding, next_step)
 
 
 def wrong(finding: str, next_step: str = "") -> Answer:
     """Return that something does not work."""
-    return Answer(Verdict.WRONG, finding, next_step)
+    return Answer(CheckOutcome.WRONG, finding, next_step)
 
 
-def examine(checks: Sequence[Check], *, limit_s: float) -> Iterator[Finding]:
+def examine(checks: Sequence[Check], *, limit_s: float) -> Iterator[CheckResult]:
     """Yield what each of ``checks`` finds, in their order; none takes longer than its limit."""
     failed: set[str] = set()
     for check in checks:
         missing = [name for name in check.after if name in failed]
         if missing:
-            answer = Answer(Verdict.NOT_TRIED, f"it needs: {missing[0]}")
+            answer = Answer(CheckOutcome.NOT_TRIED, f"it needs: {missing[0]}")
         else:
             answer = _bounded(check.run, check.limit_s or limit_s)
-        if answer.verdict in (Verdict.WRONG, Verdict.NOT_TRIED):
+        if answer.verdict in (CheckOutcome.WRONG, CheckOutcome.NOT_TRIED):
             failed.add(check.name)
-        yield Finding(check.name, answer)
+        yield CheckResult(check.name, answer)
 
 
 def _bounded(run: Callable[[], Answer], limit_s: float) -> Answer:

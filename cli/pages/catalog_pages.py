@@ -41,7 +41,7 @@ from ...topics.wire.messages.fields import Cell
 from ..overview import place
 from ..sync_words import AS_OF, why_not
 from .grid import ROWS_MAX, Grid, Query
-from .memory_page import Held
+from .memory_page import MemoryUse
 from .page import Page, grid_page
 
 PAGE_BYTES: Final = 64 << 10  # of keys and values: some 2,000 names
@@ -90,16 +90,16 @@ def peers_of_catalogd(status: Status) -> dict[str, str]:
     return {f"statestored {place(one.address)}": one.pages for one in status.hubs if one.pages}
 
 
-def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> Iterator[Held]:
+def held_by_catalogd(status: Status, store: Path, *, history_bytes_max: int) -> Iterator[MemoryUse]:
     """Yield what the parts of catalogd hold, in memory and on disk."""
-    yield Held("entries of all topics", status.held_bytes, None)
+    yield MemoryUse("entries of all topics", status.held_bytes, None)
     if status.memory is not None:
-        yield Held("on disk alone: content that is not in use", status.cold_bytes, None)
-    yield Held("what became of events", None, HISTORY_BYTES_MAX + LOG_BYTES_MAX)
+        yield MemoryUse("on disk alone: content that is not in use", status.cold_bytes, None)
+    yield MemoryUse("what became of events", None, HISTORY_BYTES_MAX + LOG_BYTES_MAX)
     files = (store, *(store.with_name(f"{store.name}{end}") for end in ("-wal", "-shm")))
     on_disk = sum(one.stat().st_size for one in files if one.exists())
-    yield Held("on disk: the store", on_disk, None)
-    yield Held("on disk, of it the change history", None, history_bytes_max)
+    yield MemoryUse("on disk: the store", on_disk, None)
+    yield MemoryUse("on disk, of it the change history", None, history_bytes_max)
 
 
 def _hubs(status: Status) -> Grid:

@@ -17,7 +17,7 @@ from .page import NEEDS_SECRET, Page
 METRICS: Final = "What does each number count? Prometheus reads them at the same address."
 
 
-class Line(NamedTuple):
+class FrontRow(NamedTuple):
     """A row of the short table: what it is about, the address of more (or empty), and what is."""
 
     name: str
@@ -25,7 +25,7 @@ class Line(NamedTuple):
     text: str
 
 
-def brief(kind: str, facts: Mapping[str, Any], *, is_guarded: bool = False) -> list[Line]:
+def brief(kind: str, facts: Mapping[str, Any], *, is_guarded: bool = False) -> list[FrontRow]:
     """Return what matters of a daemon of ``kind`` now; what it does not say is left out.
 
     ``is_guarded``: whether readers give a secret, so that lines may lead to what has names.
@@ -64,24 +64,26 @@ def front_html(
     )
 
 
-def _of_hub(facts: Mapping[str, Any]) -> Iterator[Line]:
-    yield Line("sees", "/publisher", seen_by(STATESTORED, facts))
-    yield Line("drivers", "/drivers", drivers_by_state([facts]))
+def _of_hub(facts: Mapping[str, Any]) -> Iterator[FrontRow]:
+    yield FrontRow("sees", "/publisher", seen_by(STATESTORED, facts))
+    yield FrontRow("drivers", "/drivers", drivers_by_state([facts]))
     members = facts.get("members")
     if members is not None:
-        yield Line("clients", "/subscribers", f"{members} connected")
-    yield Line("topics", "/topics", _held(facts, "full_bytes"))
-    yield Line("a restart now", "", restart_of(STATESTORED, facts))
+        yield FrontRow("clients", "/subscribers", f"{members} connected")
+    yield FrontRow("topics", "/topics", _held(facts, "full_bytes"))
+    yield FrontRow("a restart now", "", restart_of(STATESTORED, facts))
 
 
-def _of_catalogd(facts: Mapping[str, Any], *, is_guarded: bool) -> Iterator[Line]:
-    yield Line("sees", "/hubs", seen_by("catalogd", facts))
-    yield Line("metastore", "/events", ", ".join(_metastore(facts)))
+def _of_catalogd(facts: Mapping[str, Any], *, is_guarded: bool) -> Iterator[FrontRow]:
+    yield FrontRow("sees", "/hubs", seen_by("catalogd", facts))
+    yield FrontRow("metastore", "/events", ", ".join(_metastore(facts)))
     if is_guarded:
-        yield Line("changes", "/history?since=10m", "who has changed what in the last 10 minutes")
-    yield Line("topics", "/topics", _held(facts, "held_bytes"))
-    yield Line("loading", "/loading", ", ".join(_loading(facts)))
-    yield Line("a restart now", "", restart_of("catalogd", facts))
+        yield FrontRow(
+            "changes", "/history?since=10m", "who has changed what in the last 10 minutes"
+        )
+    yield FrontRow("topics", "/topics", _held(facts, "held_bytes"))
+    yield FrontRow("loading", "/loading", ", ".join(_loading(facts)))
+    yield FrontRow("a restart now", "", restart_of("catalogd", facts))
 
 
 def _metastore(facts: Mapping[str, Any]) -> Iterator[str]:

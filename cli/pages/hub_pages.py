@@ -16,7 +16,7 @@ from .. import fleet
 from ..lists import Record
 from ..overview import place
 from .grid import Grid, Query
-from .memory_page import Held
+from .memory_page import MemoryUse
 from .page import Page, Parts, grid_page
 from .reader_page import Ask, reader_parts
 
@@ -87,11 +87,11 @@ def peers_of_hub(status: HubStatus) -> dict[str, str]:
     return {f"catalogd {place(status.catalog_address)}": pages} if pages else {}
 
 
-def held_by_hub(status: HubStatus) -> Iterator[Held]:
+def held_by_hub(status: HubStatus) -> Iterator[MemoryUse]:
     """Yield what the parts of a hub hold."""
-    yield Held("entries of all topics", sum(one.full_bytes for one in status.topics), None)
+    yield MemoryUse("entries of all topics", sum(one.full_bytes for one in status.topics), None)
     if status.memory is not None:
-        yield Held("at catalogd alone: content that changed long ago", status.cold_bytes, None)
+        yield MemoryUse("at catalogd alone: content that changed long ago", status.cold_bytes, None)
 
 
 def _topics(status: HubStatus, rest: str, query: Query) -> Grid:

@@ -10,7 +10,7 @@ from .grid import Grid
 from .page import Page, grid_page
 
 
-class Held(NamedTuple):
+class MemoryUse(NamedTuple):
     """What holds so many bytes, and the most that it may; None: not known, or no limit."""
 
     what: str
@@ -19,7 +19,7 @@ class Held(NamedTuple):
 
 
 def memory_page(
-    held: Callable[[], Iterator[Held]], limit_bytes: int | None = None
+    held: Callable[[], Iterator[MemoryUse]], limit_bytes: int | None = None
 ) -> dict[str, Page]:
     """Return the page; ``held``: what the daemon knows of its parts; ``limit_bytes``: its own."""
     return {
@@ -31,16 +31,16 @@ def memory_page(
     }
 
 
-def _memory(held: Iterator[Held], limit: int) -> Grid:
+def _memory(held: Iterator[MemoryUse], limit: int) -> Grid:
     resident = resident_bytes()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # it may lag behind
     return Grid(
         about="The process as the system sees it, what it may use, and the parts that are known.",
-        columns=Held._fields,
+        columns=MemoryUse._fields,
         rows=(
-            Held("the process, resident", resident, limit),
-            Held("the process, at most so far", max(most, resident or 0), limit),
+            MemoryUse("the process, resident", resident, limit),
+            MemoryUse("the process, at most so far", max(most, resident or 0), limit),
             *held,
-            Held("last lines of the log", None, LINES_MAX * LINE_MAX),
+            MemoryUse("last lines of the log", None, LINES_MAX * LINE_MAX),
         ),
     )

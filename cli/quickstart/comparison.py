@@ -47,7 +47,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class RoundAnswers:
     """The answers of a round; ``after_s``: from the end of the job's step to the answer."""
 
     round: Round
@@ -89,7 +89,7 @@ ROUNDS: Final = (
 )
 
 
-def lines_of(rounds: Sequence[Answered], *, width: int) -> list[str]:
+def lines_of(rounds: Sequence[RoundAnswers], *, width: int) -> list[str]:
     """Return a table, or a paragraph for each round if it is too wide."""
     right = [one.round.right for one in rounds]
     rows = [_row(one, before) for one, before in zip(rounds, ["", *right], strict=False)]
@@ -115,7 +115,7 @@ def wrapped(text: str, *, width: int) -> str:
     return fill(text, min(width, TEXT_WIDTH_MAX))
 
 
-def verdict(rounds: Iterable[Answered], repeated: Repeated) -> str:
+def verdict(rounds: Iterable[RoundAnswers], repeated: Repeated) -> str:
     """Return which answers of the attached report are wrong; empty if none."""
     wrong = [
         f"after the job {one.round.did} it answered {one.attached}, not {one.round.right}"
@@ -127,7 +127,7 @@ def verdict(rounds: Iterable[Answered], repeated: Repeated) -> str:
     return "; ".join(wrong)
 
 
-def _row(one: Answered, before: str) -> tuple[str, ...]:
+def _row(one: RoundAnswers, before: str) -> tuple[str, ...]:
     plain, attached = (_shown(text, one.round, before) for text in (one.plain, one.attached))
     return one.round.did, one.round.asks, plain, attached, f"{one.after_s:.2f} s"
 

@@ -22,14 +22,14 @@ from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import ReadTopics
 from ..operator import Operator
 from .class_archive import MADE_S_MAX, application_environment
-from .comparison import ATTACHED, FIRST, JOB, PLAIN, REPEATED, ROUNDS, Answered, Repeated, Round
+from .comparison import ATTACHED, FIRST, JOB, PLAIN, REPEATED, ROUNDS, Repeated, Round, RoundAnswers
 from .console import Seen, commands, read_ready, shortened, width
 from .counting import Counting
 from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
 from .ports import usual_or_any
 from .spark_settings import properties_file, submit_arguments
 from .sql_shell import SqlShell, question
-from .stack import Ended, Line, Stack
+from .stack import ChildLine, Ended, Stack
 from .writer_steps import QUERY, STEPS
 
 LISTENING: Final = "listening "  # how the line of a daemon begins that may be connected to,
@@ -164,7 +164,7 @@ class Demo:
             yield lines_of(title, facts, all_bytes=self._bytes_at_full())
         self._stack.write(EXPLORER, STAY)
 
-    def compare(self) -> Iterator[tuple[Answered, Answered]]:
+    def compare(self) -> Iterator[tuple[RoundAnswers, RoundAnswers]]:
         """Yield each round: the jobs write, the reports answer, the plain ones last.
 
         The second answers are those of spark-sql.
@@ -184,7 +184,7 @@ class Demo:
             ]
             plain = [self._query(report, one.query.format(PLAIN)) for report in (READER, SQL)]
             ours, in_sql = (
-                Answered(round=one, plain=its, attached=answer, after_s=after_s)
+                RoundAnswers(round=one, plain=its, attached=answer, after_s=after_s)
                 for its, (answer, after_s) in zip(plain, attached, strict=True)
             )
             yield ours, in_sql
@@ -225,7 +225,7 @@ class Demo:
             happened = self._stack.next(TURN_S)
             if isinstance(happened, Ended):
                 self._print_end(happened)
-            elif isinstance(happened, Line) and not happened.error:
+            elif isinstance(happened, ChildLine) and not happened.error:
                 self._print_news(happened.name, json.loads(happened.text))
 
     def _print_news(self, name: str, news: dict[str, Any]) -> None:
@@ -389,7 +389,7 @@ class Demo:
     def _turn(self, what: str) -> None:
         """Take in what happens next; say from time to time that ``what`` is awaited."""
         happened = self._stack.next(TURN_S)
-        if isinstance(happened, Line):
+        if isinstance(happened, ChildLine):
             self._take(happened)
         elif happened is not None and happened.name == CLASSES:
             self._classes_ended = happened
@@ -406,7 +406,7 @@ class Demo:
             self._until(lambda: bool(self._classes_ended), what=PREPARED, timeout_s=MADE_S_MAX)
         self._stack.end_one(CLASSES)
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: ChildLine) -> None:
         if line.name in self._shells:
             answer = self._shells[line.name].take(line.text, error=line.error)
             if answer:

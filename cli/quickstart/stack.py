@@ -35,7 +35,7 @@ PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChildLine:
     """A line that the child ``name`` wrote; ``error``: on standard error."""
 
     name: str
@@ -71,7 +71,7 @@ class Stack:
         self._logs = logs
         self._interrupted = interrupted
         self._children: dict[str, _Child] = {}
-        self._events: queue.Queue[Line | Ended] = queue.Queue(LINES_MAX)
+        self._events: queue.Queue[ChildLine | Ended] = queue.Queue(LINES_MAX)
         self._ended_by_us: set[int] = set()
 
     def __enter__(self) -> "Stack":
@@ -106,7 +106,7 @@ class Stack:
             pipe.write(text + "\n")
             pipe.flush()
 
-    def next(self, timeout_s: float) -> Line | Ended | None:
+    def next(self, timeout_s: float) -> ChildLine | Ended | None:
         """Return the next line or end of a child; None after ``timeout_s``.
 
         Raises:
@@ -206,9 +206,9 @@ class Stack:
             if log is not None:
                 log.write(line)
                 log.flush()
-            self._put(child, Line(child.name, line.rstrip("\n"), log is not None))
+            self._put(child, ChildLine(child.name, line.rstrip("\n"), log is not None))
 
-    def _put(self, child: _Child, item: Line | Ended) -> None:
+    def _put(self, child: _Child, item: ChildLine | Ended) -> None:
         """Queue ``item``, wait while the queue is full; discard it if the child is being ended."""
         while child.process.pid not in self._ended_by_us:
             with suppress(queue.Full):

@@ -18,7 +18,7 @@ QUERY: Final = f"SELECT count(*), count(DISTINCT ds) FROM {DATABASE}.orders"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class WriterStep:
     """One change; ``seen`` returns the empty text as long as it is not visible."""
 
     title: str
@@ -87,62 +87,62 @@ def _gone(name: str) -> Callable[[Subscriber], str]:
 
 
 STEPS: Final = (
-    Step(
+    WriterStep(
         title="create a database",
         statement=f"CREATE DATABASE {DATABASE} COMMENT 'made by topicast quickstart'",
         seen=_database,
     ),
-    Step(
+    WriterStep(
         title="create a table of 1,000 generated customers",
         statement=f"CREATE TABLE {DATABASE}.customers USING parquet AS "
         "SELECT id, concat('customer ', id) AS name, id % 7 AS region FROM range(1000)",
         seen=_table("customers", _columns),
     ),
-    Step(
+    WriterStep(
         title="create a partitioned table",
         statement=f"CREATE TABLE {DATABASE}.orders "
         "(id BIGINT, customer BIGINT, amount DOUBLE, ds STRING) "
         "USING parquet PARTITIONED BY (ds)",
         seen=_table("orders", _columns),
     ),
-    Step(
+    WriterStep(
         title="write 3,000 generated orders of three days",
         statement=f"INSERT INTO {DATABASE}.orders SELECT id, id % 1000, rand(7) * 100, "
         "concat('2026-11-0', 1 + id % 3) FROM range(3000)",
         seen=_partitions("2026-11-01", "2026-11-02", "2026-11-03"),
     ),
-    Step(
+    WriterStep(
         title="add a partition",
         statement=f"ALTER TABLE {DATABASE}.orders ADD PARTITION (ds = '2026-11-04')",
         seen=_partitions("2026-11-01", "2026-11-02", "2026-11-03", "2026-11-04"),
     ),
-    Step(
+    WriterStep(
         title="add a column",
         statement=f"ALTER TABLE {DATABASE}.orders ADD COLUMNS (note STRING)",
         seen=_table("orders", _new_column),
     ),
-    Step(
+    WriterStep(
         title="set a table property",
         statement=f"ALTER TABLE {DATABASE}.customers SET TBLPROPERTIES ('team' = 'sales')",
         seen=_table("customers", _property),
     ),
-    Step(
+    WriterStep(
         title="create a view",
         statement=f"CREATE VIEW {DATABASE}.large_orders AS "
         f"SELECT * FROM {DATABASE}.orders WHERE amount > 90",
         seen=_table("large_orders", _view),
     ),
-    Step(
+    WriterStep(
         title="rename a table",
         statement=f"ALTER TABLE {DATABASE}.customers RENAME TO {DATABASE}.clients",
         seen=_table("clients", _columns),
     ),
-    Step(
+    WriterStep(
         title="drop a partition",
         statement=f"ALTER TABLE {DATABASE}.orders DROP PARTITION (ds = '2026-11-01')",
         seen=_partitions("2026-11-02", "2026-11-03", "2026-11-04"),
     ),
-    Step(
+    WriterStep(
         title="drop the view",
         statement=f"DROP VIEW {DATABASE}.large_orders",
         seen=_gone("large_orders"),

@@ -31,7 +31,7 @@ from ...topics.objects.values import (
     decode_table_value,
 )
 from ...topics.topic import NAMESPACE, STUB, Entry, value_of
-from .verdict import Verdict
+from .verdict import TableVerdict
 
 DIGEST_BYTES: Final = 16
 PARTITIONS_MAX: Final = 1000  # that are read of a side at once
@@ -84,7 +84,7 @@ def table_or_database(topic: int, group: bytes) -> TableId | None:
 
 
 def compare_group(
-    verdict: Verdict, topic: int, *, held: Iterable[Entry], stored: Iterable[Entry]
+    verdict: TableVerdict, topic: int, *, held: Iterable[Entry], stored: Iterable[Entry]
 ) -> None:
     """Note in ``verdict`` which properties of one group differ on a hub that has ``held`` of it."""
     there, ours = _by_key(held), _by_key(stored)
@@ -98,7 +98,7 @@ def compare_group(
         _compare_marks(verdict, there, ours)
 
 
-def _compare_table(verdict: Verdict, there: ByKey, ours: ByKey) -> None:
+def _compare_table(verdict: TableVerdict, there: ByKey, ours: ByKey) -> None:
     group = next(group_of(key) for key in (*there, *ours))
     own, kept = there.get(group), ours.get(group)
     if own is None or kept is None:
@@ -135,7 +135,7 @@ def _says_the_same(block: Entry | None, same: Entry | None) -> bool:
 
 
 def compare_partitions(
-    verdict: Verdict,
+    verdict: TableVerdict,
     own: TableValue,
     blocks: Iterable[Entry],
     *,
@@ -168,7 +168,7 @@ def compare_partitions(
 
 
 def _compare_structs(
-    verdict: Verdict, there: Mapping[str, bytes], stored: Mapping[str, bytes]
+    verdict: TableVerdict, there: Mapping[str, bytes], stored: Mapping[str, bytes]
 ) -> None:
     for name in sorted(there.keys() | stored.keys()):
         full, thrift, kept = f"{verdict.name}/{name}", there.get(name), stored.get(name)
@@ -179,7 +179,7 @@ def _compare_structs(
 
 
 def _decoded(
-    verdict: Verdict,
+    verdict: TableVerdict,
     of: str,
     entry: Entry,
     *,
@@ -201,7 +201,7 @@ def _state(value: TableValue) -> dict[str, str]:
 
 
 def _partitions(
-    verdict: Verdict, block: Entry | None, own: TableValue, *, is_stored: bool = False
+    verdict: TableVerdict, block: Entry | None, own: TableValue, *, is_stored: bool = False
 ) -> dict[str, bytes] | None:
     """Return the Thrift structs of a block's partitions by name; None of one that is damaged."""
     if block is None:
@@ -217,7 +217,7 @@ def _partitions(
     return _decoded(verdict, of, block, by=structs, is_stored=is_stored)
 
 
-def _compare_in_namespace(verdict: Verdict, entry: Entry | None, kept: Entry | None) -> None:
+def _compare_in_namespace(verdict: TableVerdict, entry: Entry | None, kept: Entry | None) -> None:
     one = entry or kept
     if one is None or (entry is not None and kept is not None and _is_same(entry, kept)):
         return
@@ -236,7 +236,7 @@ def _compare_in_namespace(verdict: Verdict, entry: Entry | None, kept: Entry | N
 
 
 def _names(
-    verdict: Verdict, entry: Entry | None, *, is_stored: bool = False
+    verdict: TableVerdict, entry: Entry | None, *, is_stored: bool = False
 ) -> dict[str, dict[str, str]]:
     """Return what a block of names says of each table; nothing if it is damaged."""
     if entry is None:
@@ -248,7 +248,7 @@ def _names(
     }
 
 
-def _compare_marks(verdict: Verdict, there: ByKey, ours: ByKey) -> None:
+def _compare_marks(verdict: TableVerdict, there: ByKey, ours: ByKey) -> None:
     """Note entries that say the same of every object, and are not the same."""
     for key in sorted(there.keys() | ours.keys()):
         entry, kept = there.get(key), ours.get(key)

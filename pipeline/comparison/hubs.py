@@ -30,8 +30,8 @@ from ..datasource.planning import BEHIND_BLOCKS, ReadPlanner
 from ..datasource.scanning import KeyRange, patiently
 from ..progress import OnProgress, Progress
 from .entries import Mark, compare_group, differing_groups, mark_of, table_or_database
-from .selection import Selection, name_of
-from .verdict import HUB, SideResult, Verdict
+from .selection import ObjectSelection, name_of
+from .verdict import HUB, SideResult, TableVerdict
 
 ANSWER_S: Final = 5.0
 PATIENCE_S: Final = 20.0  # for a hub that is restarted, or behind catalogd
@@ -130,7 +130,7 @@ class HubSide:
         self._hub = HubReader(address, credential)
         self._planner = planner
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
+    def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``.
 
         Raises:
@@ -154,14 +154,16 @@ class HubSide:
         return found
 
     def _patiently(
-        self, topic: int, moment: Moment, wanted: Selection, *, into: SideResult
+        self, topic: int, moment: Moment, wanted: ObjectSelection, *, into: SideResult
     ) -> None:
         for _ in range(ATTEMPTS_MAX - 1):
             with suppress(HistoryGone):  # of the hub's version, which is a newer one by now
                 return self._compare(topic, moment, wanted, into=into)
         return self._compare(topic, moment, wanted, into=into)
 
-    def _compare(self, topic: int, moment: Moment, wanted: Selection, *, into: SideResult) -> None:
+    def _compare(
+        self, topic: int, moment: Moment, wanted: ObjectSelection, *, into: SideResult
+    ) -> None:
         @cache
         def selects(group: bytes) -> bool:
             of = table_or_database(topic, group)
@@ -175,7 +177,7 @@ class HubSide:
         everything = self._planner.entries(KeyRange(topic, version), epoch=moment.epoch)
         stored = (entry for entry in everything if selects(group_of(entry.key)))
         groups = iter(sorted(differing_groups(marks, stored)))
-        verdicts: list[Verdict] = []
+        verdicts: list[TableVerdict] = []
         while some := frozenset(islice(groups, GROUPS_MAX)):
             verdicts += self._verdicts(topic, moment, some)
         into.verdicts += verdicts
@@ -184,7 +186,9 @@ class HubSide:
             into.tables += len(tables)
             into.withheld += sum(mark.digest is None for mark in tables)
 
-    def _verdicts(self, topic: int, moment: Moment, groups: Collection[bytes]) -> list[Verdict]:
+    def _verdicts(
+        self, topic: int, moment: Moment, groups: Collection[bytes]
+    ) -> list[TableVerdict]:
         """Read ``groups`` again on both sides; return what differs of their objects."""
         version, entries = self._hub.read(
             topic, moment, lambda entry: entry if group_of(entry.key) in groups else None
@@ -192,11 +196,11 @@ class HubSide:
         there: dict[bytes, list[Entry]] = {}
         for entry in entries:
             there.setdefault(group_of(entry.key), []).append(entry)
-        found: dict[str, Verdict] = {}
+        found: dict[str, TableVerdict] = {}
         for group in sorted(groups):
             of = table_or_database(topic, group)
             assert of is not None  # else it was not selected
-            verdict = found.setdefault(name_of(of), Verdict(name_of(of), self.name))
+            verdict = found.setdefault(name_of(of), TableVerdict(name_of(of), self.name))
             keys = KeyRange(topic, version, key_before(group), group + BEHIND_BLOCKS + b"\0")
             stored = self._planner.entries(keys, epoch=moment.epoch)
             compare_group(verdict, topic, held=there.get(group, ()), stored=stored)

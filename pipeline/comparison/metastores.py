@@ -21,12 +21,12 @@ from ...topics.comparison import DATABASE, database_as_held
 from ...topics.errors import LinkError, NoSuchObject, ObjectGone, SourceRefused
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
-from ..datasource.options import Options
+from ..datasource.options import SourceOptions
 from ..datasource.planning import Piece, ReadPlanner, Work
 from ..progress import OnProgress, Progress
-from .selection import Selection
-from .tables import MakeMetastore, Metastore, Target, compare_tables
-from .verdict import METASTORE, SideResult, Verdict
+from .selection import ObjectSelection
+from .tables import ComparedTable, MakeMetastore, MetastoreReads, compare_tables
+from .verdict import METASTORE, SideResult, TableVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,11 +43,11 @@ class MetastoreSide:
         self,
         spark: SparkSession,
         catalog: Subscriber,
-        here: Metastore,
+        here: MetastoreReads,
         *,
         make_metastore: MakeMetastore,
         planner: ReadPlanner,
-        options: Options,
+        options: SourceOptions,
         left_out: Collection[str],
         policy: Policy | None,
     ) -> None:
@@ -62,7 +62,7 @@ class MetastoreSide:
         self._left_out = frozenset(left_out)
         self._policy = policy
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
+    def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``; what differs is sure.
 
         Raises:
@@ -88,14 +88,14 @@ class MetastoreSide:
         found.unread |= dict.fromkeys(sorted(open_), why)
         return found
 
-    def _round(self, wanted: Selection) -> SideResult:
+    def _round(self, wanted: ObjectSelection) -> SideResult:
         """Compare what is ``wanted`` once, as of now."""
         self._catalog.sync(timeout_s=SYNC_S)
         found = SideResult(side=self.name)
         work, targets = self._targets(wanted)
         if work is None:  # catalogd has no table of the pattern
             for one in targets:
-                verdict = Verdict(table_name(*one.table))
+                verdict = TableVerdict(table_name(*one.table))
                 verdict.note_existence(verdict.name, there=True)
                 found.add(verdict)
         else:
@@ -103,7 +103,9 @@ class MetastoreSide:
         found.verdicts += filter(None, map(self._database, self._databases(wanted)))
         return found
 
-    def _compare_tables(self, work: Work, targets: Sequence[Target], *, into: SideResult) -> None:
+    def _compare_tables(
+        self, work: Work, targets: Sequence[ComparedTable], *, into: SideResult
+    ) -> None:
         count = -(-len(targets) // TABLES_OF_TASK)
         tasks = [targets[number::count] for number in range(count)]  # large ones are often together
         if not tasks:
@@ -118,18 +120,18 @@ class MetastoreSide:
             into.not_loaded += found.not_loaded
             into.verdicts += found.verdicts
 
-    def _targets(self, wanted: Selection) -> tuple[Work | None, list[Target]]:
+    def _targets(self, wanted: ObjectSelection) -> tuple[Work | None, list[ComparedTable]]:
         """Return the tables of either side, as of now, and what a task needs to read them."""
         moment = self._planner.moment()
         works = self._planner.works(replace(self._options, as_of=moment), ())
-        found: dict[TableId, Target] = {}
+        found: dict[TableId, ComparedTable] = {}
         for piece in (one for work in works for one in work.pieces if isinstance(one, Piece)):
             for table, incarnation in piece.tables.items():
                 at = piece.keys
-                found[table] = Target(table, at.topic, at.version, incarnation)
+                found[table] = ComparedTable(table, at.topic, at.version, incarnation)
         for db in (db for db in self._listed() if wanted.has((db, ""))):
             for name, _ in self._here.table_names(db):
-                found.setdefault((db, name), Target((db, name)))
+                found.setdefault((db, name), ComparedTable((db, name)))
         targets = [one for table, one in sorted(found.items()) if wanted.has(table)]
         return (works[0] if works else None), targets
 
@@ -138,14 +140,14 @@ class MetastoreSide:
         names = (db for db in self._here.databases() if db not in self._left_out)
         return [db for db in names if self._policy is None or self._policy.sees(db)]
 
-    def _databases(self, wanted: Selection) -> list[str]:
+    def _databases(self, wanted: ObjectSelection) -> list[str]:
         """Return the wanted databases of either side."""
         names = {*self._listed(), *self._catalog.databases()}
         return sorted(db for db in names if wanted.has((db, "")))
 
-    def _database(self, db: str) -> Verdict | None:
+    def _database(self, db: str) -> TableVerdict | None:
         """Compare the database ``db``; None: it is equal."""
-        verdict = Verdict(db)
+        verdict = TableVerdict(db)
         thrift = stored = None
         try:
             with suppress(ObjectGone):

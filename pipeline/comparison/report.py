@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from ..progress import Report
-from .verdict import HUB, METASTORE, SUBSCRIBER, Difference, SideResult
+from ..progress import RunReport
+from .verdict import HUB, METASTORE, SUBSCRIBER, PropertyDifference, SideResult
 
 NAMED_MAX: Final = 1000  # differences, and tables of each other kind, that a report names
 SHOWN_MAX: Final = 10  # of what is mended, in the summary
 
 
 @dataclass(slots=True, kw_only=True)
-class AuditReport(Report):
+class AuditReport(RunReport):
     """What a comparison has found, or with ``dry_run`` how much it would compare.
 
     ``databases``, ``tables`` and ``partitions`` count what was compared with the metastore, in the
@@ -31,7 +31,7 @@ class AuditReport(Report):
     not_loaded: int = 0  # tables of which catalogd holds the name only
     copies: list[dict[str, str | int]] = field(default_factory=list)
     differing: int = 0  # databases and tables
-    differences: list[Difference] = field(default_factory=list)  # the first ones of each
+    differences: list[PropertyDifference] = field(default_factory=list)  # the first ones of each
     mended: list[str] = field(default_factory=list)  # databases and tables that differ no more
     repaired: bool = False  # whether what differed was ordered to be mended
     unread: dict[str, str] = field(default_factory=dict)  # why something was not compared

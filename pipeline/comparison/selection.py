@@ -13,7 +13,7 @@ WILDCARDS: Final = "*?["
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelection:
     """The objects that ``pattern``, of full names, fits; ``only``: of them those of these names.
 
     A database counts if it can have a table that the pattern fits. It is a TableId without a table.

@@ -37,8 +37,8 @@ from ..datasource.planning import ReadPlanner
 from ..datasource.scanning import KeyRange
 from ..progress import OnProgress, Progress
 from .entries import compare_partitions, table_or_database
-from .selection import Selection
-from .verdict import SUBSCRIBER, SideResult, Verdict
+from .selection import ObjectSelection
+from .verdict import SUBSCRIBER, SideResult, TableVerdict
 
 PATIENCE_S: Final = 20.0  # for a subscriber that is behind catalogd
 PAUSE_S: Final = 0.05
@@ -53,7 +53,7 @@ class SubscriberSide:
         self._catalog = catalog
         self._planner = planner
 
-    def compare(self, wanted: Selection, on_progress: OnProgress) -> SideResult:
+    def compare(self, wanted: ObjectSelection, on_progress: OnProgress) -> SideResult:
         """Compare what is ``wanted``.
 
         Raises:
@@ -100,7 +100,7 @@ class SubscriberSide:
                 raise NotReady(f"it is at version {version}, and catalogd at {at_least}")
             time.sleep(PAUSE_S)
 
-    def _settle(self, topic: int, epoch: int, wanted: Selection, *, into: SideResult) -> None:
+    def _settle(self, topic: int, epoch: int, wanted: ObjectSelection, *, into: SideResult) -> None:
         """Compare ``topic`` until it is equal, or twice the same differs at one version."""
         before: dict[str, bytes] | None = None
         for _ in range(ROUNDS_MAX):
@@ -122,19 +122,21 @@ class SubscriberSide:
     def _version(self, topic: int) -> int:
         return self._catalog.topics(topic)[0].version
 
-    def _verdicts(self, topic: int, stored: Iterator[Entry], wanted: Selection) -> list[Verdict]:
+    def _verdicts(
+        self, topic: int, stored: Iterator[Entry], wanted: ObjectSelection
+    ) -> list[TableVerdict]:
         if topic == NAMESPACE:
             return self._databases(stored, wanted)
         found = []
         for group, entries in groupby(stored, lambda entry: group_of(entry.key)):
             table = table_of(group)
             if wanted.has(table):
-                verdict = Verdict(table_name(*table), self.name)
+                verdict = TableVerdict(table_name(*table), self.name)
                 self._compare_table(verdict, group, entries)
                 found.append(verdict)
         return found
 
-    def _compare_table(self, verdict: Verdict, group: bytes, stored: Iterator[Entry]) -> None:
+    def _compare_table(self, verdict: TableVerdict, group: bytes, stored: Iterator[Entry]) -> None:
         own = next(stored)
         try:
             value = decode_table_value(value_of(own))
@@ -155,7 +157,7 @@ class SubscriberSide:
         found = self._catalog.partitions(table, names=names)
         return {one.name: one.thrift() for one in found}
 
-    def _databases(self, stored: Iterator[Entry], wanted: Selection) -> list[Verdict]:
+    def _databases(self, stored: Iterator[Entry], wanted: ObjectSelection) -> list[TableVerdict]:
         """Compare the databases, and the names of their tables."""
         structs: dict[str, bytes] = {}
         tables: dict[str, set[str]] = {}
@@ -172,8 +174,8 @@ class SubscriberSide:
                 found.append(self._database(db, structs, tables=tables.get(db, set())))
         return found
 
-    def _database(self, db: str, structs: Mapping[str, bytes], *, tables: set[str]) -> Verdict:
-        verdict = Verdict(db, self.name)
+    def _database(self, db: str, structs: Mapping[str, bytes], *, tables: set[str]) -> TableVerdict:
+        verdict = TableVerdict(db, self.name)
         try:
             there, listed = self._catalog.database(db).thrift(), set(self._catalog.tables(db))
         except NoSuchObject:

@@ -23,10 +23,10 @@ from ..datasource.planning import BEHIND_BLOCKS, Work
 from ..datasource.reading import catalogd_of, is_whole
 from ..datasource.scanning import KeyRange, scan
 from .entries import compare_partitions
-from .verdict import METASTORE, SideResult, Verdict
+from .verdict import METASTORE, SideResult, TableVerdict
 
 
-class Metastore(Protocol):
+class MetastoreReads(Protocol):
     """What is read of a metastore, by one thread; errors are those of ``SourceError``."""
 
     def databases(self) -> tuple[str, ...]:
@@ -51,12 +51,12 @@ class Metastore(Protocol):
         """Close the connection."""
 
 
-MakeMetastore = Callable[[], Metastore]
+MakeMetastore = Callable[[], MetastoreReads]
 """Makes a metastore in any process: Spark hands it to its executors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ComparedTable:
     """A table that is compared; ``incarnation`` None: catalogd has none of the name."""
 
     table: TableId
@@ -66,14 +66,14 @@ class Target:
 
 
 def compare_tables(
-    targets: Iterable[Target], work: Work, make_metastore: MakeMetastore
+    targets: Iterable[ComparedTable], work: Work, make_metastore: MakeMetastore
 ) -> SideResult | str:
     """Compare ``targets``; return why that ended early if an error is not about one table.
 
     ``work``: how catalogd is reached, and of which epoch the versions of ``targets`` are.
     """
     found = SideResult(side=METASTORE)
-    by_database: dict[str, list[Target]] = {}
+    by_database: dict[str, list[ComparedTable]] = {}
     for one in targets:
         by_database.setdefault(one.table[0], []).append(one)
     try:
@@ -89,24 +89,24 @@ def compare_tables(
 class _Sides:
     """The two sides, as one task reads them."""
 
-    def __init__(self, catalogd: Conversation, metastore: Metastore, *, epoch: int) -> None:
+    def __init__(self, catalogd: Conversation, metastore: MetastoreReads, *, epoch: int) -> None:
         self._catalogd = catalogd
         self._metastore = metastore
         self._epoch = epoch
 
-    def verdicts(self, db: str, targets: Sequence[Target]) -> Iterator[Verdict]:
+    def verdicts(self, db: str, targets: Sequence[ComparedTable]) -> Iterator[TableVerdict]:
         """Yield what the two sides have of ``targets``, which are of the database ``db``."""
         structs = self._metastore.tables(db, [one.table[1] for one in targets])
         for target in targets:
             thrift = structs.get(target.table[1])
-            verdict = Verdict(table_name(*target.table))
+            verdict = TableVerdict(table_name(*target.table))
             if thrift is not None and target.incarnation is not None:
                 self._compare(verdict, target, thrift)
             elif thrift is not None or target.incarnation is not None:
                 verdict.note_existence(verdict.name, there=thrift is not None)
             yield verdict
 
-    def _compare(self, verdict: Verdict, target: Target, thrift: bytes) -> None:
+    def _compare(self, verdict: TableVerdict, target: ComparedTable, thrift: bytes) -> None:
         """Note what differs of a table that both sides have; ``thrift`` is the metastore's."""
         group = table_key(*target.table)
         until = group + BEHIND_BLOCKS + b"\0"

@@ -15,7 +15,7 @@ VALUE_CHARS_MAX: Final = 200  # of each value
 EXISTS: Final = "exists"
 
 
-class Difference(NamedTuple):
+class PropertyDifference(NamedTuple):
     """What a side and catalogd's store say of one property; None: the object has none there."""
 
     side: str  # metastore, hub with its address, or subscriber
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(slots=True)
-class Verdict:
+class TableVerdict:
     """What has been found of the database or table ``name`` on ``side``.
 
     ``digest`` is of all differences with what that side says: the same one twice means that the
@@ -46,7 +46,7 @@ class Verdict:
     partitions: int = 0
     not_loaded: bool = False
     unreadable: str = ""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[PropertyDifference] = field(default_factory=list)
     digest: bytes = b""
 
     def note_existence(self, name: str, *, there: bool) -> None:
@@ -74,7 +74,7 @@ class Verdict:
         self.digest = blake2b(seen, digest_size=16).digest()
         if len(self.differences) < DETAILS_MAX:
             short = (None if one is None else one[:VALUE_CHARS_MAX] for one in (there, stored))
-            self.differences.append(Difference(self.side, name, of, *short))
+            self.differences.append(PropertyDifference(self.side, name, of, *short))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,9 +93,9 @@ class SideResult:
     not_loaded: int = 0
     withheld: int = 0
     unread: dict[str, str] = field(default_factory=dict)
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[TableVerdict] = field(default_factory=list)
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: TableVerdict) -> None:
         """Count the table of ``verdict``, and keep that if the table is not equal."""
         self.tables += 1
         self.partitions += verdict.partitions
@@ -104,7 +104,7 @@ class SideResult:
             self.verdicts.append(verdict)
 
     @property
-    def differing(self) -> dict[str, Verdict]:
+    def differing(self) -> dict[str, TableVerdict]:
         """What differs, by name."""
         return {one.name: one for one in self.verdicts if one.differences}
 

@@ -38,7 +38,7 @@ PULL: Final = "pull"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SourceOptions:
     """``tables``: a pattern of ``db.table``. ``as_of`` None: as everything is when it is planned.
 
     ``starting``: the moment behind which changes are read, EARLIEST, LATEST, or "" for the default.
@@ -75,7 +75,7 @@ class Options:
 
 def read_options(
     given: Mapping[str, str], views: tuple[str, ...], environ: Mapping[str, str] = os.environ
-) -> Options:
+) -> SourceOptions:
     """Return the options of ``spark.read``; their names are in lower case, as Spark hands them on.
 
     Raises:
@@ -105,7 +105,7 @@ def read_options(
         raise ConfigError(name, starting or "true", allowed)
     entries_max = _count(options, "maxEntriesPerTrigger")
     _check_view(view, options)
-    return Options(
+    return SourceOptions(
         view=view,
         statestores=parse_addresses(hubs, setting="statestores"),
         tables=table_pattern(options.get("tables", EVERY)),

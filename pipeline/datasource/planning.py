@@ -45,8 +45,8 @@ from ...topics.wire.messages.questions import (
     ReadVersions,
 )
 from .moments import Moment, moment_of
-from .options import EARLIEST, LATEST, Options, hubs_of
-from .renewal import Application, grant, this_application
+from .options import EARLIEST, LATEST, SourceOptions, hubs_of
+from .renewal import PySparkDaemon, grant, this_application
 from .scanning import (
     ANSWER_S,
     PATIENCE_S,
@@ -115,7 +115,7 @@ class ReadPlanner:
         *,
         welcome: Welcome,
         credential: Credential,
-        application: Application,
+        application: PySparkDaemon,
         patience_s: float,
     ) -> None:
         """``patience_s``: how long a request that fails for a passing reason is repeated."""
@@ -134,7 +134,7 @@ class ReadPlanner:
         """Yield the values in ``keys`` of catalogd's store, sorted by key; raises as ``scan``."""
         return scan(self._catalogd, keys, epoch=epoch)
 
-    def starting(self, options: Options, usual: str) -> Moment:
+    def starting(self, options: SourceOptions, usual: str) -> Moment:
         """Return the moment behind which changes are read; ``usual``: if no option says so."""
         if isinstance(options.starting, Moment):
             return options.starting
@@ -161,7 +161,7 @@ class ReadPlanner:
                 )
         return Moment(until.epoch, tuple(end.values()))
 
-    def changes(self, after: Moment, until: Moment, options: Options) -> list[Work]:
+    def changes(self, after: Moment, until: Moment, options: SourceOptions) -> list[Work]:
         """Return the work of reading all changes behind ``after``, up to ``until``.
 
         Where changes are gone, and ``options`` allow that, it is the work of reading all objects of
@@ -223,7 +223,7 @@ class ReadPlanner:
             more = f" and {more} more" if (more := len(gone_of) - TOPICS_SHOWN_MAX) > 0 else ""
             raise HistoryGone(f"changes are gone of topics {shown}{more}; {anew}")
 
-    def works(self, options: Options, columns: Sequence[str]) -> list[Work]:
+    def works(self, options: SourceOptions, columns: Sequence[str]) -> list[Work]:
         """Return the work of a view; ``columns``: those wanted of views that need no executor."""
         match options.view:
             case TOPICS.name:
@@ -277,7 +277,7 @@ class ReadPlanner:
             if isinstance(answer, Inspected)
         ]
 
-    def _pieces(self, moment: Moment, options: Options) -> Iterator[tuple[Piece, int]]:
+    def _pieces(self, moment: Moment, options: SourceOptions) -> Iterator[tuple[Piece, int]]:
         """Yield the pieces with the selected tables, and about how many bytes each holds now."""
         by_topic = self._tables_by_topic(moment, options)
         held, versions = self._held_bytes(), moment.by_topic()
@@ -289,7 +289,9 @@ class ReadPlanner:
                 if piece.tables or options.view == PARTITIONS.name:
                     yield piece, of_table * len(piece.tables) if not cuts else WORK_BYTES
 
-    def _tables_by_topic(self, moment: Moment, options: Options) -> dict[int, dict[TableId, int]]:
+    def _tables_by_topic(
+        self, moment: Moment, options: SourceOptions
+    ) -> dict[int, dict[TableId, int]]:
         """Return the selected tables of each topic, with their incarnations."""
         by_topic: dict[int, dict[TableId, int]] = {}
         for table, incarnation in self._names(moment, options):
@@ -308,7 +310,7 @@ class ReadPlanner:
         """Return about how many bytes each topic holds now."""
         return {row["topic"]: int(row["held_bytes"]) for row in self._facts(ReadTopics()).records()}
 
-    def _moment_of(self, options: Options) -> Moment:
+    def _moment_of(self, options: SourceOptions) -> Moment:
         return self.moment() if options.as_of is None else self._checked(options.as_of)
 
     def _checked(self, moment: Moment) -> Moment:
@@ -317,7 +319,7 @@ class ReadPlanner:
             raise ConfigError("moment", str(moment)[:40], allowed)
         return moment
 
-    def _names(self, moment: Moment, options: Options) -> Iterator[tuple[TableId, int]]:
+    def _names(self, moment: Moment, options: SourceOptions) -> Iterator[tuple[TableId, int]]:
         """Yield the tables of databases that may be wanted, with their incarnations."""
         for entry in self._entries_of_names(moment, options):
             key = parse_namespace_key(entry.key)
@@ -325,7 +327,7 @@ class ReadPlanner:
                 for record in decode_names(value_of(entry)):
                     yield (key.db, record.name), record.incarnation
 
-    def _entries_of_names(self, moment: Moment, options: Options) -> Iterator[Entry]:
+    def _entries_of_names(self, moment: Moment, options: SourceOptions) -> Iterator[Entry]:
         for after, until in _name_ranges(options):
             names = KeyRange(NAMESPACE, moment.by_topic()[NAMESPACE], after, until)
             yield from scan(self._catalogd, names, epoch=moment.epoch)
@@ -355,7 +357,10 @@ class ReadPlanner:
 
 @contextmanager
 def planning(
-    options: Options, application: Application | None = None, *, patience_s: float = PATIENCE_S
+    options: SourceOptions,
+    application: PySparkDaemon | None = None,
+    *,
+    patience_s: float = PATIENCE_S,
 ) -> Iterator[ReadPlanner]:
     """Connect to the first hub that answers, and to its catalogd, with the driver's key.
 
@@ -391,7 +396,7 @@ class StreamPlanner:
     It connects with its first call. For one thread; ``close`` it.
     """
 
-    def __init__(self, options: Options, application: Application) -> None:
+    def __init__(self, options: SourceOptions, application: PySparkDaemon) -> None:
         """As the arguments of ``planning``."""
         self._options = options
         self._application = application
@@ -435,7 +440,7 @@ def moment(statestores: str | None = None, *, key_file: str | None = None) -> st
         TopicastError: as ``planning``.
     """
     hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")
-    with planning(Options(view="topics", statestores=hubs, key_file=key_file)) as planner:
+    with planning(SourceOptions(view="topics", statestores=hubs, key_file=key_file)) as planner:
         return str(planner.moment())
 
 
@@ -453,7 +458,7 @@ def _of_rows(records: Iterable[Mapping[str, object]], columns: Sequence[str]) ->
     return Work(rows=tuple(tuple(record.get(name) for name in columns) for record in records))
 
 
-def _name_ranges(options: Options) -> Iterator[tuple[bytes, bytes]]:
+def _name_ranges(options: SourceOptions) -> Iterator[tuple[bytes, bytes]]:
     """Yield bounds, both excluded, of the names' keys of the databases that may be wanted."""
     wanted = options.conditions.databases()
     if wanted is None:

@@ -31,7 +31,7 @@ from ...topics.objects.values import (
     decode_table_value,
 )
 from ...topics.topic import Entry, value_of
-from .options import Options
+from .options import SourceOptions
 from .planning import Part, Piece, Work
 from .scanning import (
     FilesOf,
@@ -51,7 +51,7 @@ from .views import (
     PARTITIONS,
     TABLES,
     VIEWS,
-    ChangeRow,
+    ChangedObject,
     ColumnRow,
     DatabaseRow,
     FilesRow,
@@ -75,7 +75,7 @@ class TaskReader:
     """
 
     def __init__(
-        self, options: Options, wanted: Sequence[str], *, refused_s: float = REFUSED_S
+        self, options: SourceOptions, wanted: Sequence[str], *, refused_s: float = REFUSED_S
     ) -> None:
         self._options = options
         self._refused_s = refused_s
@@ -127,7 +127,7 @@ class TaskReader:
 
     def _changes(
         self, catalogd: Conversation, span: VersionRange, epoch: int
-    ) -> Iterator[ChangeRow]:
+    ) -> Iterator[ChangedObject]:
         """Yield what became of the selected tables in ``span``."""
         found = (change_row(span.topic, row) for row in changes(catalogd, span, epoch=epoch))
         selected = (row for row in found if self._options.selects(row.table))
@@ -138,7 +138,9 @@ class TaskReader:
                 raise
             yield from self._snapshot(catalogd, Piece(KeyRange(span.topic, span.until), {}), epoch)
 
-    def _snapshot(self, catalogd: Conversation, piece: Piece, epoch: int) -> Iterator[ChangeRow]:
+    def _snapshot(
+        self, catalogd: Conversation, piece: Piece, epoch: int
+    ) -> Iterator[ChangedObject]:
         """Yield the selected tables of a topic and their partitions, as rows of ``changes``.
 
         Those of ``piece`` that are not loaded are pulled, and may be newer.
@@ -286,12 +288,12 @@ def catalogd_of(work: Work, *, refused_s: float = REFUSED_S) -> Iterator[Convers
         raise AuthRefused(f"{where} does not admit {client}: {why}; read anew") from error
 
 
-def last_of_each(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
+def last_of_each(rows: Iterable[ChangedObject]) -> list[ChangedObject]:
     """Return the last of ``rows`` of each table and partition, and that a table was dropped before.
 
     Cost: memory for all of them.
     """
-    last: dict[TableId, dict[str | None, ChangeRow]] = {}
+    last: dict[TableId, dict[str | None, ChangedObject]] = {}
     for row in rows:
         of_table = last.setdefault(row.table, {})
         if row.partition is None and row.kind == ChangeKind.DROPPED:
@@ -302,7 +304,9 @@ def last_of_each(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
     return [row for of_table in last.values() for row in of_table.values()]
 
 
-def _snapshot_rows(table: TableId, entries: Sequence[Entry], keys: KeyRange) -> Iterator[ChangeRow]:
+def _snapshot_rows(
+    table: TableId, entries: Sequence[Entry], keys: KeyRange
+) -> Iterator[ChangedObject]:
     """Yield a row of ``changes`` for a table and for each partition; ``entries`` are sorted."""
     own, *blocks = entries
     value, origin = decode_table_value(value_of(own)), Origin(keys.topic, keys.version)

@@ -40,7 +40,7 @@ _LOCK_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class PySparkDaemon:
     """The process that starts Spark's Python processes: it lives as long as the SparkContext.
 
     It is the daemon that forks them, else the JVM; of a stream the process that plans its batches,
@@ -67,12 +67,12 @@ class Application:
         return derived_pair(credential.pair, purpose.encode())
 
 
-def application_of(pid: int) -> Application:
+def application_of(pid: int) -> PySparkDaemon:
     """Return the application with the process id ``pid``."""
-    return Application(pid, _began(pid))
+    return PySparkDaemon(pid, _began(pid))
 
 
-def this_application() -> Application:
+def this_application() -> PySparkDaemon:
     """Return the application that has started this process."""
     return application_of(os.getppid())
 
@@ -86,7 +86,7 @@ def grant(catalogd: Conversation, public: str, *, lease_s: int = LEASE_S) -> Non
 def renew(
     hubs: Sequence[Address],
     credential: Credential,
-    application: Application,
+    application: PySparkDaemon,
     *,
     wait: Callable[[float], bool],
 ) -> None:
@@ -119,7 +119,7 @@ def renew(
 
 
 def start_renewal(
-    statestores: Sequence[Address], key_file: str | None, application: Application
+    statestores: Sequence[Address], key_file: str | None, application: PySparkDaemon
 ) -> None:
     """Start the process that renews for ``application``, unless there is one."""
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
@@ -157,7 +157,7 @@ def discard_leftovers(folder: Path) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Renew as ``start_renewal`` says; SIGTERM, and SIGHUP from Spark's daemon, end it."""
     pid, began, hubs, *key_file = arguments
-    application, ended = Application(int(pid), began), threading.Event()
+    application, ended = PySparkDaemon(int(pid), began), threading.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the shell that the driver runs in

@@ -44,11 +44,11 @@ from pyspark.sql.types import StructType
 
 from .conditions import Conditions, condition_of
 from .moments import Moment, moment_at, offset_of
-from .options import LATEST, Options, read_options
+from .options import LATEST, SourceOptions, read_options
 from .planning import ReadPlanner, StreamPlanner, Work, planning
 from .reading import TaskReader
-from .renewal import Application, application_of, start_renewal, this_application
-from .views import CHANGES, VIEWS, View
+from .renewal import PySparkDaemon, application_of, start_renewal, this_application
+from .views import CHANGES, VIEWS, SourceView
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Split(InputPartition):
 class _Reads:
     """What both readers do in executors."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """``schema``: the columns that are wanted.
 
         Raises:
@@ -116,7 +116,7 @@ class TopicastFilteringReader(TopicastReader):
 class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of the catalog behind an offset: the epoch, and a version of each topic."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """As ``_Reads``."""
         super().__init__(options, schema)
         self._planner: StreamPlanner | None = None  # of the process that plans, once it has
@@ -203,7 +203,7 @@ class TopicastSource(DataSource):
             raise ConfigError("asOf", str(options.as_of)[:40], "startingVersion, in a stream")
         return TopicastStreamReader(options, schema)
 
-    def _read_options(self) -> Options:
+    def _read_options(self) -> SourceOptions:
         return read_options(self.options, tuple(VIEWS))
 
 
@@ -224,7 +224,9 @@ def register(spark: SparkSession) -> None:
         environment.update(hidden)
 
 
-def _splits(works: Sequence[Work], options: Options, application: Application) -> list[Split]:
+def _splits(
+    works: Sequence[Work], options: SourceOptions, application: PySparkDaemon
+) -> list[Split]:
     """Return the splits of ``works``; the key in them is admitted as long as ``application``."""
     if any(work.credential for work in works):
         start_renewal(options.statestores, options.key_file, application)
@@ -254,7 +256,7 @@ def _arrow(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema)  # Spark before 4.2: times are in UTC by themselves
 
 
-def _check_columns(view: View, schema: StructType) -> None:
+def _check_columns(view: SourceView, schema: StructType) -> None:
     """Raise ConfigError unless each column of ``schema`` is one of ``view``, with its type."""
     for field in schema.fields:
         kind, _ = view.columns.get(field.name, ("", None))

@@ -55,7 +55,7 @@ class DatabaseRow(NamedTuple):
     origin: Origin
 
 
-class ChangeRow(NamedTuple):
+class ChangedObject(NamedTuple):
     """An object of the view ``changes``: what one transaction did to a table or partition."""
 
     topic: int
@@ -82,7 +82,7 @@ SNAPSHOT: Final = "snapshot"
 """The kind of a row that says what there is, where the changes that led to it are not known."""
 
 
-def snapshot_row(topic: int, found: "TableRow | PartitionRow") -> ChangeRow:
+def snapshot_row(topic: int, found: "TableRow | PartitionRow") -> ChangedObject:
     """Return the object of ``changes`` that says that the table or partition ``found`` exists."""
     if isinstance(found, TableRow):
         one: Table | Partition = found.table
@@ -93,7 +93,7 @@ def snapshot_row(topic: int, found: "TableRow | PartitionRow") -> ChangeRow:
         one, table, partition = found.partition, found.table, found.name
         properties = partition_properties(found.partition)
     _, after = different({}, properties)
-    return ChangeRow(
+    return ChangedObject(
         topic=topic,
         version=one.version,
         kind=SNAPSHOT,
@@ -106,11 +106,11 @@ def snapshot_row(topic: int, found: "TableRow | PartitionRow") -> ChangeRow:
     )
 
 
-def change_row(topic: int, row: Mapping[str, Any]) -> ChangeRow:
+def change_row(topic: int, row: Mapping[str, Any]) -> ChangedObject:
     """Return the object of a ``row`` of catalogd's table of changes."""
     db, _, rest = row["object"].partition(".")
     table, slash, partition = rest.partition("/")
-    return ChangeRow(
+    return ChangedObject(
         topic=topic,
         version=row["version"],
         kind=row["change"],
@@ -127,7 +127,7 @@ Getter = Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SourceView:
     """A view: its columns with the types of Spark's SQL, and their getters."""
 
     name: str
@@ -153,7 +153,7 @@ _ORIGIN: Final[dict[str, tuple[str, Getter]]] = {
     "topic_version": ("bigint", lambda row: row.origin.version),
 }
 
-DATABASES: Final = View(
+DATABASES: Final = SourceView(
     "databases",
     {
         "db": ("string", lambda row: row.database.name),
@@ -165,7 +165,7 @@ DATABASES: Final = View(
         **_ORIGIN,
     },
 )
-TABLES: Final = View(
+TABLES: Final = SourceView(
     "tables",
     {
         "db": ("string", lambda row: row.table.db),
@@ -186,7 +186,7 @@ TABLES: Final = View(
         **_ORIGIN,
     },
 )
-COLUMNS: Final = View(
+COLUMNS: Final = SourceView(
     "columns",
     {
         "db": ("string", lambda row: row.table.db),
@@ -200,7 +200,7 @@ COLUMNS: Final = View(
         **_ORIGIN,
     },
 )
-PARTITIONS: Final = View(
+PARTITIONS: Final = SourceView(
     "partitions",
     {
         "db": ("string", lambda row: row.table[0]),
@@ -220,11 +220,11 @@ CATALOG: Final = (DATABASES.name, TABLES.name, COLUMNS.name, PARTITIONS.name)
 NEED_PARTITION: Final = frozenset({"location", "serde", "parameters", "version"})
 """The columns of the view ``partitions`` for which more than the name is decoded."""
 
-TOPICS: Final = View(
+TOPICS: Final = SourceView(
     "topics",
     _facts(topic="int", version="bigint", oldest="bigint", entries="bigint", held_bytes="bigint"),
 )
-SUBSCRIBERS: Final = View(
+SUBSCRIBERS: Final = SourceView(
     "subscribers",
     _facts(
         name="string",
@@ -238,7 +238,7 @@ SUBSCRIBERS: Final = View(
         budget_bytes="bigint",
     ),
 )
-DRIVERS: Final = View(
+DRIVERS: Final = SourceView(
     "drivers",
     _facts(
         application="string",
@@ -275,7 +275,7 @@ DRIVERS: Final = View(
         registration="string",
     ),
 )
-EVENTS: Final = View(
+EVENTS: Final = SourceView(
     "events",
     {
         "number": ("bigint", lambda row: row["number"]),
@@ -291,7 +291,7 @@ EVENTS: Final = View(
         "who": ("string", lambda row: row["who"]),
     },
 )
-CHANGES: Final = View(
+CHANGES: Final = SourceView(
     "changes",
     {
         "topic": ("int", lambda row: row.topic),
@@ -306,7 +306,7 @@ CHANGES: Final = View(
         "origin": ("string", lambda row: row.origin),
     },
 )
-FILES: Final = View(
+FILES: Final = SourceView(
     "files",
     {
         "db": ("string", lambda row: row.table[0]),

@@ -9,13 +9,13 @@ from hashlib import blake2b
 from typing import Final
 
 from ...topics.wire.messages.reports import FileFacts
-from .listing import Entry
+from .listing import FolderEntry
 
 SMALL_MB: Final = 32  # a file below it is small: reading it costs more than its bytes
 FINGERPRINT_BITS: Final = 63  # as many as SQLite takes
 
 
-def facts_of(partition: str, files: Sequence[Entry], *, small_bytes: int) -> FileFacts:
+def facts_of(partition: str, files: Sequence[FolderEntry], *, small_bytes: int) -> FileFacts:
     """Return the facts about the ``files`` of a partition."""
     digest = blake2b(digest_size=8)
     for one in sorted(files, key=lambda entry: entry.path):

@@ -40,7 +40,7 @@ from ..datasource.scanning import (
     patiently,
     sweeps,
 )
-from .plan import ALL, NAMED_ONLY, Plan, Point, SweptTable, note_history
+from .plan import ALL, NAMED_ONLY, Point, SweepPlan, SweptTable, note_history
 
 UNSEEN: Final = (ChangeKind.LOADED, ChangeKind.DROPPED)  # by files that are there
 NEWEST_MAX: Final = (2, 20, 1000)  # changes that are read to find the last; catalogd has no more
@@ -51,7 +51,7 @@ PAGES_AHEAD: Final = 3  # of facts, 1 MB each, that are read before they are wan
 T = TypeVar("T")
 
 
-class Catalogd:
+class CatalogdClient:
     """Requests to the catalogd of the first hub that answers; looked up again when it is silent.
 
     It connects with its first request. Threads may share it, and wait for each other; ``close`` it.
@@ -124,10 +124,10 @@ class _Noticed:
         self.own.clear()
 
 
-class Known:
+class KnownFiles:
     """A conversation with catalogd about files. Requests are repeated while it is away."""
 
-    def __init__(self, catalogd: Catalogd, reads: Executor) -> None:
+    def __init__(self, catalogd: CatalogdClient, reads: Executor) -> None:
         """``reads``: one thread, which reads ahead."""
         self._catalogd = catalogd
         self._reads = reads
@@ -166,7 +166,7 @@ class Known:
             )
         return found
 
-    def note_changes(self, plan: Plan) -> None:
+    def note_changes(self, plan: SweepPlan) -> None:
         """Note in ``plan`` what the log has of its tables since they were swept, and when that was.
 
         The log names the partitions of reported writes; what a change of the catalog has made of
@@ -287,9 +287,9 @@ class KnownInOrder:
     """What is known of the files of one table, read along with its sorted partitions."""
 
     def __init__(
-        self, known: Known, table: str, *, behind: str | None = None, pages_ahead: int = 0
+        self, known: KnownFiles, table: str, *, behind: str | None = None, pages_ahead: int = 0
     ) -> None:
-        """``behind``, ``pages_ahead``: as of ``Known.facts``."""
+        """``behind``, ``pages_ahead``: as of ``KnownFiles.facts``."""
         self._known, self._table = known, table
         self._pages_ahead = pages_ahead
         self._pages: Iterator[tuple[int, list[FileFacts]]]
@@ -350,7 +350,7 @@ class KnownInOrder:
 
 
 @contextmanager
-def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterator[Known]:
+def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterator[KnownFiles]:
     """Connect to the catalogd behind the first hub that answers.
 
     Raises:
@@ -359,11 +359,11 @@ def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterato
     """
     hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
-    with closing(Catalogd(hubs, credential)) as catalogd:
+    with closing(CatalogdClient(hubs, credential)) as catalogd:
         catalogd.connect()  # what is wrong is known at once
         reads = ThreadPoolExecutor(1, thread_name_prefix="topicast-facts")
         try:
-            yield Known(catalogd, reads)
+            yield KnownFiles(catalogd, reads)
         finally:
             reads.shutdown(wait=False, cancel_futures=True)
 

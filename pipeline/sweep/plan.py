@@ -61,7 +61,7 @@ NAMED_ONLY: Final = Point()
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
+class SweepPlan:
     """Which partitions are to be listed by a run, and as of which point it begins.
 
     Held are the names of what has changed: as much as the log of catalogd, 64 MB at most.
@@ -141,7 +141,7 @@ class Plan:
 
 
 def note_history(
-    plan: Plan, table: str, rows: Iterable[Mapping[str, Any]], *, lines: Mapping[int, int]
+    plan: SweepPlan, table: str, rows: Iterable[Mapping[str, Any]], *, lines: Mapping[int, int]
 ) -> None:
     """Note which partitions of ``table`` some lines of the log are about.
 

@@ -5,14 +5,14 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from ...topics.wire.messages.reports import FileFacts
-from ..progress import Report
+from ..progress import RunReport
 
 NAMED_MAX: Final = 1000  # objects of each kind that a report names; the rest is counted
 NAMES_SHOWN_MAX: Final = 10  # of each kind, in the summary
 
 
 @dataclass(slots=True, kw_only=True)
-class FilesReport(Report):
+class FilesReport(RunReport):
     """What a sweep has found, or with ``dry_run`` how many requests it would make."""
 
     pattern: str

@@ -6,7 +6,7 @@ from typing import Final
 from ...topics.errors import UsageError
 from ...topics.objects.names import partition_keys, partition_name, partition_values
 from ...topics.objects.tables import Column
-from .listing import Entry, Folder, Lister, is_hidden
+from .listing import FolderEntry, ListedFolder, Lister, is_hidden
 
 WHOLE_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint")
 
@@ -95,7 +95,7 @@ def _partition_of(name: str, columns: Sequence[Column], known: Set[str]) -> str:
     return partition_name([one.name for one in columns], values)
 
 
-def _note_times(times: dict[str, int], folders: Iterable[tuple[Entry, str]]) -> None:
+def _note_times(times: dict[str, int], folders: Iterable[tuple[FolderEntry, str]]) -> None:
     for one, name in folders:
         times[name] = max(one.modified_ms, times.get(name, 0))
 
@@ -105,8 +105,8 @@ def _is_number(text: str) -> bool:
 
 
 def _below(
-    batch: Sequence[tuple[str, str]], listed: Sequence[Folder]
-) -> Iterator[tuple[Entry, str]]:
+    batch: Sequence[tuple[str, str]], listed: Sequence[ListedFolder]
+) -> Iterator[tuple[FolderEntry, str]]:
     """Yield the folders in those of ``batch``, each with the name of the partition it would be."""
     for (_, name), folder in zip(batch, listed, strict=True):
         above = f"{name}/" if name else ""

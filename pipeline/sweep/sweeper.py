@@ -27,9 +27,9 @@ from ..twin.jvm import answered
 from ..twin.plan import FOLDER as RUN_FOLDER
 from ..twin.plan import SOURCE
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
-from .known import PAGES_AHEAD, Known, KnownInOrder
-from .listing import MISSING, Folder, Lister
-from .plan import AGAIN_MS, NAMED_ONLY, Plan, Point
+from .known import PAGES_AHEAD, KnownFiles, KnownInOrder
+from .listing import MISSING, ListedFolder, Lister
+from .plan import AGAIN_MS, NAMED_ONLY, Point, SweepPlan
 from .report import FilesReport
 from .strays import as_written, folders_above, strays
 from .times import GRAIN_S
@@ -53,7 +53,7 @@ def ignore_change(_name: str) -> None:
 class Listed:
     """What was found of a partition; ``facts`` None: its folder cannot be read."""
 
-    folder: Folder
+    folder: ListedFolder
     facts: FileFacts | None
 
 
@@ -71,17 +71,17 @@ class SeenTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SweepTarget:
     """A table that is swept; ``plan`` None: given partitions are listed, whatever is known."""
 
     name: str
     table: Table
-    plan: Plan | None = None
+    plan: SweepPlan | None = None
     seen: SeenTimes = field(default_factory=SeenTimes)
 
 
 @dataclass(slots=True)
-class Batch:
+class PartitionBatch:
     """Partitions that are listed together, from a range of the sorted ones of a table."""
 
     due: list[str] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Sweeper:
         spark: SparkSession,
         catalog: Subscriber,
         *,
-        known: Known,
+        known: KnownFiles,
         lister: Lister,
         report: FilesReport,
         small_bytes: int,
@@ -142,7 +142,7 @@ class Sweeper:
         self._done = self._left = 0  # tables
         self._began = time.monotonic()
 
-    def predict(self, names: Sequence[str], plan: Plan) -> None:
+    def predict(self, names: Sequence[str], plan: SweepPlan) -> None:
         """Count the LIST requests that ``steps`` will make.
 
         Not counted are folders that it will list because their times have changed.
@@ -157,13 +157,13 @@ class Sweeper:
                 continue
             self._report.tables += 1
             self._count_planned(table, partitions)
-            known, target = KnownInOrder(self._known, name), Target(name, table, plan)
+            known, target = KnownInOrder(self._known, name), SweepTarget(name, table, plan)
             for at in range(0, len(partitions), self._batch_max):
                 batch = partitions[at : at + self._batch_max]
                 before = known.of(batch, facts_max=self._batch_max)
                 self._report.requests_predicted += len(self._due_anyhow(target, batch, before))
 
-    def steps(self, names: Sequence[str], plan: Plan) -> Iterator[None]:
+    def steps(self, names: Sequence[str], plan: SweepPlan) -> Iterator[None]:
         """Sweep the tables ``names``, a batch of partitions or folders for each step.
 
         What cannot be read is noted, and the others are swept.
@@ -174,7 +174,7 @@ class Sweeper:
                 table = self._catalog.table(name)
                 if has_files(table):
                     self._report.tables += 1
-                    yield from self._table(Target(name, table, plan))
+                    yield from self._table(SweepTarget(name, table, plan))
             except NoSuchObject:
                 pass  # dropped meanwhile: it has no files any more
             except SourceError as error:
@@ -197,7 +197,7 @@ class Sweeper:
             batch = partitions[at : at + self._batch_max]
             before_first = batch[0][:-1] if batch[0] else None  # what sorts before it
             known = KnownInOrder(self._known, name, behind=before_first)
-            found |= self._batch(Target(name, table), batch, known=known)[1]
+            found |= self._batch(SweepTarget(name, table), batch, known=known)[1]
         return found
 
     def strays(self, name: str) -> None:
@@ -207,10 +207,10 @@ class Sweeper:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
         """
         partitions = self._catalog.partition_names(name)
-        for _ in self._strays(Target(name, self._catalog.table(name)), partitions):
+        for _ in self._strays(SweepTarget(name, self._catalog.table(name)), partitions):
             pass
 
-    def mark(self, names: Sequence[str], plan: Plan) -> None:
+    def mark(self, names: Sequence[str], plan: SweepPlan) -> None:
         """Have catalogd mark the tables as to be listed as a whole, by this run or one after it."""
         for name in names:
             try:
@@ -219,7 +219,7 @@ class Sweeper:
             except (NoSuchObject, SourceError):
                 continue  # the sweep says what is wrong with it
 
-    def _mark(self, name: str, plan: Plan, *, whole: bool) -> None:
+    def _mark(self, name: str, plan: SweepPlan, *, whole: bool) -> None:
         revision = plan.swept(name).revision
         for _ in range(TRIES_MAX):
             point = Point(plan.as_of, whole=whole)
@@ -229,7 +229,7 @@ class Sweeper:
             revision = swept.revision
         raise _Overtaken(name, revision)
 
-    def _discard_mark(self, name: str, plan: Plan) -> None:
+    def _discard_mark(self, name: str, plan: SweepPlan) -> None:
         """Remove the mark of a table that cannot be read: it does not make this run go on."""
         if plan.is_whole(name) and plan.as_of:
             with contextlib.suppress(NoSuchObject, StaleMetadata):
@@ -238,7 +238,7 @@ class Sweeper:
     def _names(self, name: str, table: Table) -> list[str]:
         return sorted(self._catalog.partition_names(name)) if table.partition_keys else [""]
 
-    def _table(self, target: Target) -> Iterator[None]:
+    def _table(self, target: SweepTarget) -> Iterator[None]:
         name, table = target.name, target.table
         known = KnownInOrder(self._known, name, pages_ahead=PAGES_AHEAD)
         partitions = self._names(name, table)
@@ -257,7 +257,7 @@ class Sweeper:
             self._show()
             yield
 
-    def _strays(self, target: Target, partitions: Sequence[str]) -> Iterator[None]:
+    def _strays(self, target: SweepTarget, partitions: Sequence[str]) -> Iterator[None]:
         name, table = target.name, target.table
         if not table.partition_keys or not table.data_location:
             return
@@ -281,8 +281,8 @@ class Sweeper:
             yield
 
     def _batch(
-        self, target: Target, partitions: Sequence[str], at: int = 0, *, known: KnownInOrder
-    ) -> tuple[Batch, dict[str, Listed]]:
+        self, target: SweepTarget, partitions: Sequence[str], at: int = 0, *, known: KnownInOrder
+    ) -> tuple[PartitionBatch, dict[str, Listed]]:
         """List, compare and report the next batch of ``known``; return it and what was found.
 
         ``at``: where in ``partitions`` it begins.
@@ -319,8 +319,8 @@ class Sweeper:
         return batch, listed
 
     def _chosen(
-        self, target: Target, partitions: Sequence[str], at: int, *, known: KnownInOrder
-    ) -> Batch:
+        self, target: SweepTarget, partitions: Sequence[str], at: int, *, known: KnownInOrder
+    ) -> PartitionBatch:
         """Return the next batch: with a plan from as many partitions as it takes to fill it.
 
         Without a plan it is all of ``partitions``, and nothing else is looked at.
@@ -328,8 +328,8 @@ class Sweeper:
         known.begin()
         if target.plan is None:
             before = known.of(partitions, facts_max=self._batch_max)
-            return Batch(list(partitions), before, until=partitions[-1])
-        batch, left = Batch(), len(partitions) - at
+            return PartitionBatch(list(partitions), before, until=partitions[-1])
+        batch, left = PartitionBatch(), len(partitions) - at
         while True:
             begin = at + batch.size
             some = partitions[begin : begin + self._batch_max - len(batch.due)]
@@ -347,7 +347,7 @@ class Sweeper:
                 return batch
 
     def _due_anyhow(
-        self, target: Target, batch: Sequence[str], before: Mapping[str, FileFacts]
+        self, target: SweepTarget, batch: Sequence[str], before: Mapping[str, FileFacts]
     ) -> set[str]:
         """Return the partitions of ``batch`` that are listed whatever the times of folders say."""
         table, plan = target.table, target.plan
@@ -357,7 +357,7 @@ class Sweeper:
         return set(plan.due(target.name, batch, before))
 
     def _due(
-        self, target: Target, batch: Sequence[str], *, before: Mapping[str, FileFacts]
+        self, target: SweepTarget, batch: Sequence[str], *, before: Mapping[str, FileFacts]
     ) -> list[str]:
         """Return the partitions of ``batch`` to list; count those known without a LIST."""
         due = self._due_anyhow(target, batch, before)
@@ -375,7 +375,7 @@ class Sweeper:
             due.update(one for one in unseen if self._lister.is_timed(where.get(one, "")))
         return [one for one in batch if one in due]
 
-    def _listed(self, target: Target, batch: Sequence[str]) -> dict[str, Listed]:
+    def _listed(self, target: SweepTarget, batch: Sequence[str]) -> dict[str, Listed]:
         """Return what is in the folders of each partition of ``batch`` that exists."""
         folders = self._locations(target.name, target.table, batch)
         found = {}
@@ -395,7 +395,7 @@ class Sweeper:
         *,
         before: Mapping[str, FileFacts],
         revision: int,
-        plan: Plan | None,
+        plan: SweepPlan | None,
         point: Point,
     ) -> int:
         """Report what in ``listed`` differs from ``before``; return the new revision."""
@@ -452,7 +452,7 @@ class Sweeper:
         *,
         before: Mapping[str, FileFacts],
         folders: Mapping[str, str],
-        plan: Plan | None,
+        plan: SweepPlan | None,
     ) -> dict[str, bool]:
         """Return the partitions that changed although readers were not notified.
 

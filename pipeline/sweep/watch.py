@@ -21,7 +21,7 @@ from ...topics.errors import NoSuchObject, SourceError, StaleMetadata, TopicastE
 from ...topics.objects.tables import Table
 from ..progress import OnProgress, Progress
 from .listing import Lister
-from .plan import Plan
+from .plan import SweepPlan
 from .report import FilesReport
 from .sweeper import Sweeper, has_files
 from .times import FolderTimes
@@ -44,7 +44,7 @@ class FileWatch:
         *,
         names: Callable[[], Sequence[str]],
         lister: Lister,
-        plan: Callable[[], Plan],
+        plan: Callable[[], SweepPlan],
         checker: Sweeper,
         report: FilesReport,
         sweep_every_s: float,

@@ -30,8 +30,8 @@ from .plan import (
     REJECTED,
     SOURCE,
     VERSION,
-    File,
-    Job,
+    PartitionFile,
+    PartitionJob,
     change_of,
     compare,
     in_batches,
@@ -58,7 +58,7 @@ CLOCK: Final = "clock"  # an empty file next to the notes, whose time is that of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ConvertOptions:
     """What is to be converted, and how: as the arguments of ``convert``."""
 
     source: TableId
@@ -94,7 +94,7 @@ class Conversion:
         catalog: Subscriber,
         lease: TableLease,
         *,
-        options: Options,
+        options: ConvertOptions,
         on_progress: OnProgress,
         stop: threading.Event,
     ) -> None:
@@ -263,7 +263,7 @@ class Conversion:
         self._report.columns_widened += wanted.widened
         return wanted.columns
 
-    def _differing(self, some: Sequence[Partition], pair: Pair) -> list[Job]:
+    def _differing(self, some: Sequence[Partition], pair: Pair) -> list[PartitionJob]:
         """Return the jobs for some partitions; those that cannot be converted are quarantined."""
         jobs = []
         for one, files in self._listed(some):
@@ -280,7 +280,9 @@ class Conversion:
             self._compared[one.name] = _state(one, pair)
         return jobs
 
-    def _listed(self, some: Sequence[Partition]) -> Iterator[tuple[Partition, tuple[File, ...]]]:
+    def _listed(
+        self, some: Sequence[Partition]
+    ) -> Iterator[tuple[Partition, tuple[PartitionFile, ...]]]:
         """Yield partitions with their files; those that cannot be listed are quarantined."""
         try:
             listed = self._warehouse.files.list([one.location for one in some])
@@ -294,7 +296,7 @@ class Conversion:
         else:
             yield from zip(some, listed, strict=True)
 
-    def _check(self, job: Job, pair: Pair) -> None:
+    def _check(self, job: PartitionJob, pair: Pair) -> None:
         """Raise UsageError if it is known that ``job`` cannot be done."""
         version, why, until = self._refused.get(job.name, ("", "", 0.0))
         if pair.conflict:
@@ -306,7 +308,7 @@ class Conversion:
 
     # -- what is done about it
 
-    def _convert(self, jobs: Sequence[Job], pair: Pair) -> None:
+    def _convert(self, jobs: Sequence[PartitionJob], pair: Pair) -> None:
         """Convert ``jobs`` together; if that fails, by halves, until those that fail are alone."""
         assert pair.base is not None
         self._batches += 1
@@ -349,7 +351,7 @@ class Conversion:
             self._compared[job.name] = job.seen, pair.table.version, job.version
         self._tell("done")
 
-    def _still_same(self, jobs: Sequence[Job], pair: Pair) -> list[Job]:
+    def _still_same(self, jobs: Sequence[PartitionJob], pair: Pair) -> list[PartitionJob]:
         """Return those whose files, and columns, are as before they were read."""
         if self._warehouse.columns(self._options.source) != (*pair.data, *pair.keys):
             return []
@@ -357,7 +359,7 @@ class Conversion:
         both = zip(jobs, listed, strict=True)
         return [job for job, files in both if version_of(job.location, files) == job.version]
 
-    def _change(self, jobs: Sequence[Job], folder: str, pair: Pair) -> None:
+    def _change(self, jobs: Sequence[PartitionJob], folder: str, pair: Pair) -> None:
         """Let readers have the new files, if the lease is certainly ours."""
         assert pair.base is not None
         places = [location_of(job, folder) for job in jobs]
@@ -373,7 +375,7 @@ class Conversion:
         newest = max((file.changed_ms for job in jobs for file in job.files), default=None)
         self._lag_s = None if newest is None else max(0.0, self._now(pair.base) - newest / 1000)
 
-    def _note_done(self, jobs: Sequence[Job]) -> None:
+    def _note_done(self, jobs: Sequence[PartitionJob]) -> None:
         self._report.created += [job.name for job in jobs if not job.old]
         self._report.replaced += [job.name for job in jobs if job.old]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from ...topics.errors import SourceError, TopicastError
-from .plan import File
+from .plan import PartitionFile
 
 CATALYST: Final = "org.apache.spark.sql.catalyst"
 CATALOG: Final = f"{CATALYST}.catalog"
@@ -48,7 +48,7 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {found.splitlines()[0][:500] if found else 'no reason given'}"
 
 
-class Jvm:
+class JvmValues:
     """Values of Scala and Java, made of Python's."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -94,7 +94,7 @@ class Jvm:
 class Files:
     """Hadoop's file systems, as a session is configured for them."""
 
-    def __init__(self, jvm: Jvm) -> None:
+    def __init__(self, jvm: JvmValues) -> None:
         self._jvm = jvm
         self._hadoop = jvm.session.sessionState().newHadoopConf()
 
@@ -115,10 +115,10 @@ class Files:
         return jvm.named(f"{SOURCES}.InMemoryFileIndex")(*of)
 
     @answered(FILES)
-    def list(self, locations: Sequence[str]) -> list[tuple[File, ...]]:
+    def list(self, locations: Sequence[str]) -> list[tuple[PartitionFile, ...]]:
         """Return the files directly in each of ``locations``."""
         paths = [self.qualified(one) for one in locations]
-        found: dict[str, list[File]] = {str(path.toString()): [] for path in paths}
+        found: dict[str, list[PartitionFile]] = {str(path.toString()): [] for path in paths}
         for file in _listed(self.index(paths)):
             found.get(file.path.rpartition("/")[0], []).append(file)
         return [tuple(sorted(found[str(path.toString())])) for path in paths]
@@ -193,7 +193,7 @@ class Files:
             stream.close()
 
 
-def _listed(index: Any) -> list[File]:
+def _listed(index: Any) -> list[PartitionFile]:
     found = str(index.allFiles().mkString(END)).split(END)
     matches = (STATUS.search(one) for one in found)
-    return [File(m["path"], int(m["size"]), int(m["changed"])) for m in matches if m]
+    return [PartitionFile(m["path"], int(m["size"]), int(m["changed"])) for m in matches if m]

@@ -30,7 +30,7 @@ KEEP_S: Final = 3600.0  # so long queries that were planned before may read what
 T = TypeVar("T")
 
 
-class File(NamedTuple):
+class PartitionFile(NamedTuple):
     """A file of a partition; ``changed_ms`` since 1970."""
 
     path: str
@@ -39,7 +39,7 @@ class File(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PartitionJob:
     """One partition to be converted; ``old`` is the twin's location that it replaces, or empty.
 
     ``version``: of its files. ``seen``: of the partition, as catalogd counts.
@@ -49,7 +49,7 @@ class Job:
     values: tuple[str, ...]
     location: str  # of the source
     version: str
-    files: tuple[File, ...]
+    files: tuple[PartitionFile, ...]
     old: str = ""
     seen: int = 0
 
@@ -65,7 +65,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PartitionChange:
     """What the metastore is to say of a partition; ``new``: it does not have it yet."""
 
     values: tuple[str, ...]
@@ -108,13 +108,15 @@ def read_note(text: str) -> Note | None:
         return None
 
 
-def version_of(location: str, files: Iterable[File]) -> str:
+def version_of(location: str, files: Iterable[PartitionFile]) -> str:
     """Return the version of a partition with these files; it does not depend on their order."""
     facts = (f"{one.path}\t{one.size}\t{one.changed_ms}" for one in sorted(files))
     return _digest(location, *facts)
 
 
-def compare(partition: Partition, files: tuple[File, ...], twin: Partition | None) -> Job | None:
+def compare(
+    partition: Partition, files: tuple[PartitionFile, ...], twin: Partition | None
+) -> PartitionJob | None:
     """Return what is to be done for a partition of the source; None: its twin is as new.
 
     Raises:
@@ -128,21 +130,21 @@ def compare(partition: Partition, files: tuple[File, ...], twin: Partition | Non
         raise UsageError("the twin has this partition from elsewhere: drop it there, or leave it")
     old = twin.location if twin is not None else ""
     of = partition.name, partition.values, location, version
-    return Job(*of, files, old, partition.version)
+    return PartitionJob(*of, files, old, partition.version)
 
 
-def change_of(job: Job, folder: str, *, now: float) -> Change:
+def change_of(job: PartitionJob, folder: str, *, now: float) -> PartitionChange:
     """Return the change by which ``job``, which was written below ``folder``, is to be read."""
     parameters = {VERSION: job.version, AT: f"{now:.3f}"}
-    return Change(job.values, location_of(job, folder), parameters, not job.old)
+    return PartitionChange(job.values, location_of(job, folder), parameters, not job.old)
 
 
-def location_of(job: Job, folder: str) -> str:
+def location_of(job: PartitionJob, folder: str) -> str:
     """Return where the job of a batch that writes below ``folder`` has its files."""
     return f"{folder}/{PART}={job.part}"
 
 
-def note_of(jobs: Sequence[Job], folder: str, *, now: float) -> Note:
+def note_of(jobs: Sequence[PartitionJob], folder: str, *, now: float) -> Note:
     """Return the note about a batch that writes below ``folder``."""
     return Note(
         at=now,

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..progress import Report
+from ..progress import RunReport
 
 SHOWN_MAX: Final = 3  # names in a summary
 
 
 @dataclass(slots=True, kw_only=True)
-class ConvertReport(Report):
+class ConvertReport(RunReport):
     """What a run has done, or with ``dry_run`` would do. Partitions are meant by their names."""
 
     source: str

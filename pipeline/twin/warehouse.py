@@ -16,8 +16,8 @@ from pyspark.sql.types import StringType, StructType
 from ...topics.errors import UsageError
 from ...topics.objects.names import NULL_PARTITION, TableId, table_name
 from ...topics.objects.tables import Column
-from .jvm import CATALOG, CATALYST, SOURCES, TYPES, Files, Jvm, answered
-from .plan import FORMATS, PART, REJECTED, SOURCE, Change, Job
+from .jvm import CATALOG, CATALYST, SOURCES, TYPES, Files, JvmValues, answered
+from .plan import FORMATS, PART, REJECTED, SOURCE, PartitionChange, PartitionJob
 
 KEEPS_CORRUPT: Final = ("csv", "json")  # formats whose readers show rows that they cannot read
 CORRUPT: Final = "topicast_corrupt_record"
@@ -59,7 +59,7 @@ class Warehouse:
         tasks = LISTING_TASKS * spark.sparkContext.defaultParallelism
         self._spark.conf.set(LISTING, str(tasks))
         self._file_bytes = file_bytes
-        self._jvm = Jvm(self._spark)
+        self._jvm = JvmValues(self._spark)
         self._catalog: Any = self._jvm.session.sessionState().catalog()
         self.files = Files(self._jvm)
 
@@ -125,7 +125,7 @@ class Warehouse:
     def write(
         self,
         source: TableId,
-        jobs: Sequence[Job],
+        jobs: Sequence[PartitionJob],
         folder: str,
         *,
         keys: Sequence[Column],
@@ -156,7 +156,7 @@ class Warehouse:
         return Written(rows=found["all"] - found["rejected"], rejected=found["rejected"])
 
     def prepared(
-        self, table: TableId, changes: Sequence[Change], *, keys: Sequence[Column]
+        self, table: TableId, changes: Sequence[PartitionChange], *, keys: Sequence[Column]
     ) -> Callable[[], None]:
         """Return what performs ``changes`` of the metastore.
 
@@ -178,7 +178,9 @@ class Warehouse:
 
         return perform
 
-    def _rows_of(self, source: TableId, jobs: Sequence[Job], keys: Sequence[Column]) -> Rows:
+    def _rows_of(
+        self, source: TableId, jobs: Sequence[PartitionJob], keys: Sequence[Column]
+    ) -> Rows:
         """Return the rows of the partitions of ``jobs``, each with its part in a column."""
         frame = self._spark.table(_quoted(source))
         plan: Any = frame._jdf.queryExecution().analyzed().collectLeaves().head()
@@ -186,7 +188,7 @@ class Warehouse:
             return self._rows_of_files(plan.relation(), jobs)
         return Rows(self._rows_of_hive(frame, jobs, keys), sql.expr("false"))
 
-    def _rows_of_files(self, relation: Any, jobs: Sequence[Job]) -> Rows:
+    def _rows_of_files(self, relation: Any, jobs: Sequence[PartitionJob]) -> Rows:
         """Return the rows of a table that Spark reads itself, from exactly the jobs' folders."""
         jvm = self._jvm
         text = jvm.named("org.apache.spark.unsafe.types.UTF8String.fromString")
@@ -217,7 +219,7 @@ class Warehouse:
         return Rows(frame, corrupt)
 
     def _rows_of_hive(
-        self, frame: DataFrame, jobs: Sequence[Job], keys: Sequence[Column]
+        self, frame: DataFrame, jobs: Sequence[PartitionJob], keys: Sequence[Column]
     ) -> DataFrame:
         """Return the rows of a table that Spark reads through Hive's classes."""
         own = [f"topicast_key_{at}" for at in range(len(keys))]
@@ -230,7 +232,7 @@ class Warehouse:
         pruned = frame.where(_any_of([_is(job, keys) for job in jobs]))
         return pruned.join(sql.broadcast(parts), reduce(and_, same)).drop(*own)
 
-    def _keep_aside(self, rows: Rows, jobs: Sequence[Job], folder: str) -> None:
+    def _keep_aside(self, rows: Rows, jobs: Sequence[PartitionJob], folder: str) -> None:
         """Write the rows that could not be read, as JSON: partition, file, text, what was read."""
         names = sql.create_map(*(sql.lit(text) for job in jobs for text in (job.part, job.name)))
         names_of = rows.frame.columns
@@ -244,7 +246,9 @@ class Warehouse:
         )
         aside.write.option(NO_MARKER, "false").partitionBy(PART).json(f"{folder}/{REJECTED}")
 
-    def _partition(self, change: Change, keys: Sequence[Column], storage: Sequence[Any]) -> Any:
+    def _partition(
+        self, change: PartitionChange, keys: Sequence[Column], storage: Sequence[Any]
+    ) -> Any:
         """Return the partition as Spark's catalog takes it.
 
         ``storage``: what the table's says, behind its location.
@@ -319,7 +323,7 @@ def _as(name: str | None, column: Column) -> Expression:
     return value.cast(column.type).alias(column.name)
 
 
-def _is(job: Job, keys: Sequence[Column]) -> Expression:
+def _is(job: PartitionJob, keys: Sequence[Column]) -> Expression:
     pairs = zip(keys, job.values, strict=True)
     each = [(sql.col(_name(key.name)), _value(value)) for key, value in pairs]
     return reduce(and_, [sql.isnull(it) if text is None else it == text for it, text in each])

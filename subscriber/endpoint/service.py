@@ -48,7 +48,7 @@ class Left(TopicastError):
     """The client says that it goes."""
 
 
-class Counts:
+class RequestCounts:
     """What was asked, and how it ended. Any thread may add."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Service:
         self._at_once = at_once
         self._patient = patient
         self._token = token.encode()
-        self.counts = Counts()
+        self.counts = RequestCounts()
 
     def admit(self, request: Request) -> tuple[bool, Iterator[bytes]]:
         """Return whether a client is admitted from now on, and the reply.

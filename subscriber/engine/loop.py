@@ -22,7 +22,7 @@ from ...topics.backports import assert_never
 from ...topics.errors import ConfigError, LinkError, NotReady, UsageError, WireError
 from ...topics.keys.credential import Credential, PublicKeys
 from ...topics.link import Handshake, Inbox, Link
-from ...topics.link import Received as Frame
+from ...topics.link import ReceivedFrame as Frame
 from ...topics.link.sockets import READ_BYTES_MAX, read_max
 from ...topics.objects.rules import Rule
 from ...topics.wire import decode, encode

@@ -4,6 +4,6 @@ Spark is imported only once a session exists, and reached only through `catalyst
 """
 
 from .driver.handle import Handle, attach
-from .status import Status
+from .status import AttachStatus
 
-__all__ = ["Handle", "Status", "attach"]
+__all__ = ["AttachStatus", "Handle", "attach"]

@@ -65,7 +65,7 @@ class SparkSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class AttachArguments:
     """The arguments of ``attach``; None: not given."""
 
     statestores: str | None = None
@@ -82,7 +82,7 @@ class Arguments:
 
 
 def settings_of(
-    arguments: Arguments, *, conf: Callable[[str], str | None], environ: Mapping[str, str]
+    arguments: AttachArguments, *, conf: Callable[[str], str | None], environ: Mapping[str, str]
 ) -> SparkSettings:
     """Return the settings; ``conf`` looks into Spark's configuration.
 
@@ -152,7 +152,7 @@ def control_of(text: str) -> str:
     return text
 
 
-def _check_types(arguments: Arguments) -> None:
+def _check_types(arguments: AttachArguments) -> None:
     """Raise ConfigError if an argument is of another type than it is declared."""
     for name in _TEXTS:
         check_text(name, getattr(arguments, name))

@@ -8,7 +8,7 @@ from ...topics.notebook import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class AttachStatus:
     """The state of an attached driver; counters since it was attached.
 
     ``state``: connecting, live, plain, unsupported or detached; ``reason`` says why it is not live,
@@ -62,12 +62,12 @@ class Status:
     last_error: str
 
     @staticmethod
-    def unknown(*, control: str, statestores: str) -> "Status":
+    def unknown(*, control: str, statestores: str) -> "AttachStatus":
         """Return the status of a driver of which nothing else is known."""
-        texts = {one.name: "" for one in fields(Status) if one.type is str}
-        numbers = {one.name: 0 for one in fields(Status) if one.type is int}
+        texts = {one.name: "" for one in fields(AttachStatus) if one.type is str}
+        numbers = {one.name: 0 for one in fields(AttachStatus) if one.type is int}
         named: dict[str, Any] = {"control": control, "statestores": statestores}
-        return Status(**{**texts, **numbers, "staleness_s": inf, **named})
+        return AttachStatus(**{**texts, **numbers, "staleness_s": inf, **named})
 
     def _repr_html_(self) -> str:
         facts = {one.name: getattr(self, one.name) for one in fields(self)[2:]}

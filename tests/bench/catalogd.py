@@ -35,7 +35,7 @@ from topicast.tests.cluster.shop import Shop, followed
 from topicast.tests.keys import client_for, user_keys
 from topicast.topics.bulk import Send
 from topicast.topics.keys.folder import CATALOGD
-from topicast.topics.link import Link, Received
+from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.objects.names import block_key
 from topicast.topics.topic import Entry
 from topicast.topics.wire import decode, encode
@@ -66,7 +66,7 @@ class Publishing:
     def is_leading(self) -> bool:
         return self._publisher.state == publisher.State.LEADING
 
-    def receive(self, one: Received) -> None:
+    def receive(self, one: ReceivedFrame) -> None:
         """Take in a message of the hub."""
         channel = next(c for c, name in CHANNELS.items() if name == one.name)
         message = decode(one.frame)
@@ -161,7 +161,7 @@ class BenchCatalogd:
     def close(self) -> None:
         self._link.close()
 
-    def _receive(self, one: Received) -> None:
+    def _receive(self, one: ReceivedFrame) -> None:
         if one.name != SERVICE:
             self._publishing.receive(one)
             self._publishing.send()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from topicast.topics.link import Link, Received
+from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.wire.header import DELTA_KIND, HEADER_BYTES, HEARTBEAT_KIND
 
 
@@ -35,7 +35,7 @@ def count_frames() -> Frames:
     frames = Frames()
     poll = Link.poll
 
-    def counting(link: Link, timeout_s: float) -> list[Received]:
+    def counting(link: Link, timeout_s: float) -> list[ReceivedFrame]:
         received = poll(link, timeout_s)
         for one in received:
             frames.add(one.frame)

@@ -25,7 +25,7 @@ from topicast.tests.keys import PAIR, client, credential_of, own_link
 from topicast.tests.strategies import value
 from topicast.tests.waiting import until
 from topicast.topics.keys.clients import ClientRole, Clients
-from topicast.topics.link import Handshake, Link, Received
+from topicast.topics.link import Handshake, Link, ReceivedFrame
 from topicast.topics.link.curve import derived_pair
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
@@ -164,7 +164,7 @@ def greeted(shell: Callable[..., Shell]) -> Iterator[tuple[Shell, Link, bytes]]:
     hub = own_link("hub")
     found = shell(hub.bind_router("hub", "tcp://127.0.0.1:0"))
 
-    def greeting() -> list[Received]:
+    def greeting() -> list[ReceivedFrame]:
         found.turn()
         return hub.poll(0.01)
 

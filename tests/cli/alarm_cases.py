@@ -38,7 +38,7 @@ from topicast.cli.doctor.metastore import MetastoreChecks
 from topicast.cli.fleet import problems, told, told_at_length
 from topicast.cli.levels import topic_name
 from topicast.cli.lists import Record, described, listed, wrapped
-from topicast.cli.overview import Daemon, Stack, counters, lines
+from topicast.cli.overview import DaemonAnswers, Installation, counters, lines
 from topicast.cli.pages.event_pages import events
 from topicast.cli.pages.grid import Grid, in_words, shown
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, metric_name, registry_of
@@ -196,19 +196,19 @@ def status(
     """
     of_hub, of_catalogd = of_hub or hub(), of_catalogd or catalogd()
     if isinstance(of_hub, str):
-        first = Daemon(kind="statestored", address=HUB, problems=(of_hub,))
+        first = DaemonAnswers(kind="statestored", address=HUB, problems=(of_hub,))
     else:
         known = _shown(hub_tables.facts(of_hub))
         serves = verdict or hub_tables.verdict(of_hub)
-        first = Daemon(kind="statestored", address=HUB, facts=known, verdict=serves)
+        first = DaemonAnswers(kind="statestored", address=HUB, facts=known, verdict=serves)
     if isinstance(of_catalogd, str):
         named = SERVICE if isinstance(of_hub, HubStatus) and of_hub.catalog_address else ""
-        second = Daemon(kind="catalogd", address=named, problems=(of_catalogd,))
+        second = DaemonAnswers(kind="catalogd", address=named, problems=(of_catalogd,))
     else:
         known = _shown(facts_of_catalogd(of_catalogd))
         serves = verdict_of_catalogd(of_catalogd)
-        second = Daemon(kind="catalogd", address=SERVICE, facts=known, verdict=serves)
-    stack = Stack(hubs=(first,), catalogd=second)
+        second = DaemonAnswers(kind="catalogd", address=SERVICE, facts=known, verdict=serves)
+    stack = Installation(hubs=(first,), catalogd=second)
     if wanted:
         yield f"$ topicast status --verbose | grep {wanted}"
         yield from (one for one in counters(stack) if wanted in one)

@@ -8,7 +8,7 @@ import pytest
 
 from topicast.cli.activity import Look, activity, busiest, picture
 from topicast.cli.changes import utc
-from topicast.cli.overview import Daemon, Stack
+from topicast.cli.overview import DaemonAnswers, Installation
 from topicast.tests.cli.snapshots import assert_snapshot
 from topicast.tests.cli.test_overview import AWAY, catalogd, hub
 
@@ -17,13 +17,13 @@ COUNTED = {"deltas": 1000, "delta_bytes": 80_000, "catch_ups": 3, "reader_lag_s"
 OWN = {"events": 500, "pulls": 40, "writes": 7, "reads": 90}
 
 
-def stack(drivers: int, *, later: bool = False) -> Stack:
+def stack(drivers: int, *, later: bool = False) -> Installation:
     """Return two hubs and catalogd; ``later``: 2 s after."""
     rise = 24 if later else 0
     first = hub("a", drivers=drivers - drivers // 3, deltas=1000 + rise, delta_bytes=80_000 + rise)
     second = hub("b", drivers=drivers // 3, deltas=1000 + rise, delta_bytes=80_000 + rise)
     hubs = [replace(one, facts={**COUNTED, **one.facts}) for one in (first, second)]
-    return Stack(hubs=(*hubs,), catalogd=catalogd(**OWN | {"events": 500 + rise}))
+    return Installation(hubs=(*hubs,), catalogd=catalogd(**OWN | {"events": 500 + rise}))
 
 
 def line(number: int, name: str = "shop.orders", **more: Any) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def test_rates_are_those_between_two_looks_and_unknown_after_a_restart() -> None
 
 
 def test_daemons_that_do_not_answer_are_shown_so() -> None:
-    lost = Daemon(kind="catalogd", address="tcp://c:26000", problems=("it does not answer",))
-    look = Look(at_us=AT_US, stack=Stack(hubs=(AWAY, hub()), catalogd=lost))
+    lost = DaemonAnswers(kind="catalogd", address="tcp://c:26000", problems=("it does not answer",))
+    look = Look(at_us=AT_US, stack=Installation(hubs=(AWAY, hub()), catalogd=lost))
     found = activity(look, look, ())
     assert [one["verdict"] for one in found["statestoreds"]] == ["not reached", "serving"]
     assert found["catalogd"] is None

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.cli.lists import PROSE_CHARS_MIN, Column, amount, listed, span, wrapped
+from topicast.cli.lists import PROSE_CHARS_MIN, Heading, amount, listed, span, wrapped
 from topicast.topics.sizes import size
 
-NAME, SIZE = Column(name="name", rank=0), Column(name="size", rank=2, text=size)
-WHY, OWNER = Column(name="why", rank=1, prose=True), Column(name="owner", rank=3)
+NAME, SIZE = Heading(name="name", rank=0), Heading(name="size", rank=2, text=size)
+WHY, OWNER = Heading(name="why", rank=1, prose=True), Heading(name="owner", rank=3)
 COLUMNS = (NAME, SIZE, OWNER, WHY)
 ONE = {"name": "etl", "size": 1_200, "owner": "ann", "why": "it is said in some words " * 3}
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import pytest
 
-from topicast.cli.lists import Column, in_words
+from topicast.cli.lists import Heading, in_words
 from topicast.cli.output import Output, complain, exit_code, run
 from topicast.topics.errors import (
     ConfigError,
@@ -19,7 +19,7 @@ from topicast.topics.errors import (
     UsageError,
 )
 
-COLUMNS = tuple(Column(name=name) for name in ("topic", "name", "lag_s", "live"))
+COLUMNS = tuple(Heading(name=name) for name in ("topic", "name", "lag_s", "live"))
 ROWS = [
     {"topic": 7, "name": "a", "lag_s": 0.25, "live": True},
     {"topic": 8, "name": "", "lag_s": None, "live": False},
@@ -52,7 +52,7 @@ def test_line_is_as_long_as_the_terminal_and_in_a_pipe_or_wide_as_it_must_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "30")
-    columns = (Column(name="a", rank=0), Column(name="b"))
+    columns = (Heading(name="a", rank=0), Heading(name="b"))
     rows = [{"a": "x" * 20, "b": "y" * 20}]
     for form, to, wide in (
         ("table", Terminal(), False),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.overview import Daemon, Stack, counters, document, lines
+from topicast.cli.overview import DaemonAnswers, Installation, counters, document, lines
 from topicast.tests.cli.snapshots import assert_snapshot
 from topicast.topics.verdict import Reason, Serving, Verdict
 
@@ -25,7 +25,7 @@ REFUSED = "no statestored answers at tcp://b:24000: start one, or name others wi
 SILENT_CATALOGD = "catalogd at tcp://c:26000 does not answer: is it running?"
 
 
-def hub(host: str = "a", *, drivers: int = 0, elsewhere: int = 0, **more: Any) -> Daemon:
+def hub(host: str = "a", *, drivers: int = 0, elsewhere: int = 0, **more: Any) -> DaemonAnswers:
     facts = {
         "num_topics": 256,
         "publisher_silent_s": 0.1,
@@ -38,20 +38,20 @@ def hub(host: str = "a", *, drivers: int = 0, elsewhere: int = 0, **more: Any) -
         "drivers_with_problem": 0,
         "drivers_with_another_hub": elsewhere,
     }
-    return Daemon(kind="statestored", address=f"tcp://{host}:24000", facts=facts | more)
+    return DaemonAnswers(kind="statestored", address=f"tcp://{host}:24000", facts=facts | more)
 
 
-def catalogd(**more: Any) -> Daemon:
+def catalogd(**more: Any) -> DaemonAnswers:
     facts = {"hubs": 1, "hubs_connected": 1, "lag_events": 0, "lag_s": 0.21, "intents": 0}
-    return Daemon(kind="catalogd", address="tcp://c:26000", facts=facts | more)
+    return DaemonAnswers(kind="catalogd", address="tcp://c:26000", facts=facts | more)
 
 
-def shown(*hubs: Daemon, catalogd: Daemon, width: int = 80) -> str:
-    return "\n".join(lines(Stack(hubs=hubs, catalogd=catalogd), width=width)) + "\n"
+def shown(*hubs: DaemonAnswers, catalogd: DaemonAnswers, width: int = 80) -> str:
+    return "\n".join(lines(Installation(hubs=hubs, catalogd=catalogd), width=width)) + "\n"
 
 
-AWAY = Daemon(kind="statestored", address="tcp://b:24000", problems=(REFUSED,))
-LOST = Daemon(kind="catalogd", address="tcp://c:26000", problems=(SILENT_CATALOGD,))
+AWAY = DaemonAnswers(kind="statestored", address="tcp://b:24000", problems=(REFUSED,))
+LOST = DaemonAnswers(kind="catalogd", address="tcp://c:26000", problems=(SILENT_CATALOGD,))
 
 WELL = """\
 serving
@@ -121,9 +121,9 @@ A restart now
 @pytest.mark.parametrize(
     ("stack", "printed", "code"),
     [
-        (Stack(hubs=(hub(),), catalogd=catalogd()), WELL, 0),
+        (Installation(hubs=(hub(),), catalogd=catalogd()), WELL, 0),
         (
-            Stack(
+            Installation(
                 hubs=(
                     hub(
                         drivers=50,
@@ -151,7 +151,7 @@ A restart now
             5,
         ),
         (
-            Stack(
+            Installation(
                 hubs=(
                     replace(
                         hub(drivers=3, elsewhere=3, publisher_silent_s=12.0),
@@ -164,12 +164,12 @@ A restart now
             CUT_OFF,
             3,
         ),
-        (Stack(hubs=(AWAY,), catalogd=catalogd()), DEAD, 3),
+        (Installation(hubs=(AWAY,), catalogd=catalogd()), DEAD, 3),
     ],
     ids=["well", "busy", "cut off", "the only hub is dead"],
 )
 def test_verdict_comes_first_then_a_line_for_each_daemon(
-    stack: Stack, printed: str, code: int
+    stack: Installation, printed: str, code: int
 ) -> None:
     assert "\n".join(lines(stack, width=80)) + "\n" == printed
     assert stack.exit_code == code
@@ -183,7 +183,7 @@ def test_overview_looks_as_in_the_snapshot(
 ) -> None:
     names = [f"statestored-{number}.topicast.svc.cluster.local" for number in range(2)]
     hubs = (hub(names[0], drivers=drivers, elsewhere=drivers), hub(names[1]))
-    made = lines(Stack(hubs=hubs, catalogd=catalogd(hubs=2)), width=width)
+    made = lines(Installation(hubs=hubs, catalogd=catalogd(hubs=2)), width=width)
     assert max(map(len, made)) <= width
     assert all(any(name in line for line in made) for name in names), "no name is broken"
     name = f"status-{drivers}-{width}"
@@ -203,8 +203,10 @@ def test_reason_that_both_hubs_give_is_said_once() -> None:
 
 def test_daemons_that_do_not_say_all_are_shown_with_what_they_say() -> None:
     """Such are all to a key of some databases."""
-    some = Daemon(kind="statestored", address="tcp://a:1", facts={"num_topics": 0})
-    text = shown(some, catalogd=Daemon(kind="catalogd", address="tcp://c:1", facts={"hubs": None}))
+    some = DaemonAnswers(kind="statestored", address="tcp://a:1", facts={"num_topics": 0})
+    text = shown(
+        some, catalogd=DaemonAnswers(kind="catalogd", address="tcp://c:1", facts={"hubs": None})
+    )
     assert "no catalogd yet\n" in text
     assert "drivers" not in text
     assert "A restart" not in text
@@ -213,7 +215,7 @@ def test_daemons_that_do_not_say_all_are_shown_with_what_they_say() -> None:
 def test_document_is_whole_and_its_numbers_are_numbers() -> None:
     ill = replace(hub(drivers=3), verdict=Verdict((SILENT,)))
     records = ({"address": "tcp://a:24000", "connected": True, "unacknowledged": 7},)
-    found = document(Stack(hubs=(ill, AWAY), catalogd=catalogd(), connections=records))
+    found = document(Installation(hubs=(ill, AWAY), catalogd=catalogd(), connections=records))
     assert found == json.loads(json.dumps(found))
     (one,) = found["statestoreds"]
     assert (one["address"], one["verdict"], one["drivers_live"]) == ("tcp://a:24000", "degraded", 3)
@@ -226,7 +228,7 @@ def test_document_is_whole_and_its_numbers_are_numbers() -> None:
 
 
 def test_counters_are_all_facts_of_those_that_answer() -> None:
-    found = counters(Stack(hubs=(hub(), AWAY), catalogd=catalogd()))
+    found = counters(Installation(hubs=(hub(), AWAY), catalogd=catalogd()))
     assert "  drivers_live              0" in found
     assert "  lag_s           0.21" in found
     assert [line for line in found if line and not line.startswith(" ")] == [

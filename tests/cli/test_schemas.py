@@ -20,9 +20,9 @@ from topicast.cli.main import topicast
 from topicast.cli.reference import schemas
 from topicast.cli.schemas import Fields, Iso, fields_of, schema
 from topicast.pipeline.comparison.report import AuditReport
-from topicast.pipeline.comparison.verdict import Difference
+from topicast.pipeline.comparison.verdict import PropertyDifference
 from topicast.pipeline.export import ExportReport
-from topicast.pipeline.progress import Report
+from topicast.pipeline.progress import RunReport
 from topicast.pipeline.sweep.report import FilesReport
 from topicast.pipeline.twin.report import ConvertReport
 from topicast.subscriber import Subscriber
@@ -36,13 +36,15 @@ from topicast.topics.errors import UsageError
 WITHOUT = {  # commands that print no result: scripts, and what runs until it is ended
     *("agent", "completion", "quickstart", "run", "start"),
 }
-OF_SPARK: dict[str, Report] = {
+OF_SPARK: dict[str, RunReport] = {
     "pipeline-audit": AuditReport(
         pattern="*",
         sides=("hub",),
         copies=[{"side": "hub", "tables": 1, "withheld": 0}],
         differences=[
-            Difference(side="hub", object="a.b", property="location", value=None, catalogd="x")
+            PropertyDifference(
+                side="hub", object="a.b", property="location", value=None, catalogd="x"
+            )
         ],
         unread={"a.b": "no room"},
     ),

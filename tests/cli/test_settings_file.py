@@ -9,7 +9,7 @@ import pytest
 
 from topicast.cli import daemons
 from topicast.cli.commands.config import settings_in
-from topicast.cli.flags import Command, config_option, option, settings, settings_given
+from topicast.cli.flags import SettingsCommand, config_option, option, settings, settings_given
 from topicast.cli.main import topicast
 from topicast.cli.settings_file import read_settings
 from topicast.tests.cli.documents import assert_of_schema
@@ -71,7 +71,7 @@ def context_of(*words: str) -> click.Context:
 def test_command_line_comes_before_environment_before_file_before_default(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @click.command("tool", cls=Command, context_settings=settings())
+    @click.command("tool", cls=SettingsCommand, context_settings=settings())
     @option("port", default=1)
     @config_option()
     def tool(port: int) -> tuple[int, str]:

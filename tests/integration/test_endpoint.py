@@ -14,7 +14,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.endpoint.server import Server
 from topicast.subscriber.endpoint.service import Service
-from topicast.subscriber.spark.planning.router import Address
+from topicast.subscriber.spark.planning.router import EndpointAddress
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import both_daemons
 from topicast.tests.integration.hive_client import HiveClient, HiveClients, hive_clients
@@ -71,7 +71,7 @@ class World(NamedTuple):
 
     hive: EmbeddedMetastore
     service: Service
-    address: Address
+    address: EndpointAddress
     clients: HiveClients
 
     def ours(self) -> HiveClient:
@@ -99,7 +99,7 @@ def world(own_hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory)
             service = Service(at_once, subscriber.contents(), token=TOKEN)
             with closing(Server(service)) as server:
                 server.start()
-                yield World(own_hive, service, Address(server.port, TOKEN), clients)
+                yield World(own_hive, service, EndpointAddress(server.port, TOKEN), clients)
 
 
 def fill(client: HMSClient, folder: Path) -> None:

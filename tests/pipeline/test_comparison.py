@@ -8,8 +8,8 @@ from topicast.pipeline.comparison.entries import (
     mark_of,
     table_or_database,
 )
-from topicast.pipeline.comparison.selection import Selection
-from topicast.pipeline.comparison.verdict import Verdict
+from topicast.pipeline.comparison.selection import ObjectSelection
+from topicast.pipeline.comparison.verdict import TableVerdict
 from topicast.pipeline.datasource.moments import Moment
 from topicast.topics.objects.names import (
     database_key,
@@ -37,7 +37,7 @@ def table(*, version: int = 7, incarnation: int = 1) -> Entry:
 
 def found(topic: int, held: Iterable[Entry], stored: Iterable[Entry]) -> list[str]:
     """Return what is said of what a hub has ``held``."""
-    verdict = Verdict("shop.orders" if topic != NAMESPACE else "shop", "hub h")
+    verdict = TableVerdict("shop.orders" if topic != NAMESPACE else "shop", "hub h")
     compare_group(verdict, topic, held=held, stored=stored)
     return list(map(str, verdict.differences))
 
@@ -103,12 +103,12 @@ def test_databases_and_tables_are_compared_and_nothing_else() -> None:
 
 def test_a_table_without_a_wildcard_is_looked_for_in_its_topic_and_in_the_namespace() -> None:
     moment = Moment(1, (0,) * 17)
-    one = Selection("shop.orders")
+    one = ObjectSelection("shop.orders")
     assert one.topics(moment) == [table_topic("shop", "orders", 16), NAMESPACE]
     assert (one.has(("shop", "orders")), one.has(("shop", "")), one.has(("shop", "x"))) == (
         True,
         True,
         False,
     )
-    assert len(Selection("shop.*").topics(moment)) == 17
-    assert Selection("*", only=["shop"]).topics(moment) == [NAMESPACE]
+    assert len(ObjectSelection("shop.*").topics(moment)) == 17
+    assert ObjectSelection("*", only=["shop"]).topics(moment) == [NAMESPACE]

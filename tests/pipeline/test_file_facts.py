@@ -10,17 +10,17 @@ from topicast.pipeline.sweep.facts import (
     is_unexplained,
     lacks_files,
 )
-from topicast.pipeline.sweep.listing import Entry
+from topicast.pipeline.sweep.listing import FolderEntry
 from topicast.topics.wire.messages.reports import FileFacts
 
 MB = 1 << 20
 
 
-def entry(name: str, *, size: int = 100, at_ms: int = 1000) -> Entry:
-    return Entry(f"file:/w/t/{name}", False, size, at_ms)
+def entry(name: str, *, size: int = 100, at_ms: int = 1000) -> FolderEntry:
+    return FolderEntry(f"file:/w/t/{name}", False, size, at_ms)
 
 
-def facts(*files: Entry) -> FileFacts:
+def facts(*files: FolderEntry) -> FileFacts:
     return facts_of("ds=1", files, small_bytes=MB)
 
 
@@ -34,7 +34,7 @@ def test_facts_count_files_and_small_ones_and_have_the_newest_change() -> None:
 
 
 @given(st.permutations([entry("a"), entry("b"), entry("c", size=7)]))
-def test_fingerprint_does_not_depend_on_the_order_of_a_listing(files: list[Entry]) -> None:
+def test_fingerprint_does_not_depend_on_the_order_of_a_listing(files: list[FolderEntry]) -> None:
     assert facts(*files) == facts(*sorted(files, key=lambda one: one.path))
     assert 0 <= facts(*files).fingerprint < 1 << 63
 

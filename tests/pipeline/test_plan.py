@@ -5,7 +5,7 @@ import pytest
 from topicast.pipeline.sweep.plan import (
     AGAIN_MS,
     ALL,
-    Plan,
+    SweepPlan,
     SweptTable,
     note_history,
 )
@@ -29,13 +29,13 @@ def known(*names: str, folder_ms: int = 7) -> dict[str, FileFacts]:
     }
 
 
-def due(plan: Plan, *names: str, folder_ms: int = 7) -> list[str]:
+def due(plan: SweepPlan, *names: str, folder_ms: int = 7) -> list[str]:
     before = known("a", "b", "c", "d", folder_ms=folder_ms)
     return list(plan.due(TABLE, names, before))
 
 
-def plan(**swept: object) -> Plan:
-    return Plan(as_of=50, first=10, tables={TABLE: SweptTable(revision=1, **swept)})  # type: ignore[arg-type]
+def plan(**swept: object) -> SweepPlan:
+    return SweepPlan(as_of=50, first=10, tables={TABLE: SweptTable(revision=1, **swept)})  # type: ignore[arg-type]
 
 
 def test_partition_is_listed_if_it_is_new_or_the_log_names_it_since_it_was_swept() -> None:
@@ -74,7 +74,7 @@ def test_log_is_read_from_the_oldest_point_that_it_reaches_back_to() -> None:
     assert plan(as_of=30, open_as_of=20).reads_from() == 20
     assert plan(as_of=5, open_as_of=20).reads_from() == 20
     assert plan(as_of=5).reads_from() == 50
-    assert Plan(as_of=1, first=1).reads_from() == 1
+    assert SweepPlan(as_of=1, first=1).reads_from() == 1
 
 
 def test_partition_was_listed_after_the_line_before_the_point_as_of_which_it_is_known() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.pipeline.datasource import renewal
-from topicast.pipeline.datasource.options import Options, read_options
+from topicast.pipeline.datasource.options import SourceOptions, read_options
 from topicast.pipeline.datasource.planning import Work, planning
 from topicast.pipeline.datasource.reading import TaskReader
 from topicast.pipeline.datasource.renewal import application_of
@@ -85,7 +85,7 @@ class Stand:
     daemons: Daemons
     one: Application
 
-    def options(self, view: str) -> Options:
+    def options(self, view: str) -> SourceOptions:
         return read_options({"view": view, "statestores": self.daemons.hub_address}, tuple(VIEWS))
 
     def read_here(self, view: str) -> list[list[object]]:

@@ -12,7 +12,7 @@ from topicast.tests.keys import client, guarded_keys
 from topicast.tests.statestore.hub_driver import BULK, CONTROL, PublisherPeer, hello
 from topicast.tests.statestore.hub_driver import DATA as DATA_ADDRESS
 from topicast.topics.keys.clients import ClientRole, Clients
-from topicast.topics.link import LinkCounts, Received
+from topicast.topics.link import LinkCounts, ReceivedFrame
 from topicast.topics.link.link import PrefixesFor
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix
@@ -33,11 +33,11 @@ class BatchLink:
     """A link that delivers ``arrived`` in one batch, and keeps what is sent."""
 
     def __init__(self) -> None:
-        self.arrived: list[Received] = []
+        self.arrived: list[ReceivedFrame] = []
         self.sent: list[tuple[str, bytes]] = []
         self.counts = LinkCounts()
 
-    def poll(self, timeout_s: float) -> list[Received]:
+    def poll(self, timeout_s: float) -> list[ReceivedFrame]:
         arrived, self.arrived = self.arrived, []
         return arrived
 
@@ -82,7 +82,9 @@ class Daemon:
     def turn(self, *arrive: tuple[bytes, Message]) -> list[Message]:
         """Let messages arrive together; return the messages to the publisher."""
         public = self.client.public
-        self.link.arrived += [Received(REQUESTS, peer, encode(one), public) for peer, one in arrive]
+        self.link.arrived += [
+            ReceivedFrame(REQUESTS, peer, encode(one), public) for peer, one in arrive
+        ]
         self.shell.run_once()
         replies = [decode(frame) for name, frame in self.link.sent if name == REQUESTS]
         self.link.sent = [one for one in self.link.sent if one[0] == DATA]
@@ -126,9 +128,9 @@ def test_deltas_before_a_barrier_and_after_it_stay_there() -> None:
     before, after = daemon.publisher.change(0), daemon.publisher.change(0)
     barrier = barrier_prefix(bytes(16))
     daemon.link.arrived = [
-        Received(REQUESTS, BULK, encode(before), daemon.client.public),
-        Received(DATA, b"", b"\1" + barrier),
-        Received(REQUESTS, BULK, encode(after), daemon.client.public),
+        ReceivedFrame(REQUESTS, BULK, encode(before), daemon.client.public),
+        ReceivedFrame(DATA, b"", b"\1" + barrier),
+        ReceivedFrame(REQUESTS, BULK, encode(after), daemon.client.public),
     ]
     daemon.turn()
     assert daemon.broadcast() == [before, decode(barrier), after]
@@ -139,7 +141,7 @@ def test_rubbish_between_deltas_is_refused_and_changes_nothing_else() -> None:
     daemon = Daemon()
     before, after = daemon.publisher.change(0), daemon.publisher.change(0)
     daemon.link.arrived = [
-        Received(REQUESTS, BULK, frame, daemon.client.public)
+        ReceivedFrame(REQUESTS, BULK, frame, daemon.client.public)
         for frame in (encode(before), b"rubbish", encode(after))
     ]
     replies = daemon.turn()
@@ -153,7 +155,7 @@ def test_heartbeats_do_not_wait_until_all_who_come_at_once_are_answered() -> Non
     readers = [f"reader-{number}" for number in range(100)]
     hellos = [encode(hello(name, READER, CONTROL_CHANNEL)) for name in readers]
     daemon.link.arrived = [
-        Received(REQUESTS, name.encode(), one, client().public)
+        ReceivedFrame(REQUESTS, name.encode(), one, client().public)
         for name, one in zip(readers, hellos, strict=True)
     ]
     for _ in readers:
@@ -174,11 +176,11 @@ def test_nothing_that_the_hub_lets_go_is_in_a_cycle() -> None:
         for number in range(3):
             for name in (b"leaves", b"is lost"):
                 come = encode(hello(f"{name!r} {number}", READER, CONTROL_CHANNEL))
-                daemon.link.arrived += [Received(REQUESTS, name, come, client().public)]
+                daemon.link.arrived += [ReceivedFrame(REQUESTS, name, come, client().public)]
             gone = [encode(Bye(reason="done")), b"rubbish"]
             daemon.turn()
             daemon.link.arrived += [
-                Received(REQUESTS, b"leaves", frame, client().public) for frame in gone
+                ReceivedFrame(REQUESTS, b"leaves", frame, client().public) for frame in gone
             ]
             daemon.turn((BULK, daemon.publisher.change(0)))
             for pause_s in (*[0.05] * 200, 400.0):  # a member is lost after 8 s, gone after 300
@@ -204,7 +206,7 @@ def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(
 ) -> None:
     daemon = Daemon()
 
-    def fails(timeout_s: float) -> list[Received]:
+    def fails(timeout_s: float) -> list[ReceivedFrame]:
         raise RuntimeError("a fault of ours")
 
     monkeypatch.setattr(daemon.link, "poll", fails)

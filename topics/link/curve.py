@@ -122,7 +122,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class AcceptedConnection:
     """A live connection to a bound socket; ``peer`` is empty unless that is a ROUTER."""
 
     name: str
@@ -131,11 +131,11 @@ class Connection:
     inode: int  # of the descriptor, when its first frame was read
 
 
-class Connections:
+class AcceptedConnections:
     """The connections that frames have come from, by descriptor: at most as many as are open."""
 
     def __init__(self) -> None:
-        self._by_descriptor: dict[int, Connection] = {}
+        self._by_descriptor: dict[int, AcceptedConnection] = {}
         self._keys: dict[tuple[str, bytes], str] = {}  # of a ROUTER's peers
         self._last: tuple[str, str, int] | None = None
         """Socket, key and descriptor of the frame before, if it was of the same batch."""
@@ -181,7 +181,7 @@ class Connections:
             inode = os.fstat(descriptor).st_ino
         except OSError:
             return  # gone already
-        self._by_descriptor[descriptor] = Connection(name, peer, public, inode)
+        self._by_descriptor[descriptor] = AcceptedConnection(name, peer, public, inode)
         if peer:
             self._keys[name, peer] = public
 

@@ -30,7 +30,7 @@ import zmq
 
 from ..errors import NotReady, UsageError
 from ..keys.credential import KeyPair
-from .curve import KEY_OF, Admission, Connections, Gate, check_pair, join, serve
+from .curve import KEY_OF, AcceptedConnections, Admission, Gate, check_pair, join, serve
 from .endpoints import checked, for_bind, is_ipv6, refusal
 from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketRole, read_max
 
@@ -66,7 +66,7 @@ PrefixesFor = Callable[[str, bytes], Collection[bytes]]
 Empty: the owner is sent nothing."""
 
 
-class Received(NamedTuple):
+class ReceivedFrame(NamedTuple):
     """One frame: from which socket, from whom (empty but on a ROUTER), and its bytes.
 
     From a PUBLISHER it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
@@ -150,7 +150,7 @@ class Link:
         self.counts = LinkCounts()
         self._pair = pair
         self._admission = Admission()
-        self._connections = Connections()
+        self._connections = AcceptedConnections()
         self._gate: Gate | None = None  # from the first bound socket on
         self._again: dict[str, float] = {}  # names of sockets: when to connect anew
         self._pid = os.getpid()
@@ -300,7 +300,7 @@ class Link:
             self._unread[port.socket] = None
             port.socket.send(b"\0" + prefix, zmq.NOBLOCK)
 
-    def poll(self, timeout_s: float) -> list[Received]:
+    def poll(self, timeout_s: float) -> list[ReceivedFrame]:
         """Wait until something arrives, ``wake`` is called or ``timeout_s`` is over.
 
         Returns:
@@ -311,7 +311,7 @@ class Link:
         if self._again:
             timeout_s = min(timeout_s, self._connect_again(time.monotonic()))
         until = time.monotonic() + min(max(timeout_s, 0.0), POLL_S_MAX)
-        received: list[Received] = []
+        received: list[ReceivedFrame] = []
         unread = tuple(self._unread)
         is_done = self._read(unread, received)
         once = frozenset(unread if is_done else ())  # they have had their turn
@@ -527,7 +527,7 @@ class Link:
         self.counts.sent += 1
         return True
 
-    def _read(self, sources: Iterable[object], into: list[Received]) -> bool:
+    def _read(self, sources: Iterable[object], into: list[ReceivedFrame]) -> bool:
         """Read what ``sources`` have, some of it; return whether there was anything."""
         found = False
         for source in sources:
@@ -537,7 +537,7 @@ class Link:
             found |= self._drain(port, into) if port is not None else self._read_monitor(source)
         return found
 
-    def _drain(self, port: _Port, into: list[Received]) -> bool:
+    def _drain(self, port: _Port, into: list[ReceivedFrame]) -> bool:
         self._unread[port.socket] = None
         if not port.servers:
             self._connections.begin_batch()
@@ -558,7 +558,7 @@ class Link:
                 size += len(message.frame)
         return True
 
-    def _take(self, port: _Port) -> Received | None:
+    def _take(self, port: _Port) -> ReceivedFrame | None:
         """Read one message; None if it has another shape than its role's, or is of no client."""
         if port.prefixes_for is not None:
             return self._take_subscription(port, port.prefixes_for)
@@ -571,12 +571,12 @@ class Link:
             return None
         content = frame.bytes
         if port.servers:
-            return Received(port.name, peer, content)
+            return ReceivedFrame(port.name, peer, content)
         if not port.addressed and content[:1] not in (b"\0", b"\1"):
             self.counts.dropped += 1
             return None  # a peer may send user frames upstream: nothing of ours does
         if not port.addressed and content[:1] == b"\0":
-            return Received(port.name, peer, content)  # of nobody: its connection may be gone
+            return ReceivedFrame(port.name, peer, content)  # of nobody: its connection may be gone
         public = str(frame.get(KEY_OF))
         is_its_own = self._connections.belongs(port.name, peer, public, frame=frame)
         if not self._admission.admits(port.name, public):
@@ -585,9 +585,9 @@ class Link:
         if not is_its_own:
             self.counts.revoked += 1
             return None
-        return Received(port.name, peer, content, public)
+        return ReceivedFrame(port.name, peer, content, public)
 
-    def _take_subscription(self, port: _Port, prefixes_for: PrefixesFor) -> Received | None:
+    def _take_subscription(self, port: _Port, prefixes_for: PrefixesFor) -> ReceivedFrame | None:
         """Read one subscription, and subscribe its reader to what it may be sent.
 
         libzmq 4.3.5 subscribes the reader whose subscription it takes for the one that was read
@@ -603,7 +603,7 @@ class Link:
         try:
             public = str(frame.get(KEY_OF))
         except zmq.ZMQError:  # a connection has ended, and with it what it subscribed to
-            return Received(port.name, NO_PEER, content)
+            return ReceivedFrame(port.name, NO_PEER, content)
         self._connections.belongs(port.name, NO_PEER, public, frame=frame)
         if port.unaligned:
             self.counts.dropped += 1
@@ -616,7 +616,7 @@ class Link:
         port.subscribed = len(prefixes)
         for one in prefixes:
             port.socket.setsockopt(zmq.SUBSCRIBE if begins else zmq.UNSUBSCRIBE, one)
-        return Received(port.name, NO_PEER, content, public if begins else "")
+        return ReceivedFrame(port.name, NO_PEER, content, public if begins else "")
 
     def _read_monitor(self, monitor: zmq.Socket[bytes]) -> bool:
         self._unread[monitor] = None

@@ -27,7 +27,7 @@ from ...signals import Handler, handled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ....pipeline.progress import OnProgress, Progress, Report
+    from ....pipeline.progress import OnProgress, Progress, RunReport
 
 LINE_S: Final = 10.0  # between two lines of progress where there is no terminal
 REWRITE_S: Final = 0.2  # between two of a terminal
@@ -57,7 +57,7 @@ class Frame:
     output: str
 
 
-Work = Callable[["SparkSession", "OnProgress"], "Report"]
+Work = Callable[["SparkSession", "OnProgress"], "RunReport"]
 Sessions = Callable[..., AbstractContextManager["SparkSession"]]
 
 

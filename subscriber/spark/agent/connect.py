@@ -29,7 +29,7 @@ _STORE: Final = "sessionStore"
 _CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of both
 
 
-class Service:
+class ConnectServer:
     """The server of Spark Connect in this JVM, by its private fields."""
 
     def __init__(self, service: Any) -> None:
@@ -69,14 +69,14 @@ class Seeker:
         self._look: Callable[[Any], Any] | None = None
         self._loaders: list[Any] = []
 
-    def __call__(self, base: Any) -> Service | None:
+    def __call__(self, base: Any) -> ConnectServer | None:
         """Return the server if there may be one; ``base`` is any session of this JVM."""
         if self._look is None:
             self._look = self._prepared(base)
         for loader in self._loaders:
             found = self._look(loader)
             if found is not None:
-                return Service(found)
+                return ConnectServer(found)
         return None
 
     def _prepared(self, base: Any) -> Callable[[Any], Any]:
@@ -109,7 +109,7 @@ class ConnectSessions:
         *,
         guard: Guard,
         accept: Callable[[Any], None],
-        seek: Callable[[Any], Service | None] | None = None,
+        seek: Callable[[Any], ConnectServer | None] | None = None,
     ) -> None:
         """Hold nothing yet.
 
@@ -123,7 +123,7 @@ class ConnectSessions:
         self._guard = guard
         self._accept = accept
         self._seek = seek or Seeker()
-        self._server: Service | None = None  # once its class is loaded
+        self._server: ConnectServer | None = None  # once its class is loaded
         self._plans: dict[str, Any] = {}  # by the session's id, its cache of plans; None: no cache
         self._hash: int | None = 0  # of the map when it was read last; None: to be read again
         self._due = 0.0  # when the server is looked at again, on the monotonic clock
@@ -169,7 +169,7 @@ class ConnectSessions:
         self._hash = None
         self._due = 0.0
 
-    def _look(self, server: Service) -> None:
+    def _look(self, server: ConnectServer) -> None:
         """Read the map if its hash differs."""
         store = server.sessions()
         if store is None:

@@ -22,7 +22,7 @@ from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
 from ..config import (
     PLANNING_SHARE,
-    Arguments,
+    AttachArguments,
     SparkSettings,
     bytes_of_share,
     conf_of,
@@ -39,7 +39,7 @@ from ..refresh.path_relations import PathRelations
 from ..refresh.refresher import Refresher
 from ..refresh.worker import Worker, condition_with, health
 from ..sessions import Session, Sessions, reason_of
-from ..status import Status
+from ..status import AttachStatus
 from ..writes.listener import Queue
 from ..writes.plans import metastore_in_use
 from ..writes.reporter import Reporter
@@ -86,13 +86,13 @@ class Driver:
         self._primitives = ""  # methods of Spark that refreshes use
         self._reason = ""  # why it is not live, or may not be
 
-    def status(self) -> Status:
+    def status(self) -> AttachStatus:
         """Return the state and the counters."""
         parts, counts = self._parts, self._refresher.counts
         servers = health(parts.worker.subscriber if parts is not None else None)
         state, reason = condition_with(self._condition(), servers)
         plans = parts.planning.facts(now=True) if parts is not None else None
-        return Status(
+        return AttachStatus(
             state=state,
             reason=reason,
             control=self._refresher.control,
@@ -172,7 +172,7 @@ class Driver:
                 self._parts.reporter.stop()
                 self._parts.worker.stop()
 
-    def begin(self, session: Session, arguments: Arguments) -> None:
+    def begin(self, session: Session, arguments: AttachArguments) -> None:
         """Start, or note why that is not possible."""
         with self._guard("attach"):
             try:
@@ -181,7 +181,7 @@ class Driver:
                 self._reason = reason_of(error)
                 raise
 
-    def _start(self, session: Session, arguments: Arguments) -> None:
+    def _start(self, session: Session, arguments: AttachArguments) -> None:
         check_release(self._bootstrap)
         catalyst, conf = Catalyst.probe(session), conf_of(session)
         settings = settings_of(arguments, conf=conf, environ=os.environ)

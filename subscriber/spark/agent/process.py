@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ....topics.errors import NotReady, SourceError, UsageError
-from ..config import Arguments
+from ..config import AttachArguments
 from ..guard import first_line
 from ..jar.spark_home import add_py4j
 from ..java import keep_in
@@ -96,7 +96,7 @@ class _Context(SimpleNamespace):
     """What an attach uses of a context of PySpark's; unlike its base it can be held weakly."""
 
 
-class Session:
+class JvmSession:
     """What an attach uses of a session of PySpark's, for the JVM's session ``java``."""
 
     def __init__(self, java: Any, context: Any, gateway: Any) -> None:
@@ -127,7 +127,7 @@ class _Agent:
         self._board = self._bootstrap.board()
         self._given = settings.get("attach", {})
         self._driver = Driver(self._bootstrap, pid=self._given.get("pid") or driver)
-        self._session: Session | None = None
+        self._session: JvmSession | None = None
         self._is_begun = threading.Event()  # the driver is attached, or could not be
         self._is_detached = threading.Event()
         self._lock = threading.Lock()  # of the end
@@ -164,8 +164,8 @@ class _Agent:
             java = self._first_session(context)
             if java is None:
                 return
-            self._session = Session(java, context, self._gateway)
-            arguments = Arguments(**self._given.get("arguments", {}))
+            self._session = JvmSession(java, context, self._gateway)
+            arguments = AttachArguments(**self._given.get("arguments", {}))
             # The handle has asked before this agent was up, and was not answered within 1 s.
             control = str(self._bootstrap.control())
             if control:

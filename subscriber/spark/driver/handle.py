@@ -20,11 +20,11 @@ from ....topics.keys.folder import KEY
 from ....topics.objects.drivers import CONNECTING, DETACHED, PLAIN, UNSUPPORTED
 from ...arguments import scope as checked_scope
 from ...arguments import timeout_s as checked_timeout_s
-from ..config import Arguments, SparkSettings, conf_of, control_of, settings_of
+from ..config import AttachArguments, SparkSettings, conf_of, control_of, settings_of
 from ..guard import Guard, first_line
 from ..jar.bootstrap import AGENT, AGENT_SETTING, bootstrap_of
 from ..sessions import existing, has_jvm, reason_of
-from ..status import Status
+from ..status import AttachStatus
 from ..writes.wrappers import install
 from .hook import on_construction, once, release
 
@@ -45,7 +45,7 @@ class _Attached:
     """A driver that could be attached; ``bootstrap``: what serves the context of now."""
 
     settings: SparkSettings
-    arguments: Arguments
+    arguments: AttachArguments
     command: str | None
     bootstrap: Any
     unhook: Callable[[], None]  # nothing of PySpark is wrapped any more
@@ -61,7 +61,7 @@ class Handle:
         self._attached: _Attached | None = None  # None: it could not be attached
         self._is_detached = False
         self._lock = threading.Lock()  # of what serves the context
-        self._last: Status | None = None  # as the agent has said it
+        self._last: AttachStatus | None = None  # as the agent has said it
         self._reason = ""  # why it could not be attached
 
     def __enter__(self) -> Self:
@@ -75,7 +75,7 @@ class Handle:
         facts = (f"state={now.state!r}", f"reason={now.reason!r}", f"control={now.control!r}")
         return f"Handle({', '.join(facts)}, statestores={now.statestores!r})"
 
-    def status(self) -> Status:
+    def status(self) -> AttachStatus:
         """Return the state and the counters, as the agent has them; in a notebook a table.
 
         Without an answer within a second they are what they were, and the reason says so.
@@ -87,7 +87,7 @@ class Handle:
             is_read = attached.bootstrap.board().isRead()  # else it is starting
             answer = self._ask(attached.bootstrap, {"do": "status"}, STATUS_S) if is_read else None
             if answer is not None:
-                self._last = Status(**answer)
+                self._last = AttachStatus(**answer)
                 return replace(self._last, errors=self._last.errors + self._guard.errors)
         return self._status(*self._condition())
 
@@ -150,10 +150,10 @@ class Handle:
             attached.unhook()
             if attached.bootstrap.board().isRead():
                 answer = self._ask(attached.bootstrap, {"do": "detach"}, DETACH_S)
-                self._last = Status(**answer) if answer is not None else self._last
+                self._last = AttachStatus(**answer) if answer is not None else self._last
             attached.bootstrap.stop()
 
-    def begin(self, session: Any, arguments: Arguments) -> None:
+    def begin(self, session: Any, arguments: AttachArguments) -> None:
         """Have the agent started, or note why that is not possible."""
         with self._guard("attach"):
             try:
@@ -191,7 +191,7 @@ class Handle:
                 attached.bootstrap.report(what, session._jsparkSession, name)
                 attached.bootstrap.settle(REPORTED_MS)
 
-    def _start(self, session: Any, arguments: Arguments) -> None:
+    def _start(self, session: Any, arguments: AttachArguments) -> None:
         has_jvm(session)
         conf = conf_of(session)
         settings = settings_of(arguments, conf=conf, environ=os.environ)
@@ -250,10 +250,10 @@ class Handle:
                 return CONNECTING, STARTING
         return (CONNECTING if self._last is None else self._last.state), SILENT
 
-    def _status(self, state: str, reason: str) -> Status:
+    def _status(self, state: str, reason: str) -> AttachStatus:
         """Return what is known without the agent."""
         settings = self._attached.settings if self._attached is not None else None
-        last = self._last or Status.unknown(
+        last = self._last or AttachStatus.unknown(
             control=settings.control if settings is not None else control_of("on"),
             statestores=settings.statestores if settings is not None else "",
         )
@@ -308,7 +308,7 @@ def attach(
 
     Cost: 0.1 s, and seconds of a processor in the first driver of a user, which compiles our Java.
     """
-    arguments = Arguments(
+    arguments = AttachArguments(
         statestores=statestores,
         budget=budget,
         control=control,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ....topics.objects.drivers import CONNECTING, LIVE
 from ..jar.bootstrap import has_jar
-from ..status import Status
+from ..status import AttachStatus
 from ..writes.metastores import CATALOG, CATALOGS, IMPLEMENTATION
 from ..writes.reporter import NO_CONTACT
 from .handle import attach
@@ -46,7 +46,7 @@ def look() -> dict[str, Any]:
         session.stop()
 
 
-def _is_settled(status: Status) -> bool:
+def _is_settled(status: AttachStatus) -> bool:
     """Whether more waiting changes nothing: plain Spark, or catalogd has answered."""
     if status.state == LIVE:
         return status.writes != NO_CONTACT

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .... import __version__
-from ..config import Arguments
+from ..config import AttachArguments
 from ..java import java_singleton, java_source, java_unit, keep_in
 from ..sessions import Unsupported
 
@@ -41,7 +41,7 @@ def bootstrap_source() -> str:
     )
 
 
-def bootstrap_of(session: Any, arguments: Arguments, command: str | None) -> Any:
+def bootstrap_of(session: Any, arguments: AttachArguments, command: str | None) -> Any:
     """Return what serves the context of ``session`` from now on, or has served it before.
 
     Args:
@@ -86,7 +86,7 @@ def has_jar(jvm: Any) -> bool:
     return loader.getResource(f"{NAME}.class") is not None
 
 
-def settings_text(arguments: Arguments, environ: Mapping[str, str]) -> str:
+def settings_text(arguments: AttachArguments, environ: Mapping[str, str]) -> str:
     """Return what an agent gets of this Python, as JSON."""
     settings = {
         "arguments": {key: value for key, value in asdict(arguments).items() if value is not None},

@@ -14,7 +14,7 @@ from typing import Final
 from ...client.subscriber import Subscriber
 from ...endpoint.server import Server
 from ...endpoint.service import Service
-from .router import Address, Router
+from .router import EndpointAddress, Router
 
 TOKEN_BYTES: Final = 24
 
@@ -40,7 +40,7 @@ class Endpoint:
             self.problem = f"this process cannot listen: {error}"
             return
         self._server, self.problem = server, ""
-        self._router.endpoint(Address(server.port, token))
+        self._router.endpoint(EndpointAddress(server.port, token))
 
     def look(self) -> None:
         """Listen again if nobody does: it was not possible, or the server has ended."""

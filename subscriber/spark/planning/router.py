@@ -33,7 +33,7 @@ Use = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class EndpointAddress:
     """Where an endpoint listens, on this machine, and what its clients have to present."""
 
     port: int
@@ -119,7 +119,7 @@ class Router:
         """Keep objects of ``databases`` only: changes of these are received."""
         self._java.follow("\n".join(databases))
 
-    def endpoint(self, address: Address) -> None:
+    def endpoint(self, address: EndpointAddress) -> None:
         """Ask an endpoint before the original.
 
         What it answers is not older than what ``changed`` has told before.

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..paths import Spellings, path_of, spellings_in
 from ..sessions import Session, Unsupported, has_jvm
-from .refresher import Existing, Looked, Order
+from .refresher import Existing, Invalidation, Looked
 from .registry import registry_of
 
 CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
@@ -38,7 +38,7 @@ class Catalyst:
         self._jvm = jvm
         self._state_field = state
         self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last one: as text, and read
-        self._failures: list[tuple[Order, str]] = []  # of renewals in the JVM's threads
+        self._failures: list[tuple[Invalidation, str]] = []  # of renewals in the JVM's threads
 
     @staticmethod
     def probe(session: Session) -> "Catalyst":
@@ -88,7 +88,7 @@ class Catalyst:
                 continue
             if session == "!":
                 session, table, why = text.split(" ", 2)
-                order = Order(session=session, table=table, existing=Existing.NEVER)
+                order = Invalidation(session=session, table=table, existing=Existing.NEVER)
                 self._failures.append((order, why))
                 continue
             seen = before.get(session)
@@ -154,7 +154,7 @@ class Catalyst:
         """Return the names of tables whose files Spark is listing; ``*`` stands for every table."""
         return tuple(str(self.registry.unfinished()).split())
 
-    def failures(self) -> list[tuple[Order, str]]:
+    def failures(self) -> list[tuple[Invalidation, str]]:
         """Return which renewals had failed at the last look, in threads of the JVM, and why."""
         failures, self._failures = self._failures, []
         return failures

@@ -50,7 +50,7 @@ class Existing(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Invalidation:
     """Invalidate the relation of ``table`` in ``session``; ``recache``: make cached data anew.
 
     ``known``: it has changed; else no change of it arrives, so that it may have.
@@ -77,7 +77,7 @@ class Looked:
 
 
 @dataclass(slots=True)
-class Counts:
+class RefreshCounts:
     """Since the start.
 
     ``changes``: received; ``ignored``: those that need nothing. ``renewed``: tables renewed;
@@ -133,7 +133,7 @@ class Refresher:
     ) -> None:
         """Begin without a session; ``lists_partitions``: those that come will do so."""
         self.control = control  # on, off or dry-run
-        self.counts = Counts()
+        self.counts = RefreshCounts()
         in_place = refresh_existing or refresh_cached  # cached data is made of relations, too
         self._existing = Existing.ALWAYS if in_place else Existing.IF_GONE
         self._refresh_cached = refresh_cached
@@ -264,7 +264,7 @@ class Refresher:
             if name in self._recent and self._recent[name].until < now:
                 del self._recent[name]
 
-    def look(self, session: str, looked: Looked) -> tuple[Order, ...]:
+    def look(self, session: str, looked: Looked) -> tuple[Invalidation, ...]:
         """Take what was seen of ``session``; return what is to be done there."""
         if self.control == OFF:
             return ()
@@ -301,14 +301,14 @@ class Refresher:
         tables = seen.cached | seen.unread
         return any(self._newest(table, seen) is not None for table in tables)
 
-    def done(self, order: Order) -> None:
+    def done(self, order: Invalidation) -> None:
         """Note that ``order`` was carried out."""
         self.counts.renewed += 1
         seen = self._sessions.get(order.session)
         if seen is not None and order.known:
             seen.unread.add(order.table)
 
-    def failed(self, order: Order) -> None:
+    def failed(self, order: Invalidation) -> None:
         """Note that ``order`` could not be carried out: it is given again at the next look."""
         seen = self._sessions.get(order.session)
         if seen is not None:
@@ -343,9 +343,9 @@ class Refresher:
         self._news = True
         self._urgent = self._urgent or self.is_cached(name.removesuffix(_PARTITIONS))
 
-    def _orders(self, session: str, seen: _Session, loaded: frozenset[str]) -> list[Order]:
+    def _orders(self, session: str, seen: _Session, loaded: frozenset[str]) -> list[Invalidation]:
         """Return what is to be done; ``loaded``: relations that it has since its last look."""
-        orders: list[Order] = []
+        orders: list[Invalidation] = []
         cached = seen.cached | seen.recached
         for table in sorted(cached | seen.held):
             recent, settled = self._newest(table, seen), seen.settled.get(table, 0)
@@ -362,7 +362,7 @@ class Refresher:
             seen_changes = self._found(table, seen, unseen=False)
             known = any(one.number > settled for one in seen_changes)
             orders.append(
-                Order(
+                Invalidation(
                     session=session,
                     table=table,
                     existing=existing,

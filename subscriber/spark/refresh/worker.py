@@ -32,7 +32,7 @@ from ..guard import Guard
 from .catalyst import Catalyst
 from .control import Control
 from .path_relations import PathRelations
-from .refresher import Order, Refresher
+from .refresher import Invalidation, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 SYNC_S: Final = 20.0  # for all that is followed to be current at the start
@@ -96,7 +96,7 @@ class ClientSessions(Protocol):
         """Release all sessions."""
 
 
-class Planner(Protocol):
+class MemoryPlanning(Protocol):
     """Lets Spark plan from memory."""
 
     def switch(self, *, on: bool) -> None:
@@ -118,7 +118,7 @@ class Worker:
         clients: ClientSessions,
         guard: Guard,
         control: Control,
-        planning: Planner,
+        planning: MemoryPlanning,
         connect: Callable[[], Subscriber],
         names: tuple[str, ...] = (),
         times: Times = Times(),
@@ -411,7 +411,7 @@ class Worker:
                 with self._guard("discard plans"):
                     self._clients.discard_plans(session)
 
-    def _carry_out(self, order: Order) -> None:
+    def _carry_out(self, order: Invalidation) -> None:
         renew = self._caches.recache if order.recache else self._caches.renew
         try:
             renew(order.session, order.table, existing=order.existing)
@@ -420,7 +420,7 @@ class Worker:
         else:
             self._refresher.done(order)
 
-    def _failed(self, order: Order, why: Exception | str) -> None:
+    def _failed(self, order: Invalidation, why: Exception | str) -> None:
         self._guard.failed(f"refresh {order.table}", why)
         self._refresher.failed(order)
 

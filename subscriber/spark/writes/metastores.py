@@ -14,7 +14,7 @@ URIS: Final = "hive.metastore.uris"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WriteTarget:
     """What is written: a table, by the parts of its name, or a path.
 
     ``partitions``: names, or with a slash at the end how they begin; none: any of them.
@@ -31,14 +31,14 @@ Look = Callable[[str], str]  # a setting's value; empty: it is not set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metastore:
+class ReportedMetastore:
     """The ``uris`` that reports carry; or why writes are not reported."""
 
     uris: str = ""
     reason: str = ""
 
 
-def metastore_of(*, implementation: str, uris: str, configured: str) -> Metastore:
+def metastore_of(*, implementation: str, uris: str, configured: str) -> ReportedMetastore:
     """Return the metastore that a session writes to.
 
     Args:
@@ -47,13 +47,13 @@ def metastore_of(*, implementation: str, uris: str, configured: str) -> Metastor
         configured: ``spark.topicast.metastore``, which takes precedence; empty: not set.
     """
     if implementation != "hive":
-        return Metastore(reason=f"its catalog is {implementation or 'in-memory'}, not hive")
+        return ReportedMetastore(reason=f"its catalog is {implementation or 'in-memory'}, not hive")
     if not (configured or uris):
-        return Metastore(reason=f"its metastore is embedded: {URIS} is not set")
-    return Metastore(uris=configured or uris)
+        return ReportedMetastore(reason=f"its metastore is embedded: {URIS} is not set")
+    return ReportedMetastore(uris=configured or uris)
 
 
-def object_of(target: Target, *, catalog: str, database: str, conf: Look) -> str | None:
+def object_of(target: WriteTarget, *, catalog: str, database: str, conf: Look) -> str | None:
     """Return the name that is reported of ``target``; None: it is of another catalog.
 
     Args:

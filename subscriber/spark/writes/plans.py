@@ -16,8 +16,8 @@ from .metastores import (
     CATALOG,
     IMPLEMENTATION,
     URIS,
-    Metastore,
-    Target,
+    ReportedMetastore,
+    WriteTarget,
     metastore_of,
     object_of,
 )
@@ -75,7 +75,7 @@ class Plans:
         self._hadoop = java.sparkContext().hadoopConfiguration()
         self._paths: Spellings | None = None  # made when a path is written
 
-    def objects(self, targets: tuple[Target, ...]) -> dict[str, Touched]:
+    def objects(self, targets: tuple[WriteTarget, ...]) -> dict[str, Touched]:
         """Return what is reported of ``targets``, by name.
 
         Raises:
@@ -113,7 +113,7 @@ class Plans:
         return self._paths.of(whole)
 
 
-def metastore_in_use(java: Any, *, made: bool, configured: str) -> Metastore:
+def metastore_in_use(java: Any, *, made: bool, configured: str) -> ReportedMetastore:
     """Return the metastore that Spark's client of the session ``java`` uses, or will.
 
     Its settings are the context's, else the options of the session's builder, else Hadoop's, which
@@ -136,32 +136,32 @@ def metastore_in_use(java: Any, *, made: bool, configured: str) -> Metastore:
     )
 
 
-def written(plan: Any) -> tuple[Target, ...]:
+def written(plan: Any) -> tuple[WriteTarget, ...]:
     """Return what an executed statement, of the analysed ``plan``, has written."""
     of = plan.children() if plan.getClass().getSimpleName() == "Union" else None
     commands = [plan] if of is None else [of.apply(at) for at in range(of.size())]
     return tuple(found for one in commands if (found := _target(one)) is not None)
 
 
-def refreshed(java: Any, name: str, *, is_path: bool) -> tuple[Target, ...]:
+def refreshed(java: Any, name: str, *, is_path: bool) -> tuple[WriteTarget, ...]:
     """Return what a call of the session ``java`` has refreshed: a table, or a path."""
     if is_path:
-        return (Target(path=name),)
+        return (WriteTarget(path=name),)
     parts = _each(java.sessionState().sqlParser().parseMultipartIdentifier(name))
-    return (Target(name=tuple(map(str, parts))),)
+    return (WriteTarget(name=tuple(map(str, parts))),)
 
 
-def sink_of(java: Any, query: Any) -> tuple[Target, ...]:
+def sink_of(java: Any, query: Any) -> tuple[WriteTarget, ...]:
     """Return what an active streaming query of the session ``java`` writes, by the query's id."""
     active = java.sharedState().activeStreamingQueries().get(query)
     return () if active is None else sunk(str(active.sink().toString()))
 
 
-def sunk(description: str) -> tuple[Target, ...]:
+def sunk(description: str) -> tuple[WriteTarget, ...]:
     """Return what a streaming query writes, from the description of its sink."""
     if not description.startswith(_SINK):
         return ()
-    return (Target(path=description[len(_SINK) : -1]),)
+    return (WriteTarget(path=description[len(_SINK) : -1]),)
 
 
 def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
@@ -181,15 +181,15 @@ def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
     return (name if len(keys) == len(columns) else f"{name}/",)
 
 
-def _target(command: Any) -> Target | None:
+def _target(command: Any) -> WriteTarget | None:
     kind = str(command.getClass().getSimpleName())
     if kind == "InsertIntoHiveDirCommand":
         location = _of(command.storage().locationUri())
         if location is None:
             return None
-        return Target(path=str(location.toString()), overwrites=_overwrites(command, kind))
+        return WriteTarget(path=str(location.toString()), overwrites=_overwrites(command, kind))
     if kind == "RefreshResource":
-        return Target(path=str(command.path()))
+        return WriteTarget(path=str(command.path()))
     if kind == "RefreshTable":
         return _refreshed(command.child())
     if kind not in _TABLE_OF:
@@ -197,7 +197,7 @@ def _target(command: Any) -> Target | None:
     table = _of(getattr(command, _TABLE_OF[kind])())
     if table is None:
         path = str(command.outputPath().toString())
-        return Target(path=path, overwrites=_overwrites(command, kind))
+        return WriteTarget(path=path, overwrites=_overwrites(command, kind))
     columns: list[str] = []
     identifier = table
     if table.getClass().getSimpleName() == "CatalogTable":
@@ -211,20 +211,20 @@ def _target(command: Any) -> Target | None:
     if len(name) == 2:
         name = (CATALOG, *name)  # these commands are of no other one
     spec = _spec(_of(getattr(command, _SPEC_OF[kind])())) if kind in _SPEC_OF else {}
-    return Target(
+    return WriteTarget(
         name=name,
         partitions=partitions_of(columns, spec),
         overwrites=_overwrites(command, kind),
     )
 
 
-def _refreshed(resolved: Any) -> Target | None:
+def _refreshed(resolved: Any) -> WriteTarget | None:
     """Return the table of a REFRESH where a plugin replaces the catalog; it may be a format's."""
     if resolved.getClass().getSimpleName() != "ResolvedTable":
         return None
     identifier = resolved.identifier()
     name = (resolved.catalog().name(), *identifier.namespace(), identifier.name())
-    return Target(name=tuple(map(str, name)))
+    return WriteTarget(name=tuple(map(str, name)))
 
 
 def _overwrites(command: Any, kind: str) -> bool:

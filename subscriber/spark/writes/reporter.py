@@ -37,7 +37,7 @@ from .listener import (
     Execution,
     Queue,
 )
-from .metastores import Metastore, Target
+from .metastores import ReportedMetastore, WriteTarget
 from .plans import Plans, Touched, refreshed, sink_of, sunk, written
 
 ACK_S: Final = 0.003  # that catalogd is waited for; of 5 ms that a write may cost
@@ -93,7 +93,7 @@ class Reporter:
         outbox: Outbox,
         guard: Guard,
         control: Control,
-        metastore_of: Callable[[Any], Metastore],
+        metastore_of: Callable[[Any], ReportedMetastore],
         configured: str,
         queue: Queue,
     ) -> None:
@@ -275,12 +275,12 @@ class Reporter:
         if len(self._streams) > BEGUN_MAX:
             self._end_all()
 
-    def _sink_of(self, event: Any) -> tuple[Target, ...]:
+    def _sink_of(self, event: Any) -> tuple[WriteTarget, ...]:
         """Return what a stream that has started writes."""
         session = self._sessions.current()
         return () if session is None else sink_of(session._jsparkSession, event.id())
 
-    def _objects_of_stream(self, found: tuple[Target, ...]) -> dict[str, Touched]:
+    def _objects_of_stream(self, found: tuple[WriteTarget, ...]) -> dict[str, Touched]:
         session = self._sessions.current()
         if not found or session is None or not self._control.is_on:
             return {}
@@ -291,7 +291,7 @@ class Reporter:
         """Let catalogd have what was reported, if it takes no longer than usual."""
         self._outbox.flush(ACK_S)
 
-    def _is_reported(self, metastore: Metastore) -> bool:
+    def _is_reported(self, metastore: ReportedMetastore) -> bool:
         """Return whether what is written to ``metastore`` is reported; the status says why not."""
         reason = metastore.reason
         if not reason and not self._outbox.follow(metastore.uris):

@@ -43,7 +43,7 @@ _QUERY: Final = re.compile(
 )  # statements that write nothing, but for those of others: what waits in vain waits 3 ms
 
 
-class Reports(Protocol):
+class CallReports(Protocol):
     """What is told of calls; nothing of it raises."""
 
     def settle(self) -> None:
@@ -53,7 +53,7 @@ class Reports(Protocol):
         """Report that a table, or a path, was refreshed; wait likewise."""
 
 
-def install(reports: Reports, kind: type) -> Callable[[], None]:
+def install(reports: CallReports, kind: type) -> Callable[[], None]:
     """Wrap what writes in the process of a session of ``kind``; return what undoes that."""
     from pyspark.sql.catalog import Catalog
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2

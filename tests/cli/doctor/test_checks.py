@@ -1,10 +1,10 @@
 """The lines of a check's answer, without a terminal."""
 
-from topicast.cli.doctor.checks import Finding, ok, wrong
+from topicast.cli.doctor.checks import CheckResult, ok, wrong
 
 
 def test_finding_goes_on_below_itself() -> None:
-    found = Finding("ports", wrong("tcp://a:24000: Connection refused", "start one there"))
+    found = CheckResult("ports", wrong("tcp://a:24000: Connection refused", "start one there"))
     assert found.lines(60) == [
         "wrong      ports          tcp://a:24000: Connection refused;",
         "                          start one there",
@@ -13,7 +13,7 @@ def test_finding_goes_on_below_itself() -> None:
 
 def test_finding_with_a_long_path_fits_the_terminal() -> None:
     path = "/home/ann/.local/state/topicast/keys/of-the-metastore-of-sales/driver.key"
-    found = Finding("key file", ok(f"{path}: etl, of role driver"))
+    found = CheckResult("key file", ok(f"{path}: etl, of role driver"))
     assert found.lines(80) == [
         "ok         key file",
         f"      {path}:",
@@ -24,4 +24,4 @@ def test_finding_with_a_long_path_fits_the_terminal() -> None:
 
 def test_word_that_is_longer_than_a_line_is_whole() -> None:
     word = "x" * 100
-    assert Finding("hub", ok(f"at {word}")).lines(80)[1:] == [f"  {word}"]
+    assert CheckResult("hub", ok(f"at {word}")).lines(80)[1:] == [f"  {word}"]

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.overview import Daemon, Stack, lines
+from topicast.cli.overview import DaemonAnswers, Installation, lines
 from topicast.cli.pages.front import brief, front_html
 from topicast.cli.pages.grid import Grid
 from topicast.cli.pages.metrics import Fact
@@ -59,10 +59,10 @@ def test_front_page_has_the_words_and_numbers_of_the_command(
     kind: str, facts: dict[str, Any]
 ) -> None:
     """Given one daemon, then what ``topicast status`` says of it is on its page, word by word."""
-    daemon = Daemon(kind=kind, address="tcp://a:1", facts=facts)
-    absent = Daemon(kind="", address="")
+    daemon = DaemonAnswers(kind=kind, address="tcp://a:1", facts=facts)
+    absent = DaemonAnswers(kind="", address="")
     hubs, catalogd = ((daemon,), absent) if kind == "statestored" else ((), daemon)
-    printed = lines(Stack(hubs=hubs, catalogd=catalogd), width=10_000)
+    printed = lines(Installation(hubs=hubs, catalogd=catalogd), width=10_000)
     shown = texts(kind, facts)
     (line,) = (one for one in printed if one.startswith(kind))
     assert line.split(maxsplit=3) == [kind, "a:1", "serving", shown["sees"]]

@@ -3,13 +3,13 @@ from pathlib import Path
 from topicast.catalog.storage.store import Store
 from topicast.cli.pages.catalog_pages import held_by_catalogd
 from topicast.cli.pages.grid import Grid
-from topicast.cli.pages.memory_page import Held, memory_page
+from topicast.cli.pages.memory_page import MemoryUse, memory_page
 from topicast.tests.cluster.alone import loaded
 from topicast.topics.memory_limit import resident_bytes, usable_bytes
 
 
 def test_page_has_the_process_and_its_limit_before_the_parts_that_are_known() -> None:
-    page = memory_page(lambda: iter([Held("all <topics>", 1_500_000, None)]))["memory"]
+    page = memory_page(lambda: iter([MemoryUse("all <topics>", 1_500_000, None)]))["memory"]
     (grid,) = page.read("", {}).values()
     assert isinstance(grid, Grid)
     (_, resident, limit), (_, most, _), topics, *_ = grid.rows

@@ -12,8 +12,8 @@ from topicast.cli.quickstart.comparison import (
     BEGINNING,
     ENDING,
     ROUNDS,
-    Answered,
     Repeated,
+    RoundAnswers,
     lines_of,
     repeated_text,
     verdict,
@@ -31,9 +31,9 @@ TABLE = [
 ]
 
 
-def answered(*attached: str) -> list[Answered]:
+def answered(*attached: str) -> list[RoundAnswers]:
     return [
-        Answered(round=one, plain=plain, attached=answer, after_s=0.25)
+        RoundAnswers(round=one, plain=plain, attached=answer, after_s=0.25)
         for one, plain, answer in zip(ROUNDS, PLAIN, attached, strict=False)
     ]
 

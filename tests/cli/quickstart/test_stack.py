@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.cli.quickstart.stack import Ended, Line, Stack
+from topicast.cli.quickstart.stack import ChildLine, Ended, Stack
 from topicast.tests.cli.processes import is_gone
 from topicast.tests.waiting import until
 
@@ -36,9 +36,9 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def printed(stack: Stack) -> Line:
+def printed(stack: Stack) -> ChildLine:
     line = until(lambda: stack.next(0.1), what="a line")
-    assert isinstance(line, Line)
+    assert isinstance(line, ChildLine)
     return line
 
 
@@ -55,7 +55,7 @@ def end_of(stack: Stack) -> Ended:
 def test_what_children_say_comes_by_name_and_errors_go_to_a_log(stack: Stack) -> None:
     stack.start("one", python(SAYS))
     lines = {printed(stack), printed(stack)}
-    assert lines == {Line("one", "out", False), Line("one", "error: no such port", True)}
+    assert lines == {ChildLine("one", "out", False), ChildLine("one", "error: no such port", True)}
     assert end_of(stack) == Ended("one", 0)
     assert stack.log("one").read_text() == "error: no such port\n"
 

@@ -8,8 +8,8 @@ import pytest
 from topicast.pipeline.twin.plan import (
     AT,
     VERSION,
-    File,
-    Job,
+    PartitionFile,
+    PartitionJob,
     change_of,
     compare,
     is_due,
@@ -23,7 +23,7 @@ from topicast.tests.subscriber.structs import partition_struct
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.tables import Partition, read_partition
 
-FILES = (File("file:/raw/ds=1/a", 10, 1000), File("file:/raw/ds=1/b", 20, 2000))
+FILES = (PartitionFile("file:/raw/ds=1/a", 10, 1000), PartitionFile("file:/raw/ds=1/b", 20, 2000))
 FOLDER = "file:/lake/convert-abc-1"
 
 
@@ -32,13 +32,13 @@ def partition(location: str, parameters: Mapping[str, str] = {}) -> Partition:
     return replace(read_partition(thrift, ["ds"], 3), location=location, parameters=parameters)
 
 
-def job(twin: Partition | None = None) -> Job:
+def job(twin: Partition | None = None) -> PartitionJob:
     found = compare(SOURCE, FILES, twin)
     assert found is not None
     return found
 
 
-def converted(one: Job, folder: str = FOLDER, *, now: float = 5000.0) -> Partition:
+def converted(one: PartitionJob, folder: str = FOLDER, *, now: float = 5000.0) -> Partition:
     change = change_of(one, folder, now=now)
     return partition(change.location, change.parameters)
 
@@ -49,7 +49,7 @@ SOURCE = partition("file:/raw/ds=1")
 def test_version_changes_with_any_file_and_not_with_their_order() -> None:
     version = version_of(SOURCE.location, FILES)
     assert version_of(SOURCE.location, FILES[::-1]) == version
-    others = [FILES[:1], (*FILES, File("file:/raw/ds=1/c", 0, 0)), ()]
+    others = [FILES[:1], (*FILES, PartitionFile("file:/raw/ds=1/c", 0, 0)), ()]
     others += [(FILES[0], FILES[1]._replace(**one)) for one in ({"size": 21}, {"changed_ms": 1})]
     found = {version_of(SOURCE.location, files) for files in others}
     assert len(found | {version, version_of("file:/elsewhere", FILES)}) == len(others) + 2

@@ -43,7 +43,7 @@ from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.keys import CREDENTIAL, PAIR, own_link
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import LinkError, NotReady, SourceError, StaleMetadata, UsageError
-from topicast.topics.link import Link, Received, new_pair
+from topicast.topics.link import Link, ReceivedFrame, new_pair
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages.catalog import Sync
@@ -51,7 +51,7 @@ from topicast.topics.wire.messages.connection import ServerKeys
 from topicast.topics.wire.messages.data import Delta, Heartbeat
 
 HUBS = ("tcp://127.0.0.1:1",)  # where no hub is
-GARBAGE = Received(Connection.DATA, b"", b"garbage of a stranger")
+GARBAGE = ReceivedFrame(Connection.DATA, b"", b"garbage of a stranger")
 WAIT_S = 60.0
 
 
@@ -62,7 +62,7 @@ class Turns(Link):
         super().__init__(PAIR)
         self.wakes = 0
         self.rests = 0
-        self._batches: Queue[list[Received] | None] = Queue()
+        self._batches: Queue[list[ReceivedFrame] | None] = Queue()
         self._polls: Queue[None] = Queue()
 
     def wake(self) -> None:
@@ -72,11 +72,11 @@ class Turns(Link):
     def rest(self, timeout_s: float) -> None:
         self.rests += 1
 
-    def poll(self, timeout_s: float) -> list[Received]:
+    def poll(self, timeout_s: float) -> list[ReceivedFrame]:
         self._polls.put(None)
         return self._batches.get(timeout=WAIT_S) or []
 
-    def turn(self, *frames: Received) -> None:
+    def turn(self, *frames: ReceivedFrame) -> None:
         """Give the loop a batch of ``frames``, and return once it has dealt with it."""
         self._polls.get(timeout=WAIT_S)  # it waits for a batch
         self._batches.put(list(frames))
@@ -158,7 +158,7 @@ def test_every_frame_that_is_no_message_is_counted() -> None:
 def test_one_large_frame_is_handled_in_each_turn(connection: Connection) -> None:
     with running() as (loop, link):
         link.turn()  # it connects
-        link.turn(*[Received(connection, b"", b"garbage")] * 3, GARBAGE)
+        link.turn(*[ReceivedFrame(connection, b"", b"garbage")] * 3, GARBAGE)
         counts = [wire_errors(loop)]
         for _ in range(3):
             link.turn()
@@ -202,7 +202,7 @@ def test_watch_receives_a_change_of_the_turn_in_which_it_was_made() -> None:
     now = shopping.cluster.now
     with running(clock=lambda: now, core=shopping.reader.member) as (loop, link):
         watch = loop.watch("*", timeout_s=WAIT_S)
-        link.turn(Received(Connection.DATA, b"", encode(delta)))
+        link.turn(ReceivedFrame(Connection.DATA, b"", encode(delta)))
         change = watch.next_within(0)
         assert change is not None
         assert change.object == "shop.orders"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from topicast.subscriber.spark.refresh.refresher import Existing, Looked, Order
+from topicast.subscriber.spark.refresh.refresher import Existing, Invalidation, Looked
 
 
 class Session:
@@ -26,7 +26,7 @@ class Stub:
         self.renewed: list[tuple[str, str]] = []
         self.recached: list[tuple[str, str]] = []
         self.failing: set[str] = set()
-        self.failed_later: list[tuple[Order, str]] = []
+        self.failed_later: list[tuple[Invalidation, str]] = []
         self.renews_late: list[bool] = []
         self.discarded = False
         self.broken = False
@@ -62,7 +62,7 @@ class Stub:
     def recache(self, session: str, table: str, *, existing: Existing) -> None:
         self.recached.append((session, table))
 
-    def failures(self) -> list[tuple[Order, str]]:
+    def failures(self) -> list[tuple[Invalidation, str]]:
         found, self.failed_later = self.failed_later, []
         return found
 

@@ -7,7 +7,7 @@ import pytest
 from topicast.subscriber.spark.config import (
     BUDGET,
     PLANNING_SHARE,
-    Arguments,
+    AttachArguments,
     SparkSettings,
     bytes_of_share,
     settings_of,
@@ -19,7 +19,7 @@ HUB = "tcp://127.0.0.1:24000"
 
 
 def read(
-    arguments: Arguments = Arguments(),  # noqa: B008 - it is frozen
+    arguments: AttachArguments = AttachArguments(),  # noqa: B008 - it is frozen
     conf: dict[str, str] | None = None,
     environ: dict[str, str] | None = None,
 ) -> SparkSettings:
@@ -40,10 +40,10 @@ def test_defaults_are_on_and_leave_the_users_data_alone() -> None:
 def test_arguments_come_before_spark_and_spark_before_the_environment() -> None:
     conf = {"spark.topicast.control": DRY_RUN, "spark.topicast.statestores": HUB}
     environ = {"TOPICAST_CONTROL": OFF, "TOPICAST_STATESTORES": "tcp://elsewhere:1"}
-    assert read(Arguments(control=ON), conf, environ).control == ON
-    assert read(Arguments(), conf, environ).control == DRY_RUN
-    assert read(Arguments(), conf, environ).statestores == HUB
-    assert read(Arguments(statestores=HUB), {}, environ).control == OFF
+    assert read(AttachArguments(control=ON), conf, environ).control == ON
+    assert read(AttachArguments(), conf, environ).control == DRY_RUN
+    assert read(AttachArguments(), conf, environ).statestores == HUB
+    assert read(AttachArguments(statestores=HUB), {}, environ).control == OFF
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_everything_can_be_said_in_every_place() -> None:
         "TOPICAST_MAX_STALENESS": "1.5s",
         "TOPICAST_VALIDATE": "hms",
     }
-    arguments = Arguments(
+    arguments = AttachArguments(
         statestores=HUB,
         budget="5%",
         control=OFF,
@@ -118,14 +118,14 @@ def test_value_that_is_not_allowed_is_refused_by_its_name(key: str, text: str) -
 
 
 @pytest.mark.parametrize("nonsense", [b"\0", -1, 10**400, float("nan"), [], {"a": 1}, object()])
-@pytest.mark.parametrize("name", [one.name for one in fields(Arguments)])
+@pytest.mark.parametrize("name", [one.name for one in fields(AttachArguments)])
 def test_argument_of_another_type_is_refused(name: str, nonsense: object) -> None:
     with pytest.raises(ConfigError, match=name):
-        read(replace(Arguments(statestores=HUB), **{name: nonsense}))
+        read(replace(AttachArguments(statestores=HUB), **{name: nonsense}))
 
 
 @pytest.mark.parametrize("name", ["refresh_existing", "refresh_cached"])
 def test_text_is_no_boolean_as_an_argument(name: str) -> None:
     """It would be true, whatever it says."""
     with pytest.raises(ConfigError, match=f"{name}='false' is not valid: True or False"):
-        read(replace(Arguments(statestores=HUB), **{name: "false"}))
+        read(replace(AttachArguments(statestores=HUB), **{name: "false"}))

@@ -1,7 +1,7 @@
 from dataclasses import fields, replace
 
 from topicast.subscriber.spark.driver.handle import Handle
-from topicast.subscriber.spark.status import Status
+from topicast.subscriber.spark.status import AttachStatus
 
 
 def test_status_is_a_table_in_a_notebook() -> None:
@@ -14,7 +14,7 @@ def test_status_is_a_table_in_a_notebook() -> None:
     )
     shown = status._repr_html_()
     assert "<b>plain: no &lt;key&gt;</b>" in shown, "what matters first"
-    facts = {one.name: getattr(status, one.name) for one in fields(Status)[2:]}
+    facts = {one.name: getattr(status, one.name) for one in fields(AttachStatus)[2:]}
     filled = [name for name, value in facts.items() if value not in ("", None, 0)]
     assert shown.count("<tr>") == len(filled) + 1, "counts that are 0 share a line"
     zeros = [name.replace("_", " ") for name, value in facts.items() if value == 0]

@@ -8,7 +8,7 @@ import zmq
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.keys import BOUND, PAIR, own_link
 from topicast.tests.waiting import until
-from topicast.topics.link import Link, Received
+from topicast.topics.link import Link, ReceivedFrame
 from topicast.topics.link.curve import join
 
 ANY = "tcp://127.0.0.1:0"
@@ -55,11 +55,11 @@ def stranger() -> Iterator[Callable[[int, str], "zmq.Socket[bytes]"]]:
 
 
 @pytest.fixture
-def frames() -> Callable[[Link, int], list[Received]]:
+def frames() -> Callable[[Link, int], list[ReceivedFrame]]:
     """Poll a link until so many frames have arrived; return all that have."""
 
-    def poll(link: Link, count: int) -> list[Received]:
-        got: list[Received] = []
+    def poll(link: Link, count: int) -> list[ReceivedFrame]:
+        got: list[ReceivedFrame] = []
         until(lambda: got.extend(link.poll(0.02)) or len(got) >= count, what=f"{count} frames")
         return got
 
@@ -67,7 +67,7 @@ def frames() -> Callable[[Link, int], list[Received]]:
 
 
 @pytest.fixture
-def introduce(frames: Callable[[Link, int], list[Received]]) -> Callable[[Link, Link], bytes]:
+def introduce(frames: Callable[[Link, int], list[ReceivedFrame]]) -> Callable[[Link, Link], bytes]:
     """Connect a reader's "control" to a hub's "router"; return the name the hub knows it by."""
 
     def connect(hub: Link, reader: Link) -> bytes:
@@ -81,7 +81,7 @@ def introduce(frames: Callable[[Link, int], list[Received]]) -> Callable[[Link, 
 
 
 @pytest.fixture
-def follow(frames: Callable[[Link, int], list[Received]]) -> Callable[..., str]:
+def follow(frames: Callable[[Link, int], list[ReceivedFrame]]) -> Callable[..., str]:
     """Connect a reader's "data" to a hub's "publisher", subscribed; return the address."""
 
     def connect(hub: Link, reader: Link, *prefixes: bytes) -> str:

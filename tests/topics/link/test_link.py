@@ -12,7 +12,7 @@ from topicast.tests.cli.processes import steady_port
 from topicast.tests.keys import PAIR
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError, UsageError
-from topicast.topics.link import Received
+from topicast.topics.link import ReceivedFrame
 from topicast.topics.link.link import BATCH_MAX
 from topicast.topics.link.sockets import FRAME_BYTES_MAX, PUBLISHED_BYTES_MAX, SENT_MAX
 
@@ -33,8 +33,8 @@ def test_answer_reaches_the_peer_that_sent_the_request(hub, reader, make_link, f
         assert link.send("control", frame)
     for received in frames(hub, 2):
         assert hub.send("router", b"answer to " + received.frame, received.peer)
-    assert frames(reader, 1) == [Received("control", b"", b"answer to one")]
-    assert frames(other, 1) == [Received("control", b"", b"answer to two")]
+    assert frames(reader, 1) == [ReceivedFrame("control", b"", b"answer to one")]
+    assert frames(other, 1) == [ReceivedFrame("control", b"", b"answer to two")]
 
 
 def test_frames_of_one_peer_keep_their_order(hub, reader, introduce, frames):
@@ -54,7 +54,7 @@ def test_published_frames_reach_the_subscribers_to_their_prefix(
         hub.send_all("publisher", published)
     else:
         assert all(hub.send("publisher", frame) for frame in published)
-    expected = [Received("data", b"", b"a%d" % number) for number in range(BATCH_MAX)]
+    expected = [ReceivedFrame("data", b"", b"a%d" % number) for number in range(BATCH_MAX)]
     assert frames(reader, BATCH_MAX) == expected
 
 

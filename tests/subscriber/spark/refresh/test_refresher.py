@@ -15,8 +15,8 @@ from topicast.subscriber.spark.refresh.refresher import (
     SOON_S,
     UNCACHED_S,
     Existing,
+    Invalidation,
     Looked,
-    Order,
     Refresher,
 )
 from topicast.topics.errors import UsageError
@@ -39,10 +39,10 @@ def turn(
     *,
     held: tuple[str, ...] = (),
     now: float = 0.0,
-) -> tuple[Order, ...]:
+) -> tuple[Invalidation, ...]:
     """Look at each session that has something ``cached`` or ``held``, and do what it says."""
     refresher.begin_turn(cached, now=now)
-    orders: list[Order] = []
+    orders: list[Invalidation] = []
     for session, tables in cached.items():
         orders += refresher.look(session, Looked(frozenset(tables), held=frozenset(held)))
         refresher.check()
@@ -58,8 +58,10 @@ def renew(
     existing: Existing = Existing.IF_GONE,
     recache: bool = False,
     known: bool = True,
-) -> Order:
-    return Order(session=session, table=table, existing=existing, recache=recache, known=known)
+) -> Invalidation:
+    return Invalidation(
+        session=session, table=table, existing=existing, recache=recache, known=known
+    )
 
 
 def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -> None:
@@ -289,7 +291,7 @@ def test_change_renews_what_it_concerns_or_is_counted_as_ignored(
 def test_cached_data_is_made_anew_only_where_that_is_requested() -> None:
     refresher = Refresher(refresh_cached=True)
     refresher.changed(changed(), now=0.0)
-    wanted = Order(session="s", table=ORDERS, existing=Existing.ALWAYS, recache=True)
+    wanted = Invalidation(session="s", table=ORDERS, existing=Existing.ALWAYS, recache=True)
     assert turn(refresher, {"s": {ORDERS}}) == (wanted,)
     refresher.changed(changed(), now=0.0)  # the relation is gone, the data is cached
     assert turn(refresher, {"s": set()}) == (wanted,)
@@ -455,7 +457,7 @@ def test_after_a_turn_no_relation_is_older_than_the_changes(
 def test_partitions_that_come_are_for_sessions_that_list_them_themselves() -> None:
     refresher, tables = Refresher(), frozenset({ORDERS})
 
-    def orders(*, queries: str, lists: str) -> list[Order]:
+    def orders(*, queries: str, lists: str) -> list[Invalidation]:
         refresher.begin_turn([queries, lists], now=0.0)
         found = [
             *refresher.look(queries, Looked(tables)),

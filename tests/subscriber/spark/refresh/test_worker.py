@@ -17,7 +17,7 @@ from topicast.subscriber.spark.refresh.path_relations import PathRelations
 from topicast.subscriber.spark.refresh.refresher import (
     UNCACHED_S,
     Existing,
-    Order,
+    Invalidation,
     Refresher,
 )
 from topicast.subscriber.spark.refresh.worker import (
@@ -239,7 +239,7 @@ def test_refresh_that_fails_later_is_counted_and_ordered_again(running: Served) 
         found.is_refreshed()
         (ordered,) = found.spark.renewed
         session.tables = {ORDERS}
-        order = Order(session="s", table=ORDERS, existing=Existing.NEVER)
+        order = Invalidation(session="s", table=ORDERS, existing=Existing.NEVER)
         found.spark.failed_later = [(order, "java.io.IOException: no")]
         until(lambda: found.spark.renewed == [ordered] * 2, timeout_s=WAIT_S)
         assert found.guard.last_error == f"refresh {ORDERS}: java.io.IOException: no"

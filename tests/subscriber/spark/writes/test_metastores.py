@@ -2,7 +2,12 @@
 
 import pytest
 
-from topicast.subscriber.spark.writes.metastores import Metastore, Target, metastore_of, object_of
+from topicast.subscriber.spark.writes.metastores import (
+    ReportedMetastore,
+    WriteTarget,
+    metastore_of,
+    object_of,
+)
 
 URI = "thrift://metastore:9083"
 
@@ -10,22 +15,22 @@ URI = "thrift://metastore:9083"
 @pytest.mark.parametrize(
     ("implementation", "uris", "configured", "found"),
     [
-        ("hive", URI, "", Metastore(uris=URI)),
-        ("hive", URI, "thrift://other:1", Metastore(uris="thrift://other:1")),
-        ("hive", "", "thrift://other:1", Metastore(uris="thrift://other:1")),
+        ("hive", URI, "", ReportedMetastore(uris=URI)),
+        ("hive", URI, "thrift://other:1", ReportedMetastore(uris="thrift://other:1")),
+        ("hive", "", "thrift://other:1", ReportedMetastore(uris="thrift://other:1")),
         (
             "hive",
             "",
             "",
-            Metastore(reason="its metastore is embedded: hive.metastore.uris is not set"),
+            ReportedMetastore(reason="its metastore is embedded: hive.metastore.uris is not set"),
         ),
-        ("in-memory", URI, URI, Metastore(reason="its catalog is in-memory, not hive")),
-        ("", URI, "", Metastore(reason="its catalog is in-memory, not hive")),
+        ("in-memory", URI, URI, ReportedMetastore(reason="its catalog is in-memory, not hive")),
+        ("", URI, "", ReportedMetastore(reason="its catalog is in-memory, not hive")),
     ],
     ids=["of its client", "configured", "only configured", "embedded", "in-memory", "default"],
 )
 def test_writes_are_reported_of_a_remote_metastore_only(
-    implementation: str, uris: str, configured: str, found: Metastore
+    implementation: str, uris: str, configured: str, found: ReportedMetastore
 ) -> None:
     assert metastore_of(implementation=implementation, uris=uris, configured=configured) == found
 
@@ -33,7 +38,7 @@ def test_writes_are_reported_of_a_remote_metastore_only(
 def reported_name(*name: str, catalog: str = "spark_catalog", path: str = "") -> str | None:
     others = {"spark.sql.catalog.ice": "org.iceberg.SparkCatalog"}
     return object_of(
-        Target(name=name, path=path),
+        WriteTarget(name=name, path=path),
         catalog=catalog,
         database="now",
         conf=lambda key: others.get(key, ""),

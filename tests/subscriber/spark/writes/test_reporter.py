@@ -13,7 +13,7 @@ from topicast.subscriber.spark.writes.listener import (
     Execution,
     Queue,
 )
-from topicast.subscriber.spark.writes.metastores import Metastore
+from topicast.subscriber.spark.writes.metastores import ReportedMetastore
 from topicast.subscriber.spark.writes.reporter import Reporter
 from topicast.topics.objects.rules import OFF, ON
 from topicast.topics.wire.messages.reports import WRITTEN, Verdict
@@ -50,7 +50,7 @@ class Made:
             outbox=self.outbox,
             guard=self.guard,
             control=self.control,
-            metastore_of=lambda _session: Metastore(),
+            metastore_of=lambda _session: ReportedMetastore(),
             configured="",
             queue=Queue(Nothing(), sessions=None),
         )
