@@ -27,6 +27,7 @@ from ...topics.liveness import HEARTBEAT_MS, LOST, SUSPECT, Liveness
 from ...topics.objects.names import table_of
 from ...topics.settings import checked_pages
 from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
+from ...topics.turn import Turn
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import DELTA_BYTES_MAX, PROTOCOL, PROTOCOL_MIN
 from ...topics.wire.messages.connection import (
@@ -260,7 +261,7 @@ class Publisher:
         self._sequence = 0
         self._ahead_at = -inf
         self._ahead_s = AHEAD_S
-        self._now_us = 0
+        self._turn = Turn[Effect](quiet=(Tick, Committed, Put))
 
     def facts(self, address: str, *, now: float) -> HubFacts:
         """Return what an operator wants to know of the hub, which is at ``address``."""
@@ -288,22 +289,24 @@ class Publisher:
 
     def handle(self, fact: Fact, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Decide what ``fact`` means for this hub."""
-        self._now_us = now_us
+        self._turn.now, self._turn.now_us = now, now_us
+        self._turn.came(fact)
         match fact:
             case Tick():
-                return self._on_tick(now)
+                self._on_tick()
             case Committed():
-                return self._on_committed(fact)
+                self._on_committed(fact)
             case EpochBegun():
-                return self._on_minted(now)
+                self._on_minted()
             case _ if self.state == State.WAITING:
-                return ()  # of connections that were closed
+                pass  # of connections that were closed
             case FromHub(channel=channel, message=message):
                 self._liveness[channel].on_message(now)
                 self._probed.discard(channel)
-                return self._on_message(channel, message, now)
+                self._on_message(channel, message)
             case Lost(reason=reason, wait_s=wait_s):
-                return self._leave(reason, now=now, wait_s=wait_s)
+                self._leave(reason, wait_s=wait_s)
+        return self._turn.end()
 
     @property
     def sending(self) -> bool:
@@ -336,127 +339,133 @@ class Publisher:
     def _announced(self) -> bool:
         return self.state in (State.ANNOUNCED, State.LEADING)
 
-    def _on_tick(self, now: float) -> tuple[Effect, ...]:
+    def _on_tick(self) -> None:
+        now = self._turn.now
         self._since = now if self._since is None else self._since
         if self.state == State.WAITING:
-            return self._connect(now) if now >= self._connect_at else ()
-        effects = self._watch(now)
-        effects = (*effects, *self._send_clients(now))
+            if now >= self._connect_at:
+                self._connect()
+            return
+        self._watch()
+        self._send_clients()
         if self.state == State.CONNECTING:
-            effects = (*effects, *self._compare(now))
+            self._compare()
         if self._announced and now >= self._heartbeat_at:
-            effects = (*effects, self._heartbeat(now))
-        return effects
+            self._heartbeat()
 
-    def _on_committed(self, fact: Committed) -> tuple[Effect, ...]:
+    def _on_committed(self, fact: Committed) -> None:
         if self.state != State.LEADING:
-            return ()
-        sent = self._unacked.put(fact.topic, fact.version, len(fact.frame))
-        return (Put(fact.frame),) if sent else ()
+            return
+        if self._unacked.put(fact.topic, fact.version, len(fact.frame)):
+            self._turn.add(Put(fact.frame))
 
-    def _on_minted(self, now: float) -> tuple[Effect, ...]:
+    def _on_minted(self) -> None:
         if self.state == State.COMPARING:
-            return self._compare(now)
-        return self._announce(now, "a new epoch") if self._announced else ()
+            self._compare()
+        elif self._announced:
+            self._announce("a new epoch")
 
     def _on_message(  # noqa: C901 - dispatch
-        self, channel: Channel, message: Message, now: float
-    ) -> tuple[Effect, ...]:
+        self, channel: Channel, message: Message
+    ) -> None:
         match message:
             case Welcome():
-                return self._on_welcome(channel, message, now)
+                self._on_welcome(channel, message)
             case ServerKeys(hub=current, hub_next=following):
-                return self._on_keys(current, following)
+                self._on_keys(current, following)
             case Introduction():
                 self._on_introduction(message)
             case Have():
-                return self._on_have(message, now)
+                self._on_have(message)
             case Filed():
-                return self._on_filed(message)
+                self._on_filed(message)
             case CatchUp():
-                return self._on_catch_up(message)
+                self._on_catch_up(message)
             case Credit(stream=stream, amount=amount):
                 self._sender.credit(HUB, stream, amount)
             case Cancel(stream=stream):
                 self._sender.cancel(HUB, stream)
             case Refused():
-                return self._on_refused(message, now)
+                self._on_refused(message)
             case Bye(reason=reason):
-                return self._leave(f"the hub leaves: {reason}", now=now)
+                self._leave(f"the hub leaves: {reason}")
             case _:
                 pass  # it is not for a publisher
-        return ()
 
-    def _on_welcome(self, channel: Channel, message: Welcome, now: float) -> tuple[Effect, ...]:
+    def _on_welcome(self, channel: Channel, message: Welcome) -> None:
         if not PROTOCOL_MIN <= message.protocol <= PROTOCOL:
-            return self._leave(f"protocol {message.protocol}", now=now, wait_s=SLOW_S)
+            self._leave(f"protocol {message.protocol}", wait_s=SLOW_S)
+            return
         if self._welcomed and message.hub != self.hub:
-            return self._leave("another hub answers at this address", now=now)
+            self._leave("another hub answers at this address")
+            return
         self.hub = message.hub
         self._welcomed.add(channel)
-        first = self._send_clients(now)
+        self._send_clients()
         if channel == CONTROL_CHANNEL:
-            first = (*first, self._introduction())
-        return (*first, *(self._compare(now) if self.state == State.CONNECTING else ()))
+            self._introduce()
+        if self.state == State.CONNECTING:
+            self._compare()
 
-    def _introduction(self) -> SendOn:
+    def _introduce(self) -> None:
         """Tell the hub where catalogd takes requests: operators ask why it announces nothing."""
         published = self._published
         ours = Introduction(catalog_address=published.catalog_address, pages=published.pages)
-        return SendOn(CONTROL_CHANNEL, ours)
+        self._turn.add(SendOn(CONTROL_CHANNEL, ours))
 
-    def _on_keys(self, current: str, following: str) -> tuple[Effect, ...]:
-        try:
-            return (Learned(checked_keys(current, following, setting="the hub's keys")),)
-        except ConfigError:
-            return ()
+    def _on_keys(self, current: str, following: str) -> None:
+        with suppress(ConfigError):  # what are no keys are not used
+            self._turn.add(Learned(checked_keys(current, following, setting="the hub's keys")))
 
     def _on_introduction(self, hub: Introduction) -> None:
         with suppress(ConfigError):  # what is no address is not shown
             self._pages = checked_pages(hub.pages)
 
-    def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
+    def _on_have(self, message: Have) -> None:
         position = message.epoch, message.start
         if self.state == State.LEADING and position != self._published.position:
-            return self._leave("the hub follows another start", now=now)
+            self._leave("the hub follows another start")
+            return
         self._have = message
         if self._announced and position == self._published.position:
-            return self._lead()
-        if self.state == State.COMPARING:
-            return ()
-        return self._compare(now)  # again, if it holds something else by now
+            self._lead()
+        elif self.state != State.COMPARING:
+            self._compare()  # again, if it holds something else by now
 
-    def _compare(self, now: float) -> tuple[Effect, ...]:
+    def _compare(self) -> None:
+        now = self._turn.now
         have = self._have
         if self._is_welcome and not self._published.names_known:
-            self._connect_state(now, connected=True)  # it waits as we do
+            self._connect_state(connected=True)  # it waits as we do
         if have is None or not self._may_announce:
-            return ()
+            return
         try:
             held = by_topic(have.versions)
             versions = {number: topic.version for number, topic in self._published.topics.items()}
             starts = self._published.starts
             verdict = judge(starts, versions, epoch=have.epoch, start=have.start, held=held)
         except WireError as error:
-            return self._leave(str(error), now=now, wait_s=SLOW_S)
+            self._leave(str(error), wait_s=SLOW_S)
+            return
         if verdict is not Verdict.AHEAD:
-            return self._announce(now, f"the hub is {verdict.value}")
+            self._announce(f"the hub is {verdict.value}")
+            return
         if now < self._ahead_at:
             wait_s = self._ahead_at - now
-            return self._leave(
-                "ahead again: does another catalogd publish?", now=now, wait_s=wait_s
-            )
+            self._leave("ahead again: does another catalogd publish?", wait_s=wait_s)
+            return
         led_long = now >= self._ahead_at + AHEAD_S_MAX
         self._ahead_s = AHEAD_S if led_long else min(2 * self._ahead_s, AHEAD_S_MAX)
         self._ahead_at = now + self._ahead_s
         reason = f"the hub is ahead: epoch {have.epoch} start {have.start}"
-        return *self._move(State.COMPARING, reason), MintAbove(have.epoch)
+        self._move(State.COMPARING, reason)
+        self._turn.add(MintAbove(have.epoch))
 
-    def _announce(self, now: float, reason: str) -> tuple[Effect, ...]:
+    def _announce(self, reason: str) -> None:
         self._sender.remove_peer(HUB)
         self._unacked.clear()
-        self._heartbeat_at = now
-        self._connect_state(now, connected=True)
+        self._heartbeat_at = self._turn.now
+        self._connect_state(connected=True)
         epoch, start = self._published.position
         announce = Announce(
             epoch=epoch,
@@ -465,27 +474,28 @@ class Publisher:
             catalog_address=self._published.catalog_address,
             catalog_name=self._published.catalog_name,
         )
-        return *self._move(State.ANNOUNCED, reason), SendOn(CONTROL_CHANNEL, announce)
+        self._move(State.ANNOUNCED, reason)
+        self._turn.add(SendOn(CONTROL_CHANNEL, announce))
 
-    def _lead(self) -> tuple[Effect, ...]:
-        if self.state != State.ANNOUNCED:
-            return ()
-        self._failures = 0
-        return self._move(State.LEADING, "the hub follows")
+    def _lead(self) -> None:
+        if self.state == State.ANNOUNCED:
+            self._failures = 0
+            self._move(State.LEADING, "the hub follows")
 
-    def _on_filed(self, message: Filed) -> tuple[Effect, ...]:
+    def _on_filed(self, message: Filed) -> None:
         if not self._announced or (message.epoch, message.start) != self._published.position:
-            return ()
+            return
         for topic, version in message.versions:
             self._unacked.filed(topic, version)
-        return self._lead()
+        self._lead()
 
-    def _on_catch_up(self, message: CatchUp) -> tuple[Effect, ...]:
+    def _on_catch_up(self, message: CatchUp) -> None:
         stream = message.stream
         if not self._announced:
             text = "nothing is announced to you yet: retry"
             refusal = refuse(Refusal.START, text, request=stream, retry_ms=RETRY_MS)
-            return (SendOn(BULK_CHANNEL, refusal),)
+            self._turn.add(SendOn(BULK_CHANNEL, refusal))
+            return
         parts = chunks(
             stream,
             message.wanted,
@@ -494,36 +504,38 @@ class Publisher:
             visible=self._published.publishable,
         )
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
-        return (SendOn(BULK_CHANNEL, busy.message),) if busy else ()
+        if busy:
+            self._turn.add(SendOn(BULK_CHANNEL, busy.message))
 
-    def _on_refused(self, message: Refused, now: float) -> tuple[Effect, ...]:
+    def _on_refused(self, message: Refused) -> None:
         if message.request:
             self._sender.cancel(HUB, message.request)
-            return ()
+            return
         reason = f"the hub refuses: {message.code} {message.message}"
         if message.code in OF_ONE_MESSAGE:
-            return (Entered(self.state, reason),)
+            self._turn.add(Entered(self.state, reason))
+            return
         soon = message.code in RECONNECT_ON or message.retry_ms
         wait_s = min(message.retry_ms / 1000, WAIT_S_MAX) if soon else SLOW_S
-        return self._leave(reason, now=now, wait_s=wait_s)
+        self._leave(reason, wait_s=wait_s)
 
-    def _watch(self, now: float) -> tuple[Effect, ...]:
+    def _watch(self) -> None:
         """Repeat Hello on a silent connection; leave a hub that stays silent."""
-        effects: tuple[Effect, ...] = ()
+        now = self._turn.now
         if not self._is_welcome and now >= self._welcome_by:
-            return self._leave(f"no welcome within {WELCOME_S} s", now=now)
-        for channel, liveness in self._liveness.items():
-            state = liveness.state(now)
-            if state == LOST:
-                reason = f"the hub is silent for {SILENCE_S} s"
-                return self._leave(reason, now=now, since=now - SILENCE_S)
+            self._leave(f"no welcome within {WELCOME_S} s")
+            return
+        states = {channel: one.state(now) for channel, one in self._liveness.items()}
+        if LOST in states.values():
+            self._leave(f"the hub is silent for {SILENCE_S} s", since=now - SILENCE_S)
+            return
+        for channel, state in states.items():
             if state == SUSPECT and channel not in self._probed:
                 self._probed.add(channel)
-                effects = (*effects, self._greeting(channel))
-        return effects
+                self._turn.add(self._greeting(channel))
 
-    def _heartbeat(self, now: float) -> SendOn:
-        self._heartbeat_at = now + HEARTBEAT_MS / 1000
+    def _heartbeat(self) -> None:
+        self._heartbeat_at = self._turn.now + HEARTBEAT_MS / 1000
         self._sequence += 1
         epoch, start = self._published.position
         topics = self._published.topics.values()
@@ -533,7 +545,7 @@ class Publisher:
             start=start,
             sequence=self._sequence,
             interval_ms=HEARTBEAT_MS,
-            sent_us=self._now_us,
+            sent_us=self._turn.now_us,
             watermark=self._published.watermark,
             age_ms=0,
             catalog_address=self._published.catalog_address,
@@ -541,23 +553,27 @@ class Publisher:
             floors=tuple(topic.floor for topic in topics),
             offers=self._published.mode.offers,
         )
-        return SendOn(CONTROL_CHANNEL, heartbeat)
+        self._turn.add(SendOn(CONTROL_CHANNEL, heartbeat))
 
-    def _send_clients(self, now: float) -> tuple[Effect, ...]:
+    def _send_clients(self) -> None:
         """Send the hub the list of clients, unless it has been sent this one a moment ago."""
+        now = self._turn.now
         clients = self._published.clients
         if not clients or CONTROL_CHANNEL not in self._welcomed:
-            return ()
+            return
         if clients == self._clients and now < self._clients_at:
-            return ()
+            return
         self._clients, self._clients_at = clients, now + CLIENTS_AGAIN_S
-        return (SendOn(CONTROL_CHANNEL, ClientList(text=clients)),)
+        self._turn.add(SendOn(CONTROL_CHANNEL, ClientList(text=clients)))
 
-    def _connect(self, now: float) -> tuple[Effect, ...]:
+    def _connect(self) -> None:
+        now = self._turn.now
         self._welcome_by = now + WELCOME_S
         self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in Channel}
-        greetings = map(self._greeting, Channel)
-        return Reconnect(), *self._move(State.CONNECTING, self.reason), *greetings
+        self._turn.add(Reconnect())
+        self._move(State.CONNECTING, self.reason)
+        for channel in Channel:
+            self._turn.add(self._greeting(channel))
 
     def _greeting(self, channel: Channel) -> SendOn:
         hello = Hello(
@@ -568,32 +584,30 @@ class Publisher:
         )
         return SendOn(channel, hello)
 
-    def _leave(
-        self, reason: str, *, now: float, wait_s: float = 0.0, since: float | None = None
-    ) -> tuple[Effect, ...]:
+    def _leave(self, reason: str, *, wait_s: float = 0.0, since: float | None = None) -> None:
         """Close the connections; connect after ``wait_s``, or the backoff if that is longer.
 
         ``since``: when the hub was there last, if that is not now.
         """
         backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 16)
-        self._connect_at = now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
-        self._connect_state(now if since is None else since, connected=False)
+        self._connect_at = self._turn.now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
+        self._connect_state(connected=False, since=since)
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
         self._clients = b""
-        return self._move(State.WAITING, reason)
+        self._move(State.WAITING, reason)
 
-    def _move(self, state: State, reason: str) -> tuple[Effect, ...]:
+    def _move(self, state: State, reason: str) -> None:
         self.state, self.reason = state, reason
         again = not self.connected and reason == self._logged
         self._logged = "" if self.connected else reason
-        return (Entered(state, reason, again),)
+        self._turn.add(Entered(state, reason, again))
 
-    def _connect_state(self, now: float, *, connected: bool) -> None:
+    def _connect_state(self, *, connected: bool, since: float | None = None) -> None:
         if self.connected is not connected:
-            self.connected, self._since = connected, now
+            self.connected, self._since = connected, self._turn.now if since is None else since
 
     def _find(self, wanted: Wanted) -> Topic | Refused:
         topic = self._published.topics.get(wanted.topic)
@@ -603,7 +617,7 @@ class Publisher:
         return refuse(Refusal.UNKNOWN, text)
 
     def _stamp(self) -> tuple[int, int]:
-        return self._published.position[1], self._now_us
+        return self._published.position[1], self._turn.now_us
 
 
 def delta_of_transaction(
