@@ -150,7 +150,7 @@ def audit(
             report.databases, report.tables = _counts(catalog, wanted)
         else:
             stack.enter_context(_answered())
-            report.moment = str(planner.moment())
+            report.snapshot_version = str(planner.snapshot_version())
             _compare(compared, wanted, report, repair=repair, on_progress=on_progress)
     report.seconds = round(time.monotonic() - began, 3)
     return report

@@ -1,4 +1,4 @@
-"""Export: the catalog as Parquet, as of one moment, and the changes since the last run.
+"""Export: the catalog as Parquet, as of one snapshot version, and the changes since the last run.
 
     PATH/v1/databases/exported_at=2026-11-22T20-00-…Z/part-…      a folder for each view and run
     PATH/v1/tables, columns, partitions, changes/…
@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from ..topics.errors import ConfigError, HistoryGone, SourceError, UsageError
-from .datasource import moment
+from .datasource import snapshot_version
 from .datasource.options import hubs_of
 from .datasource.views import CATALOG, CHANGES
 from .progress import OnProgress, Progress, RunReport, ignore
@@ -29,20 +29,22 @@ if TYPE_CHECKING:
 LAYOUT: Final = "v1"
 RUNS: Final = "runs"
 CHECK: Final = ".writable"  # which Spark does not read
-RUN_SCHEMA: Final = "exported_at string, moment string, since string, rows map<string,bigint>"
+RUN_SCHEMA: Final = (
+    "exported_at string, snapshot_version string, since string, rows map<string,bigint>"
+)
 OLDEST_SPARK: Final = (4, 0)
 
 
 @dataclass(slots=True, kw_only=True)
 class ExportReport(RunReport):
-    """What a run has written: ``rows`` by view, as of ``moment``; changes since ``since``.
+    """What a run has written: ``rows`` by view as of ``snapshot_version``; changes since ``since``.
 
     ``since``: empty if there are none; ``history_gone``: why they are not known any more.
     """
 
     path: str
     exported_at: str
-    moment: str
+    snapshot_version: str
     since: str = ""
     dry_run: bool = False
     rows: dict[str, int] = field(default_factory=dict)
@@ -92,7 +94,7 @@ def export(
     Raises:
         UsageError: Spark is too old.
         ConfigError: ``path`` cannot be written.
-        TopicastError: as ``topicast.pipeline.datasource.moment``.
+        TopicastError: as ``topicast.pipeline.datasource.snapshot_version``.
     """
     hubs = hubs_of(statestores, os.environ)
     if tuple(map(int, spark.version.split(".")[:2])) < OLDEST_SPARK:
@@ -105,14 +107,14 @@ def export(
     report = ExportReport(
         path=path,
         exported_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%fZ"),
-        moment=moment(hubs),
+        snapshot_version=snapshot_version(hubs),
         since=last,
         dry_run=dry_run,
     )
 
     def source(view: str, **options: str) -> DataFrame:
         found = spark.read.format("topicast").options(view=view, tables=tables, statestores=hubs)
-        return found.options(asOf=report.moment, notLoaded="pull", **options).load()
+        return found.options(asOf=report.snapshot_version, notLoaded="pull", **options).load()
 
     views = (*(() if changes_only and last else CATALOG), *((CHANGES.name,) if last else ()))
     for number, view in enumerate(views):
@@ -129,7 +131,7 @@ def export(
             report.since, report.history_gone = "", _reason(error)
     on_progress(Progress(step="counted" if dry_run else "written", done=len(views), left=0))
     if not dry_run:
-        run = (report.exported_at, report.moment, report.since, report.rows)
+        run = (report.exported_at, report.snapshot_version, report.since, report.rows)
         row = spark.createDataFrame([run], RUN_SCHEMA).coalesce(1)
         row.write.mode("append").parquet(f"{folder}/{RUNS}")
     return report
@@ -156,11 +158,11 @@ def _check_writable(files: Files, path: str, folder: str) -> None:
 
 
 def _last_run(spark: SparkSession, files: Files, folder: str) -> str:
-    """Return the moment of the last run; empty: there was none."""
+    """Return the snapshot version of the last run; empty: there was none."""
     if not files.exists(f"{folder}/{RUNS}"):  # Spark would log a stack trace
         return ""
     runs = spark.read.schema(RUN_SCHEMA).parquet(f"{folder}/{RUNS}")
-    found = runs.orderBy("exported_at", ascending=False).select("moment").first()
+    found = runs.orderBy("exported_at", ascending=False).select("snapshot_version").first()
     return found[0] if found is not None else ""
 
 

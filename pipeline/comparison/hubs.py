@@ -25,9 +25,9 @@ from ...topics.settings import Address
 from ...topics.topic import FULL, NAMESPACE, STUB, VALUE, Entry
 from ...topics.wire.messages.data import Chunk
 from ...topics.wire.messages.readers import CatchUp, Credit, Wanted
-from ..datasource.moments import Moment
 from ..datasource.planning import BEHIND_BLOCKS, ReadPlanner
 from ..datasource.scanning import KeyRange, patiently
+from ..datasource.snapshot_versions import SnapshotVersion
 from ..progress import OnProgress, Progress
 from .entries import Mark, compare_group, differing_groups, mark_of, table_or_database
 from .selection import ObjectSelection, name_of
@@ -60,11 +60,11 @@ class HubReader:
             link.close()
 
     def read(
-        self, topic: int, moment: Moment, keep: Callable[[Entry], T | None]
+        self, topic: int, as_of: SnapshotVersion, keep: Callable[[Entry], T | None]
     ) -> tuple[int, list[T]]:
         """Return the version that the hub has of ``topic``, and what ``keep`` makes of its entries.
 
-        It is that of ``moment`` at least. A hub that is restarted, or behind, is waited for.
+        The version is that of ``as_of`` or later: a hub that is behind, or restarts, is waited for.
 
         Raises:
             LinkError: it does not answer, or stays behind.
@@ -73,7 +73,7 @@ class HubReader:
 
         def read() -> tuple[int, list[T]]:
             try:
-                return self._read(topic, moment, keep)
+                return self._read(topic, as_of, keep)
             except AuthRefused:
                 raise
             except (LinkError, UsageError) as error:  # a hub that was restarted does not know us
@@ -83,14 +83,14 @@ class HubReader:
         return patiently(read, patience_s=PATIENCE_S)
 
     def _read(
-        self, topic: int, moment: Moment, keep: Callable[[Entry], T | None]
+        self, topic: int, as_of: SnapshotVersion, keep: Callable[[Entry], T | None]
     ) -> tuple[int, list[T]]:
         kept: list[T] = []
-        version, least = 0, moment.by_topic()[topic]
+        version, least = 0, as_of.by_topic()[topic]
         for chunk in self._chunks(topic):
             version = chunk.to_version
-            if chunk.epoch != moment.epoch:
-                raise LinkError(f"it is at epoch {chunk.epoch}, and catalogd at {moment.epoch}")
+            if chunk.epoch != as_of.epoch:
+                raise LinkError(f"it is at epoch {chunk.epoch}, and catalogd at {as_of.epoch}")
             if version < least:
                 raise LinkError(f"it is at version {version} of topic {topic}, catalogd at {least}")
             some = (keep(entry) for entry in chunk.entries if entry.kind in (VALUE, STUB))
@@ -137,15 +137,15 @@ class HubSide:
             NotReady: catalogd does not answer.
         """
         found = SideResult(side=self.name)
-        moment = self._planner.moment()
-        topics = wanted.topics(moment)
+        as_of = self._planner.snapshot_version()
+        topics = wanted.topics(as_of)
         with closing(self._hub):
             for done, topic in enumerate(topics):
                 on_progress(
                     Progress(step=f"topics of {self.name}", done=done, left=len(topics) - done)
                 )
                 try:
-                    self._patiently(topic, moment, wanted, into=found)
+                    self._patiently(topic, as_of, wanted, into=found)
                 except NotReady:
                     raise  # catalogd does not answer; of a hub, this is another LinkError
                 except (LinkError, HistoryGone, UsageError) as error:
@@ -154,15 +154,15 @@ class HubSide:
         return found
 
     def _patiently(
-        self, topic: int, moment: Moment, wanted: ObjectSelection, *, into: SideResult
+        self, topic: int, as_of: SnapshotVersion, wanted: ObjectSelection, *, into: SideResult
     ) -> None:
         for _ in range(ATTEMPTS_MAX - 1):
             with suppress(HistoryGone):  # of the hub's version, which is a newer one by now
-                return self._compare(topic, moment, wanted, into=into)
-        return self._compare(topic, moment, wanted, into=into)
+                return self._compare(topic, as_of, wanted, into=into)
+        return self._compare(topic, as_of, wanted, into=into)
 
     def _compare(
-        self, topic: int, moment: Moment, wanted: ObjectSelection, *, into: SideResult
+        self, topic: int, as_of: SnapshotVersion, wanted: ObjectSelection, *, into: SideResult
     ) -> None:
         @cache
         def selects(group: bytes) -> bool:
@@ -172,14 +172,14 @@ class HubSide:
         def marked(entry: Entry) -> tuple[bytes, Mark] | None:
             return (entry.key, mark_of(entry)) if selects(group_of(entry.key)) else None
 
-        version, found = self._hub.read(topic, moment, marked)
+        version, found = self._hub.read(topic, as_of, marked)
         marks = dict(found)
-        everything = self._planner.entries(KeyRange(topic, version), epoch=moment.epoch)
+        everything = self._planner.entries(KeyRange(topic, version), epoch=as_of.epoch)
         stored = (entry for entry in everything if selects(group_of(entry.key)))
         groups = iter(sorted(differing_groups(marks, stored)))
         verdicts: list[TableVerdict] = []
         while some := frozenset(islice(groups, GROUPS_MAX)):
-            verdicts += self._verdicts(topic, moment, some)
+            verdicts += self._verdicts(topic, as_of, some)
         into.verdicts += verdicts
         if topic != NAMESPACE:
             tables = [mark for key, mark in marks.items() if key == group_of(key)]
@@ -187,11 +187,11 @@ class HubSide:
             into.withheld += sum(mark.digest is None for mark in tables)
 
     def _verdicts(
-        self, topic: int, moment: Moment, groups: Collection[bytes]
+        self, topic: int, as_of: SnapshotVersion, groups: Collection[bytes]
     ) -> list[TableVerdict]:
         """Read ``groups`` again on both sides; return what differs of their objects."""
         version, entries = self._hub.read(
-            topic, moment, lambda entry: entry if group_of(entry.key) in groups else None
+            topic, as_of, lambda entry: entry if group_of(entry.key) in groups else None
         )
         there: dict[bytes, list[Entry]] = {}
         for entry in entries:
@@ -202,6 +202,6 @@ class HubSide:
             assert of is not None  # else it was not selected
             verdict = found.setdefault(name_of(of), TableVerdict(name_of(of), self.name))
             keys = KeyRange(topic, version, key_before(group), group + BEHIND_BLOCKS + b"\0")
-            stored = self._planner.entries(keys, epoch=moment.epoch)
+            stored = self._planner.entries(keys, epoch=as_of.epoch)
             compare_group(verdict, topic, held=there.get(group, ()), stored=stored)
         return [verdict for verdict in found.values() if verdict.differences]

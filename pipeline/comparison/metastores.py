@@ -1,6 +1,6 @@
 """Metastores: compares the metastore with catalogd's store, object by object, in tasks of Spark.
 
-    sync ──▶ a moment of the store ──▶ both sides, table by table ──▶ what differs
+    sync ──▶ a snapshot version of the store ──▶ both sides, table by table ──▶ what differs
       ▲                                                                  │ compared again
       └──────────────────────────────────────────────────────────────────┘
 
@@ -122,8 +122,8 @@ class MetastoreSide:
 
     def _targets(self, wanted: ObjectSelection) -> tuple[Work | None, list[ComparedTable]]:
         """Return the tables of either side, as of now, and what a task needs to read them."""
-        moment = self._planner.moment()
-        works = self._planner.works(replace(self._options, as_of=moment), ())
+        as_of = self._planner.snapshot_version()
+        works = self._planner.works(replace(self._options, as_of=as_of), ())
         found: dict[TableId, ComparedTable] = {}
         for piece in (one for work in works for one in work.pieces if isinstance(one, Piece)):
             for table, incarnation in piece.tables.items():

@@ -23,7 +23,7 @@ class AuditReport(RunReport):
     pattern: str
     sides: tuple[str, ...]  # that were to be compared: metastore, hub, subscriber
     dry_run: bool = False
-    moment: str = ""  # of catalogd's store, before anything was compared
+    snapshot_version: str = ""  # of catalogd's store, before anything was compared
     limited_to: str = ""  # the databases of the key, as patterns; empty: it sees all
     databases: int = 0
     tables: int = 0

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.topic import NAMESPACE, table_topic
-from ..datasource.moments import Moment
+from ..datasource.snapshot_versions import SnapshotVersion
 
 WILDCARDS: Final = "*?["
 
@@ -28,15 +28,15 @@ class ObjectSelection:
         pattern = self.pattern if of[1] else self.pattern.partition(".")[0]
         return fnmatchcase(name, pattern) and (self.only is None or name in self.only)
 
-    def topics(self, moment: Moment) -> list[int]:
-        """Return the topics that hold what is compared, in the catalog of ``moment``."""
+    def topics(self, as_of: SnapshotVersion) -> list[int]:
+        """Return the topics that hold what is compared, in the catalog of ``as_of``."""
         names = self.only
         if names is None and not any(one in self.pattern for one in WILDCARDS):
             names = self.pattern, self.pattern.partition(".")[0]
         if names is None:
-            return list(moment.by_topic())
+            return list(as_of.by_topic())
         parts = (name.partition(".") for name in names)
-        num_topics = moment.num_topics
+        num_topics = as_of.num_topics
         return sorted({table_topic(db, t, num_topics) if t else NAMESPACE for db, _, t in parts})
 
 

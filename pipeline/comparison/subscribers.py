@@ -60,22 +60,22 @@ class SubscriberSide:
             LinkError: catalogd does not answer, or no hub.
         """
         found = SideResult(side=self.name)
-        moment = self._planner.moment()
-        topics = wanted.topics(moment)
+        as_of = self._planner.snapshot_version()
+        topics = wanted.topics(as_of)
         for done, topic in enumerate(topics):
             on_progress(
                 Progress(step=f"topics of the {self.name}", done=done, left=len(topics) - done)
             )
             try:
-                self._join(topic, at_least=moment.by_topic()[topic])
+                self._join(topic, at_least=as_of.by_topic()[topic])
             except NotReady as error:
-                self._planner.moment()  # raises NotReady if it is catalogd that does not answer
+                self._planner.snapshot_version()  # raises NotReady if catalogd does not answer
                 found.unread[f"topic {topic} and those behind it"] = str(error)
                 break
             except OverBudget as error:
                 found.unread[f"topic {topic}"] = f"its memory is too small: {error}"
                 continue
-            self._settle(topic, moment.epoch, wanted, into=found)
+            self._settle(topic, as_of.epoch, wanted, into=found)
             if topic != NAMESPACE:
                 self._catalog.drop(topic)
         return found

@@ -10,7 +10,7 @@ from ...topics.errors import ConfigError
 from ...topics.objects.names import TableId, table_name, table_pattern
 from ...topics.settings import Address, parse_addresses
 from .conditions import Conditions
-from .moments import Moment, read_moment
+from .snapshot_versions import SnapshotVersion, parse_snapshot_version
 from .views import CATALOG, CHANGES
 
 STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
@@ -41,7 +41,7 @@ PULL: Final = "pull"
 class SourceOptions:
     """``tables``: a pattern of ``db.table``. ``as_of`` None: as everything is when it is planned.
 
-    ``starting``: the moment behind which changes are read, EARLIEST, LATEST, or "" for the default.
+    ``starting``: the version after which changes are read: EARLIEST, LATEST, or "" for the default.
     ``fail_on_data_loss``: missing changes end the read; else present objects are read instead.
     ``latest_state``: a stream begins with what there is, and a batch has the last change of each
     object only. ``entries_max``: of one batch of a stream; None: all.
@@ -53,8 +53,8 @@ class SourceOptions:
     view: str
     statestores: tuple[Address, ...]
     tables: str = EVERY
-    as_of: Moment | None = None
-    starting: Moment | str = ""
+    as_of: SnapshotVersion | None = None
+    starting: SnapshotVersion | str = ""
     fail_on_data_loss: bool = True
     latest_state: bool = False
     entries_max: int | None = None
@@ -109,10 +109,10 @@ def read_options(
         view=view,
         statestores=parse_addresses(hubs, setting="statestores"),
         tables=table_pattern(options.get("tables", EVERY)),
-        as_of=None if as_of is None else read_moment(as_of),
+        as_of=None if as_of is None else parse_snapshot_version(as_of),
         starting=starting
         if starting in ("", EARLIEST, LATEST)
-        else read_moment(starting, setting="startingVersion"),
+        else parse_snapshot_version(starting, setting="startingVersion"),
         fail_on_data_loss=fail_on_data_loss,
         latest_state=latest_state,
         entries_max=entries_max,

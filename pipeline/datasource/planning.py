@@ -1,4 +1,4 @@
-"""Planning: splits one moment of the catalog into tasks for executors, and makes their key.
+"""Planning: splits a snapshot version of the catalog into tasks of executors, and makes their key.
 
     hub ──▶ catalogd: versions ──▶ names as of then ──▶ ranges of keys ──▶ Work, Work, …
 
@@ -44,7 +44,6 @@ from ...topics.wire.messages.questions import (
     ReadTopics,
     ReadVersions,
 )
-from .moments import Moment, moment_of
 from .options import EARLIEST, LATEST, SourceOptions, hubs_of
 from .renewal import PySparkDaemon, grant, this_application
 from .scanning import (
@@ -58,6 +57,7 @@ from .scanning import (
     patiently,
     scan,
 )
+from .snapshot_versions import SnapshotVersion, snapshot_version_of
 from .views import CHANGES, DATABASES, DRIVERS, EVENTS, FILES, PARTITIONS, SUBSCRIBERS, TOPICS
 
 WORK_BYTES: Final = 4 << 20  # of entries, for one task: about a second
@@ -126,24 +126,26 @@ class ReadPlanner:
         self._application = application
         self._patience_s = patience_s
 
-    def moment(self) -> Moment:
-        """Return the present moment."""
-        return moment_of(self._facts(ReadVersions()))
+    def snapshot_version(self) -> SnapshotVersion:
+        """Return the present snapshot version."""
+        return snapshot_version_of(self._facts(ReadVersions()))
 
     def entries(self, keys: KeyRange, *, epoch: int) -> Iterator[Entry]:
         """Yield the values in ``keys`` of catalogd's store, sorted by key; raises as ``scan``."""
         return scan(self._catalogd, keys, epoch=epoch)
 
-    def starting(self, options: SourceOptions, usual: str) -> Moment:
-        """Return the moment behind which changes are read; ``usual``: if no option says so."""
-        if isinstance(options.starting, Moment):
+    def starting(self, options: SourceOptions, usual: str) -> SnapshotVersion:
+        """Return the version after which changes are read; ``usual`` holds without an option."""
+        if isinstance(options.starting, SnapshotVersion):
             return options.starting
         latest = (options.starting or usual) == LATEST
-        found = moment_of(self._facts(ReadVersions()), "version" if latest else "oldest")
+        found = snapshot_version_of(self._facts(ReadVersions()), "version" if latest else "oldest")
         return found.beginning if options.latest_state else found
 
-    def bounded(self, after: Moment, until: Moment, entries_max: int) -> Moment:
-        """Return a moment between the two, behind ``after`` by about ``entries_max`` entries.
+    def bounded(
+        self, after: SnapshotVersion, until: SnapshotVersion, entries_max: int
+    ) -> SnapshotVersion:
+        """Return a version between the two, about ``entries_max`` entries after ``after``.
 
         Each topic with changes has an equal share, and advances by one transaction at least; to
         ``until`` where what there is has to be read instead of changes.
@@ -159,18 +161,20 @@ class ReadPlanner:
                 end[topic] = self._patiently(
                     lambda: bounded(self._catalogd, span, epoch=until.epoch, entries_max=share)  # noqa: B023 - called at once
                 )
-        return Moment(until.epoch, tuple(end.values()))
+        return SnapshotVersion(until.epoch, tuple(end.values()))
 
-    def changes(self, after: Moment, until: Moment, options: SourceOptions) -> list[Work]:
+    def changes(
+        self, after: SnapshotVersion, until: SnapshotVersion, options: SourceOptions
+    ) -> list[Work]:
         """Return the work of reading all changes behind ``after``, up to ``until``.
 
         Where changes are gone, and ``options`` allow that, it is the work of reading all objects of
-        ``until``. Nothing if that moment is gone, too: the next read begins there.
+        ``until``. Nothing if catalogd has discarded that version, too: the next read begins there.
 
         Raises:
             HistoryGone: changes are not known any more; says of which topics and versions.
         """
-        oldest = moment_of(self._facts(ReadVersions()), "oldest")
+        oldest = snapshot_version_of(self._facts(ReadVersions()), "oldest")
         if options.fail_on_data_loss:
             self._demand(after, until, oldest)
         if not _of_one_catalog(until, oldest):
@@ -194,7 +198,7 @@ class ReadPlanner:
             elif end[topic] >= known[topic]:
                 whole.append(KeyRange(topic, end[topic]))
         held = self._held_bytes() if whole else {}
-        tables = self._tables_by_topic(self.moment(), options) if whole else {}
+        tables = self._tables_by_topic(self.snapshot_version(), options) if whole else {}
         sized = [
             (Piece(one, tables.get(one.topic, {})), held.get(one.topic, 0))
             for one in whole
@@ -202,12 +206,14 @@ class ReadPlanner:
         ]
         return self._works(until, [*_bundles(spans), *_bundles(sized)])
 
-    def _demand(self, after: Moment, until: Moment, oldest: Moment) -> None:
+    def _demand(
+        self, after: SnapshotVersion, until: SnapshotVersion, oldest: SnapshotVersion
+    ) -> None:
         """Raise HistoryGone unless all changes in ``(after, until]`` are kept."""
         anew = "begin anew with another checkpoint, or go on with failOnDataLoss=false"
-        for moment in (after, until):
-            if not _of_one_catalog(moment, oldest):
-                gone, here = _catalog_of(moment), _catalog_of(oldest)
+        for as_of in (after, until):
+            if not _of_one_catalog(as_of, oldest):
+                gone, here = _catalog_of(as_of), _catalog_of(oldest)
                 raise HistoryGone(f"changes of {gone} are not known: this is {here}; {anew}")
         known, end = oldest.by_topic(), until.by_topic()
         gone_of = [
@@ -238,25 +244,25 @@ class ReadPlanner:
                 ((first, last),) = self._facts(ReadLogBounds()).rows
                 bounds = [*range(int(first or 1) - 1, int(last or 0), LOG_BYTES), int(last or 0)]
                 spans = ([LogRange(after, until)] for after, until in pairwise(bounds))
-                return self._works(self.moment(), spans)
+                return self._works(self.snapshot_version(), spans)
             case DATABASES.name:
-                moment = self._moment_of(options)
-                version = moment.by_topic()[NAMESPACE]
+                as_of = self._as_of(options)
+                version = as_of.by_topic()[NAMESPACE]
                 keys = KeyRange(NAMESPACE, version, until=END_OF_DATABASES)
-                return self._works(moment, [[Piece(keys, {})]])
+                return self._works(as_of, [[Piece(keys, {})]])
             case FILES.name:
-                moment = self.moment()
-                names = (table for table, _ in self._names(moment, options))
+                as_of = self.snapshot_version()
+                names = (table for table, _ in self._names(as_of, options))
                 tables = [table for table in names if options.selects(table)]
                 size = TABLES_OF_FILES
                 some = (tables[at : at + size] for at in range(0, len(tables), size))
-                return self._works(moment, ([FilesOf(tuple(one))] for one in some))
+                return self._works(as_of, ([FilesOf(tuple(one))] for one in some))
             case CHANGES.name:
                 after = self.starting(options, EARLIEST)
-                return self.changes(after, self._moment_of(options), options)
+                return self.changes(after, self._as_of(options), options)
             case _:
-                moment = self._moment_of(options)
-                return self._works(moment, _bundles(self._pieces(moment, options)))
+                as_of = self._as_of(options)
+                return self._works(as_of, _bundles(self._pieces(as_of, options)))
 
     def _members(self) -> Inspected:
         wanted = ReadSubscribers()
@@ -277,10 +283,12 @@ class ReadPlanner:
             if isinstance(answer, Inspected)
         ]
 
-    def _pieces(self, moment: Moment, options: SourceOptions) -> Iterator[tuple[Piece, int]]:
+    def _pieces(
+        self, as_of: SnapshotVersion, options: SourceOptions
+    ) -> Iterator[tuple[Piece, int]]:
         """Yield the pieces with the selected tables, and about how many bytes each holds now."""
-        by_topic = self._tables_by_topic(moment, options)
-        held, versions = self._held_bytes(), moment.by_topic()
+        by_topic = self._tables_by_topic(as_of, options)
+        held, versions = self._held_bytes(), as_of.by_topic()
         for topic, tables in sorted(by_topic.items()):
             size = held.get(topic, 0)
             cuts = self._cuts(topic, size) if size > 2 * WORK_BYTES else []
@@ -290,13 +298,13 @@ class ReadPlanner:
                     yield piece, of_table * len(piece.tables) if not cuts else WORK_BYTES
 
     def _tables_by_topic(
-        self, moment: Moment, options: SourceOptions
+        self, as_of: SnapshotVersion, options: SourceOptions
     ) -> dict[int, dict[TableId, int]]:
         """Return the selected tables of each topic, with their incarnations."""
         by_topic: dict[int, dict[TableId, int]] = {}
-        for table, incarnation in self._names(moment, options):
+        for table, incarnation in self._names(as_of, options):
             if options.selects(table):
-                topic = table_topic(*table, moment.num_topics)
+                topic = table_topic(*table, as_of.num_topics)
                 by_topic.setdefault(topic, {})[table] = incarnation
         return by_topic
 
@@ -310,32 +318,34 @@ class ReadPlanner:
         """Return about how many bytes each topic holds now."""
         return {row["topic"]: int(row["held_bytes"]) for row in self._facts(ReadTopics()).records()}
 
-    def _moment_of(self, options: SourceOptions) -> Moment:
-        return self.moment() if options.as_of is None else self._checked(options.as_of)
+    def _as_of(self, options: SourceOptions) -> SnapshotVersion:
+        return self.snapshot_version() if options.as_of is None else self._checked(options.as_of)
 
-    def _checked(self, moment: Moment) -> Moment:
-        if moment.num_topics != self._welcome.num_topics:
-            allowed = f"a moment of a catalog with {self._welcome.num_topics} topics"
-            raise ConfigError("moment", str(moment)[:40], allowed)
-        return moment
+    def _checked(self, as_of: SnapshotVersion) -> SnapshotVersion:
+        if as_of.num_topics != self._welcome.num_topics:
+            allowed = f"a snapshot version of a catalog with {self._welcome.num_topics} topics"
+            raise ConfigError("snapshot version", str(as_of)[:40], allowed)
+        return as_of
 
-    def _names(self, moment: Moment, options: SourceOptions) -> Iterator[tuple[TableId, int]]:
+    def _names(
+        self, as_of: SnapshotVersion, options: SourceOptions
+    ) -> Iterator[tuple[TableId, int]]:
         """Yield the tables of databases that may be wanted, with their incarnations."""
-        for entry in self._entries_of_names(moment, options):
+        for entry in self._entries_of_names(as_of, options):
             key = parse_namespace_key(entry.key)
             if isinstance(key, NamesKey):
                 for record in decode_names(value_of(entry)):
                     yield (key.db, record.name), record.incarnation
 
-    def _entries_of_names(self, moment: Moment, options: SourceOptions) -> Iterator[Entry]:
+    def _entries_of_names(self, as_of: SnapshotVersion, options: SourceOptions) -> Iterator[Entry]:
         for after, until in _name_ranges(options):
-            names = KeyRange(NAMESPACE, moment.by_topic()[NAMESPACE], after, until)
-            yield from scan(self._catalogd, names, epoch=moment.epoch)
+            names = KeyRange(NAMESPACE, as_of.by_topic()[NAMESPACE], after, until)
+            yield from scan(self._catalogd, names, epoch=as_of.epoch)
 
-    def _works(self, moment: Moment, each: Iterable[Sequence[Part]]) -> list[Work]:
+    def _works(self, as_of: SnapshotVersion, each: Iterable[Sequence[Part]]) -> list[Work]:
         address, credential = self._welcome.catalog_address, self._executors_credential()
         return [
-            Work(address=address, credential=credential, epoch=moment.epoch, pieces=tuple(pieces))
+            Work(address=address, credential=credential, epoch=as_of.epoch, pieces=tuple(pieces))
             for pieces in each
         ]
 
@@ -431,8 +441,8 @@ class StreamPlanner:
             raise
 
 
-def moment(statestores: str | None = None, *, key_file: str | None = None) -> str:
-    """Return the present moment, for the option ``asOf`` of several reads that are to agree.
+def snapshot_version(statestores: str | None = None, *, key_file: str | None = None) -> str:
+    """Return the present snapshot version, for ``asOf`` of several reads that are to agree.
 
     ``statestores``: addresses of hubs; None: TOPICAST_STATESTORES, else this machine's.
 
@@ -441,16 +451,16 @@ def moment(statestores: str | None = None, *, key_file: str | None = None) -> st
     """
     hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")
     with planning(SourceOptions(view="topics", statestores=hubs, key_file=key_file)) as planner:
-        return str(planner.moment())
+        return str(planner.snapshot_version())
 
 
-def _of_one_catalog(one: Moment, other: Moment) -> bool:
+def _of_one_catalog(one: SnapshotVersion, other: SnapshotVersion) -> bool:
     """Return whether versions of the two can be compared."""
     return (one.epoch, one.num_topics) == (other.epoch, other.num_topics)
 
 
-def _catalog_of(moment: Moment) -> str:
-    return f"epoch {moment.epoch} with {moment.num_topics} topics"
+def _catalog_of(as_of: SnapshotVersion) -> str:
+    return f"epoch {as_of.epoch} with {as_of.num_topics} topics"
 
 
 def _of_rows(records: Iterable[Mapping[str, object]], columns: Sequence[str]) -> Work:

@@ -89,7 +89,7 @@ class TaskReader:
         Raises:
             LinkError: catalogd is not reached from here.
             AuthRefused: it does not admit the key of ``work`` any more.
-            HistoryGone: it has changed too much since the moment that is read.
+            HistoryGone: catalogd no longer has the changes since the snapshot version.
             UsageError: a table cannot be read.
         """
         if not work.pieces:
@@ -202,7 +202,7 @@ class TaskReader:
         return own if own is not None and is_whole(own, group, incarnation) else None
 
     def _of_missing(self, catalogd: Conversation, table: TableId, piece: Piece) -> Iterator[object]:
-        """Yield what there is now of a table that was not loaded at the moment of ``piece``."""
+        """Yield the present content of a table that was not loaded in the version of ``piece``."""
         found = self._pulled(catalogd, table)
         if found is not None:
             version, (own, *blocks) = found
@@ -219,7 +219,7 @@ class TaskReader:
         if not self._options.pull_missing:
             if self._options.skip_unreadable:
                 return None
-            text = f"{table_name(*table)} was not loaded at that moment"
+            text = f"{table_name(*table)} was not loaded in that snapshot version"
             raise HistoryGone(f"{text}: read as of another, or with notLoaded=pull")
         try:
             found = pull(catalogd, table)

@@ -43,11 +43,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .conditions import Conditions, condition_of
-from .moments import Moment, moment_at, offset_of
 from .options import LATEST, SourceOptions, read_options
 from .planning import ReadPlanner, StreamPlanner, Work, planning
 from .reading import TaskReader
 from .renewal import PySparkDaemon, application_of, start_renewal, this_application
+from .snapshot_versions import SnapshotVersion, offset_of, snapshot_version_at
 from .views import CHANGES, VIEWS, SourceView
 
 T = TypeVar("T")
@@ -93,10 +93,10 @@ class _Reads:
 
 
 class TopicastReader(_Reads, DataSourceReader):
-    """Reads one view of the catalog, as of one moment."""
+    """Reads one view of the catalog, as of one snapshot version."""
 
     def partitions(self) -> list[Split]:
-        """Return the splits of the view, all of one moment."""
+        """Return the splits of the view, all of one snapshot version."""
         with planning(self._options) as planner:
             works = planner.works(self._options, self._schema.fieldNames())
         return _splits(works or [Work()], self._options, this_application())
@@ -121,7 +121,7 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
         super().__init__(options, schema)
         self._planner: StreamPlanner | None = None  # of the process that plans, once it has
         self._reached: dict[str, int] | None = None  # for Spark before 4.2, which hands in no start
-        self._last: Moment | None = None  # of a query that reads what there is, and ends
+        self._last: SnapshotVersion | None = None  # of a query that reads what there is, and ends
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Return where a new query begins."""
@@ -143,22 +143,22 @@ class TopicastStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvaila
         after = start or self._reached
         entries_max = self._options.entries_max if limit is None else _rows_max(limit)
 
-        def latest(planner: ReadPlanner) -> Moment:
-            until = self._last or planner.moment()
+        def latest(planner: ReadPlanner) -> SnapshotVersion:
+            until = self._last or planner.snapshot_version()
             if after is None or entries_max is None:
                 return until
-            return planner.bounded(moment_at(after), until, entries_max)
+            return planner.bounded(snapshot_version_at(after), until, entries_max)
 
         self._reached = offset_of(self._planned(latest))
         return self._reached
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, from 4.2 on
-        """Let the query end at the present moment."""
-        self._last = self._planned(ReadPlanner.moment)
+        """Let the query end at the present snapshot version."""
+        self._last = self._planned(ReadPlanner.snapshot_version)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Split]:
         """Return the splits of the changes behind ``start``, up to ``end``."""
-        after, until = moment_at(start), moment_at(end)
+        after, until = snapshot_version_at(start), snapshot_version_at(end)
         self._reached = end
         if after == until:
             return []

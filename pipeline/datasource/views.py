@@ -215,7 +215,7 @@ PARTITIONS: Final = SourceView(
     },
 )
 CATALOG: Final = (DATABASES.name, TABLES.name, COLUMNS.name, PARTITIONS.name)
-"""The views of what the catalog is at one moment."""
+"""The views of the catalog as of one snapshot version."""
 
 NEED_PARTITION: Final = frozenset({"location", "serde", "parameters", "version"})
 """The columns of the view ``partitions`` for which more than the name is decoded."""

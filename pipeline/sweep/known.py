@@ -28,7 +28,6 @@ from ...topics.wire.messages.questions import (
     StoreRequest,
 )
 from ...topics.wire.messages.reports import FileFacts, Sweep, Swept
-from ..datasource.moments import moment_of
 from ..datasource.options import hubs_of
 from ..datasource.scanning import (
     ANSWER_S,
@@ -40,6 +39,7 @@ from ..datasource.scanning import (
     patiently,
     sweeps,
 )
+from ..datasource.snapshot_versions import snapshot_version_of
 from .plan import ALL, NAMED_ONLY, Point, SweepPlan, SweptTable, note_history
 
 UNSEEN: Final = (ChangeKind.LOADED, ChangeKind.DROPPED)  # by files that are there
@@ -193,7 +193,7 @@ class KnownFiles:
                 versions[int(line["version_after"] or 0)] = number
         if not wanted:
             return
-        epoch = moment_of(self._inspect(ReadVersions())).epoch
+        epoch = snapshot_version_of(self._inspect(ReadVersions())).epoch
         for (name, topic), versions in wanted.items():
             span = VersionRange(topic, min(versions) - 1, max(versions))
             try:

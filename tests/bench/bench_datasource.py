@@ -48,14 +48,14 @@ DB: Final = "bench"
 FULL: Final = "db string, table string, partition string, location string, "
 PREPARE: Final = """
 def source(name, columns):
-    found = spark.read.format("topicast").options(view=name, statestores={hub!r}, asOf=moment)
+    found = spark.read.format("topicast").options(view=name, statestores={hub!r}, asOf=as_of)
     return found.schema(columns).load()
 
 def ours(name, columns):
     return s(lambda: source(name, columns).write.format("noop").mode("overwrite").save())
 
-from topicast.pipeline.datasource import moment as moment_of
-moment = moment_of({hub!r})
+from topicast.pipeline.datasource import snapshot_version
+as_of = snapshot_version({hub!r})
 catalog = spark._jsparkSession.sessionState().catalog()
 to_table = spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier
 none = spark._jvm.scala.Option.empty()

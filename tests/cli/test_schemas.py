@@ -50,7 +50,7 @@ OF_SPARK: dict[str, RunReport] = {
     ),
     "pipeline-convert": ConvertReport(source="a.b", target="a.c", quarantined={"ds=1": "why"}),
     "pipeline-export-path": ExportReport(
-        path="/x", exported_at="2026-11-27T02-45-42.441963Z", moment="m", rows={"a": 1}
+        path="/x", exported_at="2026-11-27T02-45-42.441963Z", snapshot_version="m", rows={"a": 1}
     ),
     "pipeline-files": FilesReport(pattern="*", newest_ms=1_790_000_000_000),
     "pipeline-files-watch": FilesReport(pattern="*"),

@@ -9,8 +9,8 @@ from contextlib import closing
 from dataclasses import replace
 
 from topicast.pipeline.comparison.hubs import HubReader
-from topicast.pipeline.datasource.moments import read_moment
-from topicast.pipeline.datasource.planning import moment
+from topicast.pipeline.datasource.planning import snapshot_version
+from topicast.pipeline.datasource.snapshot_versions import parse_snapshot_version
 from topicast.subscriber.client.conversation import greet
 from topicast.tests.keys import user_keys
 from topicast.tests.statestore.hub_driver import PublisherPeer, hello
@@ -57,7 +57,7 @@ def _copy(source: str, change: Change) -> tuple[Announce, PublisherPeer]:
     """Return a publisher of what ``source`` holds, changed, and how it announces itself."""
     (address,) = parse_addresses(source, setting="statestores")
     driver = user_keys("driver").credential
-    now = read_moment(moment(source))
+    now = parse_snapshot_version(snapshot_version(source))
     with closing(Link(driver.pair)) as link:
         _, hub, welcome = greet(link, [address], driver, timeout_s=20)
         hub.leave()

@@ -10,7 +10,7 @@ from topicast.pipeline.comparison.entries import (
 )
 from topicast.pipeline.comparison.selection import ObjectSelection
 from topicast.pipeline.comparison.verdict import TableVerdict
-from topicast.pipeline.datasource.moments import Moment
+from topicast.pipeline.datasource.snapshot_versions import SnapshotVersion
 from topicast.topics.objects.names import (
     database_key,
     names_group,
@@ -102,13 +102,13 @@ def test_databases_and_tables_are_compared_and_nothing_else() -> None:
 
 
 def test_a_table_without_a_wildcard_is_looked_for_in_its_topic_and_in_the_namespace() -> None:
-    moment = Moment(1, (0,) * 17)
+    as_of = SnapshotVersion(1, (0,) * 17)
     one = ObjectSelection("shop.orders")
-    assert one.topics(moment) == [table_topic("shop", "orders", 16), NAMESPACE]
+    assert one.topics(as_of) == [table_topic("shop", "orders", 16), NAMESPACE]
     assert (one.has(("shop", "orders")), one.has(("shop", "")), one.has(("shop", "x"))) == (
         True,
         True,
         False,
     )
-    assert len(ObjectSelection("shop.*").topics(moment)) == 17
-    assert ObjectSelection("*", only=["shop"]).topics(moment) == [NAMESPACE]
+    assert len(ObjectSelection("shop.*").topics(as_of)) == 17
+    assert ObjectSelection("*", only=["shop"]).topics(as_of) == [NAMESPACE]

@@ -162,6 +162,6 @@ def test_files_convert_and_export_on_an_object_store(lake: Lake) -> None:
     assert report["rows"]["partitions"] == 6
     one.sql("ALTER TABLE raw.events DROP PARTITION (ds = '3')")
     changes = lake.do(f"export(spark, {path!r}, changes_only=True)")
-    assert (changes["since"], changes["history_gone"]) == (report["moment"], "")
+    assert (changes["since"], changes["history_gone"]) == (report["snapshot_version"], "")
     exported = f"SELECT kind, table, partition FROM parquet.`{path}/v1/changes`"
     assert ["dropped", "events", "ds=3"] in one.rows(exported)

@@ -33,9 +33,9 @@ def view(name, *columns, schema=None, **options):
     found = (source if schema is None else source.schema(schema)).load()
     return sorted(tuple(row) for row in (found.select(*columns) if columns else found).collect())
 
-def moment():
-    from topicast.pipeline.datasource import moment
-    return moment({address!r})
+def snapshot_version():
+    from topicast.pipeline.datasource import snapshot_version
+    return snapshot_version({address!r})
 
 def problem(read):
     try:
@@ -76,10 +76,10 @@ def test_data_source_is_found_by_its_name_and_shows_what_the_metastore_has(
 
 
 @needs_sources
-def test_read_as_of_a_moment_is_the_same_after_a_change(
+def test_read_as_of_a_snapshot_version_is_the_same_after_a_change(
     drivers: Drivers, reader: Application
 ) -> None:
-    before = reader.do("moment()")
+    before = reader.do("snapshot_version()")
     found = view(reader, "partitions", "partition", asOf=before)
     drivers.writer.sql(f"ALTER TABLE {DB}.sales ADD PARTITION (ds = '2026-11-03')")
     until(lambda: ["ds=2026-11-03"] in view(reader, "partitions", "partition"), timeout_s=60)
@@ -128,7 +128,7 @@ def test_filters_on_names_are_pushed_down(drivers: Drivers, reader: Application)
             pytest.param(*one, marks=pytest.mark.nightly)
             for one in (
                 ("view('tables', schema='tabel string')", "columns of tables: db string"),
-                ("view('tables', asOf='now')", "a moment, as"),
+                ("view('tables', asOf='now')", "a version, as"),
                 ("view('tables', pattern='x')", "one of view, statestores"),
             )
         ),
@@ -165,9 +165,9 @@ def test_stream_has_each_change_once_and_resumes_from_its_checkpoint(
     reader.do(f"stream({folder!r})")  # begins at the present
     expected = []
     for day in ("2026-11-20", "2026-11-21"):
-        before = reader.do("moment()")
+        before = reader.do("snapshot_version()")
         drivers.writer.sql(f"ALTER TABLE {DB}.sales ADD PARTITION (ds = '{day}')")
-        until(lambda: reader.do("moment()") != before)  # noqa: B023 - called at once
+        until(lambda: reader.do("snapshot_version()") != before)  # noqa: B023 - called at once
         until(lambda: [f"ds={day}"] in view(reader, "partitions", "partition"))  # noqa: B023
         reader.do(f"stream({folder!r})")
         expected.append(["created", "sales", f"ds={day}", "events"])
@@ -181,7 +181,7 @@ def test_stream_has_each_change_once_and_resumes_from_its_checkpoint(
         batches.append(reader.do(f"stream({folder!r}, maxEntriesPerTrigger='1')"))
     assert batches == [3] if SPARK >= (4, 2) else set(batches) == {1}
     assert reader.do(f"streamed({folder!r})") == expected
-    text = reader.do(f"problem(lambda: stream({folder!r} + '2', asOf=moment()))")
+    text = reader.do(f"problem(lambda: stream({folder!r} + '2', asOf=snapshot_version()))")
     assert "startingVersion, in a stream" in text
     reader.do(f"stream({folder!r} + '3', latestState='true')")
     kinds = {row[0] for row in reader.do(f"streamed({folder!r} + '3')")}
@@ -197,7 +197,9 @@ def test_examples_of_the_documentation_run(
     found = BLOCK.findall(DOCUMENT.read_text(encoding="utf-8"))
     blocks = [(kind, block) for kind, block in found if "raw.events" not in block]
     assert [kind for kind, _ in blocks] == ["python"] * 11 + ["sql"] * 6
-    reader.do(f"import os; os.environ['TOPICAST_STATESTORES'] = {address!r}")  # for moment()
+    reader.do(
+        f"import os; os.environ['TOPICAST_STATESTORES'] = {address!r}"
+    )  # for snapshot_version()
     given = f'format("topicast").option("statestores", "{address}")'
     for kind, block in blocks:
         if not EVERY_CELL and any(one in block for one in PIPELINES):

@@ -137,7 +137,7 @@ def driver(metastore: Counting, tmp_path_factory: pytest.TempPathFactory) -> Ite
             "CREATE TABLE garbage.days (id INT, ds STRING) USING parquet PARTITIONED BY (ds)",
             "INSERT INTO garbage.days VALUES (1, 'a'), (2, 'b')",
         )
-        found.do("from topicast.subscriber.spark.planning.router import Address, Router")
+        found.do("from topicast.subscriber.spark.planning.router import EndpointAddress, Router")
         found.do("from topicast.subscriber.spark.refresh.catalyst import Catalyst")
         found.do("catalyst = Catalyst.probe(spark)")
         found.do("_ = catalyst.registry.adopt(spark._jsparkSession)")
@@ -159,7 +159,7 @@ def test_query_has_right_rows_whatever_the_endpoint_answers(driver: Application,
         driver.do("router.follow(['garbage'])")
         driver.do("router.live(600.0)")
         for _ in range(QUERIES):
-            driver.do(f"router.endpoint(Address({server.port}, 'x' * 32))")
+            driver.do(f"router.endpoint(EndpointAddress({server.port}, 'x' * 32))")
             until(lambda: status(driver, "readers") != "0", timeout_s=SETTLE_S, what="readers")
             driver.do("router.changed_all(late_s=0.0)")
             assert driver.rows("SELECT * FROM garbage.days WHERE ds >= 'b'") == [[2, "b"]]
@@ -179,7 +179,7 @@ def test_reader_whose_method_is_unknown_keeps_its_connection(driver: Application
         driver.do("router.begin(bytes_max=1 << 20)")
         driver.do("router.follow(['garbage'])")
         driver.do("router.live(600.0)")
-        driver.do(f"router.endpoint(Address({server.port}, 'x' * 32))")
+        driver.do(f"router.endpoint(EndpointAddress({server.port}, 'x' * 32))")
         until(lambda: int(status(driver, "readers")) >= 2, timeout_s=SETTLE_S, what="readers")
         connections = server.connections
         catalog = "spark._jsparkSession.sharedState().externalCatalog()"
@@ -227,7 +227,7 @@ def test_endpoint_that_is_late_is_asked_again_while_the_metastore_is_away(
             driver.do("router.follow(['garbage'])")
             driver.do(FOLLOW)
             driver.do("router.live(600.0)")
-            driver.do(f"router.endpoint(Address({port}, {token!r}))")
+            driver.do(f"router.endpoint(EndpointAddress({port}, {token!r}))")
             until(lambda: int(status(driver, "readers")) >= 2, timeout_s=SETTLE_S, what="readers")
             endpoint.delay_s = LATE_S
             metastore.close()

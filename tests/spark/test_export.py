@@ -54,16 +54,16 @@ def test_each_run_writes_the_catalog_and_what_has_changed_since_the_one_before(
 
         drivers.writer.sql(f"ALTER TABLE {DB}.sales ADD PARTITION (ds = '2026-11-03')")
         second = export(changes_only=True)
-        assert (second["since"], set(second["rows"])) == (first["moment"], {"changes"})
+        assert (second["since"], set(second["rows"])) == (first["snapshot_version"], {"changes"})
         third = export()
-        assert (third["since"], third["rows"]["changes"]) == (second["moment"], 0)
+        assert (third["since"], third["rows"]["changes"]) == (second["snapshot_version"], 0)
         assert third["rows"]["partitions"] == 3
 
     changed = "SELECT partition FROM EXPORT/changes` WHERE kind = 'created'"
     assert rows(changed) == [["ds=2026-11-03"]]
     runs = [(first, 2), (second, None), (third, 3)]
-    assert rows("SELECT exported_at, moment, rows['partitions'] FROM EXPORT/runs`") == [
-        [run["exported_at"], run["moment"], partitions] for run, partitions in runs
+    assert rows("SELECT exported_at, snapshot_version, rows['partitions'] FROM EXPORT/runs`") == [
+        [run["exported_at"], run["snapshot_version"], partitions] for run, partitions in runs
     ]
     assert rows("SELECT DISTINCT typeof(exported_at) FROM EXPORT/tables`") == [["string"]]
 

@@ -154,16 +154,16 @@ def test_what_is_known_of_many_partitions_that_are_gone_is_read_and_discarded_in
     sweeper.sql(f"ALTER TABLE {DB}.shrunk DROP {gone}")
     sweeper.do(
         """
-from topicast.pipeline.sweep.known import Known
-send, sizes = Known.send, []
+from topicast.pipeline.sweep.known import KnownFiles
+send, sizes = KnownFiles.send, []
 def counted(self, table, revision, facts, *, removed, **more):
     sizes.append(len(removed))
     return send(self, table, revision, facts, removed=removed, **more)
-Known.send = counted
+KnownFiles.send = counted
 """
     )
     found = sweeper.do("sweep(pattern='swept.shrunk', max_requests_per_second=4)")
-    sizes = sweeper.do("Known.send = send\nsizes")
+    sizes = sweeper.do("KnownFiles.send = send\nsizes")
     assert (found["partitions"], found["files"], found["changed"]) == (13, 13, [])
     assert (sum(sizes), max(sizes) <= 8) == (27, True), sizes  # batches of 4, and a full one more
     facts = sweeper.do(f"known_facts({drivers.daemons.hub_address!r}, '{DB}.shrunk')[1]")

@@ -1,9 +1,14 @@
-"""Options of the data source, and moments as text: what is refused, and why."""
+"""Options of the data source, and snapshot versions as text: what is refused, and why."""
 
 import pytest
 
-from topicast.pipeline.datasource.moments import Moment, moment_at, offset_of, read_moment
 from topicast.pipeline.datasource.options import read_options
+from topicast.pipeline.datasource.snapshot_versions import (
+    SnapshotVersion,
+    offset_of,
+    parse_snapshot_version,
+    snapshot_version_at,
+)
 from topicast.topics.errors import ConfigError
 
 VIEWS = ("tables", "partitions", "topics", "changes")
@@ -14,10 +19,10 @@ VIEWS = ("tables", "partitions", "topics", "changes")
     [
         ({"view": "files"}, "view='files' is not valid: one of tables, partitions"),
         ({"vieuw": "tables"}, "option='vieuw' is not valid: one of view, statestores"),
-        ({"asof": "yesterday"}, "asOf='yesterday' is not valid: a moment, as"),
+        ({"asof": "yesterday"}, "asOf='yesterday' is not valid: a version, as"),
         ({"asof": "7:1,2,3,4"}, "asOf='7:1,2,3,4' is not valid"),
         ({"statestores": "nowhere"}, "statestores"),
-        ({"view": "changes", "startingversion": "first"}, "'first' is not valid: a moment, as"),
+        ({"view": "changes", "startingversion": "first"}, "'first' is not valid: a version, as"),
         ({"failondataloss": "no"}, "failOnDataLoss='no' is not valid: true or false"),
         ({"maxentriespertrigger": "0"}, "maxEntriesPerTrigger='0' is not valid: a number from 1"),
         ({"maxentriespertrigger": "many"}, "maxEntriesPerTrigger='many' is not valid"),
@@ -49,16 +54,16 @@ def test_hubs_are_those_of_the_option_else_of_the_environment() -> None:
 
 
 def test_moment_is_read_as_it_is_written() -> None:
-    moment = Moment(7, (1, 2, 0, 4, 9))
-    assert read_moment(str(moment)) == moment
-    assert moment.by_topic() == {0: 1, 1: 2, 2: 0, 3: 4, 65534: 9}
+    as_of = SnapshotVersion(7, (1, 2, 0, 4, 9))
+    assert parse_snapshot_version(str(as_of)) == as_of
+    assert as_of.by_topic() == {0: 1, 1: 2, 2: 0, 3: 4, 65534: 9}
 
 
 def test_offset_of_a_stream_holds_the_moment() -> None:
-    moment = Moment(7, (1, 2, 0, 4, 9))
-    offset = offset_of(moment)
+    as_of = SnapshotVersion(7, (1, 2, 0, 4, 9))
+    offset = offset_of(as_of)
     assert offset == {"epoch": 7, "0": 1, "1": 2, "2": 0, "3": 4, "65534": 9}
-    assert moment_at(offset) == moment
+    assert snapshot_version_at(offset) == as_of
     for wrong in ({}, {"epoch": 7}, {**offset, "9": 1}, {**offset, "0": "x"}):
         with pytest.raises(ConfigError, match="use another checkpoint"):
-            moment_at(wrong)
+            snapshot_version_at(wrong)

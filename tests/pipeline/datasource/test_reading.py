@@ -16,9 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from topicast.pipeline.datasource import moment, renewal
+from topicast.pipeline.datasource import renewal, snapshot_version
 from topicast.pipeline.datasource.conditions import Condition, Conditions
-from topicast.pipeline.datasource.moments import Moment, read_moment
 from topicast.pipeline.datasource.options import read_options
 from topicast.pipeline.datasource.planning import (
     Piece,
@@ -34,6 +33,7 @@ from topicast.pipeline.datasource.renewal import (
     start_renewal,
     this_application,
 )
+from topicast.pipeline.datasource.snapshot_versions import SnapshotVersion, parse_snapshot_version
 from topicast.pipeline.datasource.views import VIEWS
 from topicast.pipeline.sweep.known import KnownInOrder, known_at
 from topicast.pipeline.sweep.plan import Point
@@ -81,8 +81,8 @@ def rows(shop: Served, view: str, *columns: str, **options: Any) -> list[Row]:
 
 
 def committed(shop: Served, before: str) -> str:
-    """Return the moment after ``before``, once there is one."""
-    return until(lambda: (now := moment(shop.address)) != before and now)
+    """Return the snapshot version after ``before``, once there is one."""
+    return until(lambda: (now := snapshot_version(shop.address)) != before and now)
 
 
 def test_views_hold_what_the_metastore_has(shop: Served) -> None:
@@ -209,7 +209,7 @@ def test_large_tables_are_cut_for_several_tasks(tmp_path: Path) -> None:
     wide = {f"ds=w{day:04}": {"noise": noise.randbytes(8000).hex()} for day in range(1500)}
     wanted = sorted([*PARTITIONS, *(("sales", name) for name in wide)])
     with served(tmp_path, num_topics=1) as shop:
-        before = moment(shop.address)
+        before = snapshot_version(shop.address)
         shop.shop.add("shop.sales", wide)
         after = committed(shop, before)
         _, works = planned(shop, "partitions", "partition", "location")
@@ -227,7 +227,7 @@ def test_large_tables_are_cut_for_several_tasks(tmp_path: Path) -> None:
 
 
 def test_each_read_is_of_one_moment_that_can_be_read_again(shop: Served) -> None:
-    before = moment(shop.address)
+    before = snapshot_version(shop.address)
     shop.shop.remove("shop.sales", "ds=000")
     shop.shop.drop("shop.stock")
     until(lambda: len(rows(shop, "tables", "table")) == 5)
@@ -241,7 +241,7 @@ def test_each_read_is_of_one_moment_that_can_be_read_again(shop: Served) -> None
 
 def test_work_that_was_planned_before_a_change_does_not_see_it(shop: Served) -> None:
     reader, works = planned(shop, "partitions", "table", "partition")
-    before = moment(shop.address)
+    before = snapshot_version(shop.address)
     shop.shop.add("shop.sales", {"ds=999": {}})
     committed(shop, before)
     found = sorted(row for work in works for batch in reader.batches(work) for row in batch)
@@ -265,8 +265,8 @@ def test_planned_read_survives_a_drop_dead_hubs_and_a_task_that_died_midway(shop
 def test_table_that_is_not_loaded_is_pulled_and_not_as_of_another_moment(shop: Served) -> None:
     shop.order("mode", "minimal")
     shop.order("invalidate", "shop.sales")
-    now = moment(shop.address)
-    with pytest.raises(HistoryGone, match=r"shop\.sales was not loaded at that moment"):
+    now = snapshot_version(shop.address)
+    with pytest.raises(HistoryGone, match=r"shop\.sales was not loaded in that snapshot version"):
         rows(shop, "partitions", "partition", asOf=now)
     assert rows(shop, "partitions", "partition", asOf=now, unreadable="skip") == []
     pulled = rows(shop, "partitions", "table", "partition", asOf=now, notloaded="pull")
@@ -275,7 +275,7 @@ def test_table_that_is_not_loaded_is_pulled_and_not_as_of_another_moment(shop: S
 
 
 def test_moment_of_another_epoch_or_before_the_history_is_refused(shop: Served) -> None:
-    epoch, _, versions = moment(shop.address).partition(":")
+    epoch, _, versions = snapshot_version(shop.address).partition(":")
     with pytest.raises(HistoryGone, match="the history is of epoch"):
         rows(shop, "tables", "table", asOf=f"{int(epoch) - 1}:{versions}")
 
@@ -329,7 +329,7 @@ def test_key_of_executors_lives_as_long_as_their_application_and_over_restarts_o
     noise = random.Random(1)
     days = {f"ds=n{day:05}": {"noise": noise.randbytes(200).hex()} for day in range(12_000)}
     with served(tmp_path, num_topics=1, catalog_port=steady_port()) as shop, application() as it:
-        before = moment(shop.address)
+        before = snapshot_version(shop.address)
         shop.shop.add("shop.sales", days)
         committed(shop, before)
         _, tables = planned(shop, "tables", "table")
@@ -380,7 +380,7 @@ CHANGE = ("kind", "table", "partition", "after", "origin")
 
 
 def test_changes_are_what_became_of_each_table_and_partition(shop: Served) -> None:
-    before = moment(shop.address)
+    before = snapshot_version(shop.address)
     shop.shop.change("shop.sales", {"ds=001": {"n": "new"}})
     shop.shop.drop("shop.stock")
     shop.shop.remark("shop.items", {"note": "x"})
@@ -408,7 +408,7 @@ def test_changes_up_to_a_moment_and_behind_it_are_all_changes(shop: Served) -> N
     for day in range(5):
         shop.shop.add("shop.sales", {f"ds=9{day}": {}})
     until(lambda: len(rows(shop, "partitions", "partition")) == 105)
-    middle = moment(shop.address)
+    middle = snapshot_version(shop.address)
     shop.shop.add("shop.sales", {f"ds=8{day}": {"n": "x"} for day in range(40)})
     until(lambda: len(rows(shop, "partitions", "partition")) == 145)
     wanted = ("topic", "version", "kind", "partition")
@@ -420,12 +420,14 @@ def test_changes_up_to_a_moment_and_behind_it_are_all_changes(shop: Served) -> N
 
 
 def test_changes_of_another_epoch_are_gone(shop: Served) -> None:
-    epoch, _, versions = moment(shop.address).partition(":")
+    epoch, _, versions = snapshot_version(shop.address).partition(":")
     with pytest.raises(HistoryGone, match="begin anew with another checkpoint"):
         rows(shop, "changes", *CHANGE, startingVersion=f"{int(epoch) - 1}:{versions}")
 
 
-def batch(shop: Served, after: Moment, until: Moment, **options: str) -> list[Row]:
+def batch(
+    shop: Served, after: SnapshotVersion, until: SnapshotVersion, **options: str
+) -> list[Row]:
     """Return the rows of one batch of a stream."""
     checked = read_options(
         {"view": "changes", "statestores": shop.address, **options}, tuple(VIEWS)
@@ -438,8 +440,8 @@ def batch(shop: Served, after: Moment, until: Moment, **options: str) -> list[Ro
     )
 
 
-def now(shop: Served) -> Moment:
-    return read_moment(moment(shop.address))
+def now(shop: Served) -> SnapshotVersion:
+    return parse_snapshot_version(snapshot_version(shop.address))
 
 
 GO_ON = {"failondataloss": "false"}
@@ -449,7 +451,7 @@ def test_changes_that_are_gone_end_the_read_or_are_a_snapshot(tmp_path: Path) ->
     with served(tmp_path, history_hours=1e-6) as shop:
         before = now(shop)
         for note in ("1", "2"):
-            began = moment(shop.address)
+            began = snapshot_version(shop.address)
             shop.shop.remark("shop.sales", {"note": note})
             committed(shop, began)
         after = now(shop)
@@ -461,7 +463,7 @@ def test_changes_that_are_gone_end_the_read_or_are_a_snapshot(tmp_path: Path) ->
         assert [row[2] for row in sales] == [*(name for _, name in PARTITIONS), None]
         assert "parameter note=2" in sales[-1][3]
         assert sales[1][3] == "location=file:/w/shop/sales; parameter n=1"
-        gone = Moment(before.epoch, tuple(max(0, one - 1) for one in before.versions))
+        gone = SnapshotVersion(before.epoch, tuple(max(0, one - 1) for one in before.versions))
         left = {row[1] for row in batch(shop, gone, before, **GO_ON)}
         assert "sales" not in left  # the next batch, which begins at ``before``, has it
 
@@ -469,7 +471,7 @@ def test_changes_that_are_gone_end_the_read_or_are_a_snapshot(tmp_path: Path) ->
 def test_checkpoint_of_another_catalog_is_refused_or_followed_by_a_snapshot(shop: Served) -> None:
     present = now(shop)
     lost = replace(present, epoch=present.epoch - 1)
-    fewer = Moment(present.epoch - 1, (1, 1, 1))
+    fewer = SnapshotVersion(present.epoch - 1, (1, 1, 1))
     ahead = replace(present, versions=tuple(one + 7 for one in present.versions))  # of a lost disk
     with pytest.raises(HistoryGone, match="failOnDataLoss=false"):
         batch(shop, lost, present)
@@ -488,7 +490,9 @@ def test_snapshot_has_tables_that_are_not_loaded_too(shop: Served) -> None:
     before = now(shop)
     lost = replace(before, epoch=before.epoch - 1)
     whole = batch(shop, lost, before, **GO_ON)
-    none = Moment(before.epoch, (*[0] * before.num_topics, before.versions[-1]))  # none is loaded
+    none = SnapshotVersion(
+        before.epoch, (*[0] * before.num_topics, before.versions[-1])
+    )  # none is loaded
     assert batch(shop, lost, none, **GO_ON) == whole
     shop.order("mode", "minimal")
     shop.order("invalidate", "shop.sales")
@@ -522,16 +526,16 @@ def test_stream_is_planned_on_while_no_hub_lives_and_by_a_catalogd_that_has_move
     with served(tmp_path, port=(port := steady_port())) as shop:
         options = read_options({"view": "changes", "statestores": shop.address}, tuple(VIEWS))
         with closing(StreamPlanner(options, this_application())) as planner:
-            before = planner.plan(ReadPlanner.moment)
+            before = planner.plan(ReadPlanner.snapshot_version)
             shop.hubs.pop().stop()
             shop.shop.remark("shop.items", {"note": "no hub"})
-            until(lambda: planner.plan(ReadPlanner.moment) != before)
+            until(lambda: planner.plan(ReadPlanner.snapshot_version) != before)
             shop.hubs.append(shop.hub(port))
             moved_from = shop.catalogd.address
             shop.catalogd.stop()
             shop.start_catalogd()
             assert shop.catalogd.address != moved_from
-            works = planner.plan(lambda one: one.changes(before, one.moment(), options))
+            works = planner.plan(lambda one: one.changes(before, one.snapshot_version(), options))
             assert [work.address for work in works] == [shop.catalogd.address]
 
 
@@ -587,6 +591,6 @@ def test_drivers_are_those_that_answer(shop: Served) -> None:
     assert found == [("etl", 3, None)]
 
 
-def shows(shop: Served, first: Moment, note: str) -> bool:
+def shows(shop: Served, first: SnapshotVersion, note: str) -> bool:
     texts = {row[3] for row in batch(shop, first, now(shop))}
     return {f"parameter note={note}", f"parameter n={note * 2}"} <= texts

@@ -1,8 +1,8 @@
-"""Moments: a version of each topic, all of one moment of catalogd, as one text.
+"""Snapshot versions: a version of each topic, as catalogd had them at one time, as one text.
 
     1790000000000000:12,0,7,…,41        the epoch, then a version for each topic, the namespace last
 
-Reads at the same moment agree, however far apart, as long as catalogd keeps the changes since.
+Reads as of one snapshot version agree, however far apart, while catalogd keeps the changes since.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ EPOCH: Final = "epoch"  # in an offset, besides the numbers of the topics
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SnapshotVersion:
     """The versions follow ``topic_ids(num_topics)``."""
 
     epoch: int
@@ -33,50 +33,50 @@ class Moment:
         return dict(zip(topic_ids(self.num_topics), self.versions, strict=True))
 
     @property
-    def beginning(self) -> "Moment":
-        """The moment before the first change of its epoch."""
-        return Moment(self.epoch, (0,) * len(self.versions))
+    def beginning(self) -> "SnapshotVersion":
+        """The snapshot version before the first change of its epoch."""
+        return SnapshotVersion(self.epoch, (0,) * len(self.versions))
 
     def __str__(self) -> str:
         return f"{self.epoch}:{','.join(map(str, self.versions))}"
 
 
-def read_moment(text: str, *, setting: str = "asOf") -> Moment:
-    """Return the moment that ``text`` names; raises ConfigError if it is not one."""
+def parse_snapshot_version(text: str, *, setting: str = "asOf") -> SnapshotVersion:
+    """Return the snapshot version that ``text`` names; raises ConfigError if it names none."""
     epoch, _, versions = text.partition(":")
     try:
-        moment = Moment(int(epoch), tuple(map(int, versions.split(","))))
-        check_num_topics(moment.num_topics)
+        as_of = SnapshotVersion(int(epoch), tuple(map(int, versions.split(","))))
+        check_num_topics(as_of.num_topics)
     except (ValueError, TopicastError):
-        allowed = "a moment, as topicast.pipeline.datasource.moment() returns it"
+        allowed = "a version, as topicast.pipeline.datasource.snapshot_version() returns it"
         raise ConfigError(setting, text[:40], allowed) from None
-    return moment
+    return as_of
 
 
-def moment_of(versions: Inspected, column: str = "version") -> Moment:
-    """Return the moment at which catalogd answered with the table ``versions``.
+def snapshot_version_of(versions: Inspected, column: str = "version") -> SnapshotVersion:
+    """Return the snapshot version in catalogd's answer ``versions``.
 
-    ``column`` "oldest": the oldest one that can be read.
+    ``column`` "oldest": the oldest snapshot version that can be read.
     """
     at = versions.columns.index(column)
     epoch = int(versions.rows[0][versions.columns.index("epoch")] or 0)
-    return Moment(epoch, tuple(int(row[at] or 0) for row in versions.rows))
+    return SnapshotVersion(epoch, tuple(int(row[at] or 0) for row in versions.rows))
 
 
-def offset_of(moment: Moment) -> dict[str, int]:
-    """Return the offset of a stream that has read everything up to ``moment``."""
-    return {EPOCH: moment.epoch} | {str(topic): at for topic, at in moment.by_topic().items()}
+def offset_of(as_of: SnapshotVersion) -> dict[str, int]:
+    """Return the offset of a stream that has read everything up to ``as_of``."""
+    return {EPOCH: as_of.epoch} | {str(topic): at for topic, at in as_of.by_topic().items()}
 
 
-def moment_at(offset: Mapping[str, int]) -> Moment:
-    """Return the moment of what ``offset_of`` returned; raises ConfigError if it is not one."""
+def snapshot_version_at(offset: Mapping[str, int]) -> SnapshotVersion:
+    """Return the version that ``offset_of`` was given; raises ConfigError for another text."""
     try:
         epoch, *versions = (int(offset[key]) for key in (EPOCH, *_topics(offset)))
         check_num_topics(len(versions) - 1)
     except (KeyError, ValueError, TopicastError):
         allowed = "an offset of this source: use another checkpoint"
         raise ConfigError("offset", str(dict(offset))[:80], allowed) from None
-    return Moment(epoch, tuple(versions))
+    return SnapshotVersion(epoch, tuple(versions))
 
 
 def _topics(offset: Mapping[str, int]) -> tuple[str, ...]:
