@@ -704,6 +704,7 @@ class Catalog:
         self._note_type(event, dirty)
         applies = follow is not Follow.RELOAD and not is_late
         self.loader.mark_dirty(self._apply(event, dirty) if applies else dirty, seq=seq)
+        self.loader.mark_dirty(self._unknown(dirty), seq=seq)
         self._raise_unheld(dirty)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
@@ -773,6 +774,17 @@ class Catalog:
         if self._names_at is None:
             self._names_at = max(self.turn.now, self._names_again_at)
             self._names_again_at = self._names_at + NAMES_AGAIN_S
+
+    def _unknown(self, dirty: Iterable[Dirty]) -> Iterator[Dirty]:
+        """Yield what is named and not known: no event has told that it was created."""
+        for one in dirty if self.names_known else ():
+            database, pending = (one.db, ""), self.loader.pending
+            if not (self.namespace.has_database(one.db) or pending(database)):
+                yield DirtyDatabase(db=one.db)
+            if isinstance(one, DirtyPartitions):
+                table = one.db, one.table
+                if self.namespace.find(table) is None and not pending(table):
+                    yield DirtyTable(db=one.db, table=one.table, whole=True)
 
     def _raise_unheld(self, dirty: Iterable[Dirty]) -> None:
         """Raise the data version of each table that is not loaded and has written partitions.

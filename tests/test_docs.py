@@ -211,6 +211,18 @@ def test_tests_and_benches_that_the_promises_name_are_there() -> None:
     assert [name for name in named if not _is_there(name)] == []
 
 
+def test_page_of_behaviours_names_tests_that_are_there() -> None:
+    page = ROOT / "docs" / "design" / "0027-event-behaviours.md"
+    rows = [row for row in page.read_text(encoding="utf-8").splitlines() if row.startswith("| ")]
+    behaviours = [row for row in rows if not row.startswith("| behaviour")]
+    assert len(behaviours) > 50
+    for row in behaviours:
+        named = NAMED.findall(row)
+        assert [name for name in named if not _is_there(name)] == [], row
+        words = ("does not apply", "the same (", "as of a compaction", "is being built")
+        assert named or any(word in row for word in words), row
+
+
 NIGHTLY = "pytest.mark.nightly"
 
 
