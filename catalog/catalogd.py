@@ -53,7 +53,7 @@ from .ingest.identity import Identify
 from .ingest.poller import Poll
 from .ingest.read_threads import Answer, ReadThreads
 from .metastore.calls import Calls
-from .metastore.port import ListNames, Read, ReadEvent, ReadNames
+from .metastore.port import ListNames, Read, ReadEvent, ReadFacts, ReadNames
 from .model.commit import Commit
 from .model.modes import overrides_text
 from .model.versions import Transaction
@@ -336,7 +336,9 @@ class Catalogd:
         self, effect: Effect, *, now: float, now_us: int
     ) -> None:
         match effect:
-            case Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent():
+            case (
+                Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent() | ReadFacts()
+            ):
                 self._read_threads.order(effect)
             case ReadStore():
                 refused = self._history_thread.order(effect)

@@ -32,7 +32,7 @@ from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.questions import Inspected, Question, ReadEventLog
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
-from .ingest.actions import SKIPPED, dirty_objects, is_known, named_objects
+from .ingest.actions import SKIPPED, STATISTICS, dirty_objects, is_known, named_objects
 from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
 from .ingest.event_log import COLUMNS as LOG_COLUMNS
@@ -54,6 +54,7 @@ from .metastore.port import (
     DirtyPartitions,
     DirtyTable,
     EventRead,
+    FactsRead,
     ListingFailed,
     NamesFailed,
     NamesListed,
@@ -425,6 +426,8 @@ class Catalog:
                 self.reconciliation.on_failed(fact)
             case EventRead():
                 self.admin.on_event_read(fact, self.event_log)
+            case FactsRead():
+                self.dispatcher.on_facts(fact)
             case HistoryRead():
                 self.dispatcher.on_history(fact)
             case Requested():
@@ -706,6 +709,11 @@ class Catalog:
         self.loader.mark_dirty(self._apply(event, dirty) if applies else dirty, seq=seq)
         self.loader.mark_dirty(self._unknown(dirty), seq=seq)
         self._raise_unheld(dirty)
+        if event.type in STATISTICS:
+            for table in {
+                (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
+            }:
+                self.tables.raise_version(table, source=SOURCE_EVENTS)
         if follow is Follow.RELOAD:
             tables = {(one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)}
             if event.type == CREATE_TABLE:  # the end of the one before it was left out
@@ -1021,6 +1029,7 @@ class Catalog:
             effects.append(ReadNames())
         effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
         effects += self.admin.event_reads()
+        effects += self.dispatcher.fact_reads()
         compared = self.reconciliation.begin() if self._reconciles else None
         effects += [] if compared is None else [compared]
         if self.names_known and self.poller.reads:

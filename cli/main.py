@@ -52,6 +52,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Columns and properties of a table or a database.",
         ),
         "partitions": ("commands.show:partitions", "Partitions of a table, by a filter."),
+        "statistics": (
+            "commands.metastore_facts:statistics",
+            "Column statistics of a table or of partitions.",
+        ),
+        "functions": ("commands.metastore_facts:functions", "Permanent functions of a database."),
         "history": (
             "commands.changes:history",
             "What has become of a table, when, and by whom.",

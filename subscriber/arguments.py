@@ -96,6 +96,14 @@ def partition_names(value: Iterable[str], argument: str) -> tuple[str, ...]:
     return found
 
 
+def columns(value: Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return names of columns in lower case, as Hive has them, each once; None: not given."""
+    if value is None:
+        return None
+    found = several(value, "columns", such_as="['id', 'amount']")
+    return tuple(dict.fromkeys(text(one, "an item of columns").lower() for one in found))
+
+
 def partition_value(value: object) -> str:
     """Return the value of a partition column as its name has it; "" means any."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | date):

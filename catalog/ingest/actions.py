@@ -264,6 +264,13 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
 }
 
 # What they tell of is in no database, table or partition as the metastore returns it.
+STATISTICS: Final = frozenset(
+    {
+        *("UPDATE_TBL_COL_STAT_EVENT", "DELETE_TBL_COL_STAT_EVENT", "UPDATE_PART_COL_STAT_EVENT"),
+        *("UPDATE_PART_COL_STAT_EVENT_BATCH", "DELETE_PART_COL_STAT_EVENT"),
+    }
+)
+"""Events of column statistics, which no object has: its parameters name the columns at most."""
 SKIPPED: Final = frozenset(
     {
         *("CREATE_FUNCTION", "DROP_FUNCTION"),

@@ -16,6 +16,7 @@ from ..metastore.port import (
     EVENTS_OF_ID_MAX,
     LISTED_DATABASES_MAX,
     EventRead,
+    FactsRead,
     ListingFailed,
     ListNames,
     Metastore,
@@ -26,6 +27,7 @@ from ..metastore.port import (
     Read,
     ReadDone,
     ReadEvent,
+    ReadFacts,
     ReadFailed,
     ReadNames,
     TableRead,
@@ -39,7 +41,7 @@ from .poller import Poll, Polled, PollFailed
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts
 
-Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent
+Order = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
 Answer = (
     Polled
     | Identified
@@ -51,6 +53,7 @@ Answer = (
     | NamesListed
     | ListingFailed
     | EventRead
+    | FactsRead
 )
 
 
@@ -116,6 +119,8 @@ def perform(metastore: Metastore, order: Order) -> Answer:
             return _list_names(metastore, order)
         case ReadEvent():
             return _read_event(metastore, order)
+        case ReadFacts():
+            return _read_facts(metastore, order)
         case _:
             assert_never(order)
 
@@ -260,6 +265,19 @@ def _read_event(metastore: Metastore, order: ReadEvent) -> EventRead:
     except SourceError as exc:
         return EventRead(job=order.job, error=str(exc))
     return EventRead(job=order.job, events=tuple(one for one in found if one.id == order.id))
+
+
+def _read_facts(metastore: Metastore, order: ReadFacts) -> FactsRead:
+    try:
+        if not order.table:
+            return FactsRead(job=order.job, functions=metastore.functions(order.db))
+        found = metastore.statistics(
+            order.db, order.table, order.columns, partitions=order.partitions
+        )
+    except SourceError as exc:
+        away = not isinstance(exc, SourceRefused | ObjectGone)
+        return FactsRead(job=order.job, error=str(exc), away=away)
+    return FactsRead(job=order.job, statistics=found)
 
 
 def _read_names(metastore: Metastore, order: ReadNames) -> NamesRead | NamesFailed:

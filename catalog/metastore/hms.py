@@ -35,6 +35,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     NotificationEvent,
     NotificationEventRequest,
     NotificationEventResponse,
+    PartitionsStatsRequest,
+    TableStatsRequest,
     UnknownDBException,
     UnknownTableException,
 )
@@ -43,10 +45,12 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
+from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import partition_keys, partition_name
 from ...topics.objects.thrift import fields, read_text
 from .addresses import AddressDied, Addresses, MetastoreAddress
 from .calls import Calls
+from .facts import functions_of, statistics_of
 from .hive_site import MetastoreFlags, metastore_client
 from .port import PARTITIONS_PER_CALL_MAX, SAYS_NOTHING, TABLES_PER_CALL_MAX, RawEvent
 from .sasl import Frames, Login, negotiation
@@ -238,6 +242,42 @@ class Hms:
             )
 
         return self._in_batches(names, self._partitions_batch, read)
+
+    def functions(self, db: str) -> tuple[Function, ...]:
+        """Return the permanent functions of ``db``; one call reads those of all databases."""
+        found = self._call(
+            "read functions",
+            lambda to: to.client.get_all_functions().functions or [],
+            method="get_all_functions",
+        )
+        return functions_of(db, found)
+
+    def statistics(
+        self, db: str, table: str, columns: Sequence[str], *, partitions: Sequence[str] = ()
+    ) -> tuple[ColumnStatistics, ...]:
+        """Return those statistics of ``columns`` that there are, in one call."""
+        names = [*columns]
+        if not partitions:
+            request = TableStatsRequest(db, table, names)
+            found = self._call_of_table(
+                "read statistics",
+                lambda to: to.client.get_table_statistics_req(request).tableStats or [],
+                method="get_table_statistics_req",
+                db=db,
+                table=table,
+            )
+            return tuple(statistics_of("", found))
+        of_parts = PartitionsStatsRequest(db, table, names, [*partitions])
+        by_partition = self._call_of_table(
+            f"read statistics of {len(partitions)} partitions",
+            lambda to: to.client.get_partitions_statistics_req(of_parts).partStats or {},
+            method="get_partitions_statistics_req",
+            db=db,
+            table=table,
+        )
+        return tuple(
+            one for name in sorted(by_partition) for one in statistics_of(name, by_partition[name])
+        )
 
     def _in_batches(
         self, names: Sequence[str], batch: "_Batch", read: Callable[[list[str]], dict[str, bytes]]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final, Protocol
 
+from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import TableId
 
 TABLES_PER_CALL_MAX: Final = 100  # measured: 100 to 200 a call is where round trips stop mattering
@@ -236,6 +237,31 @@ class EventRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFacts:
+    """Effect: read the functions of a database, or the statistics of columns, for a client.
+
+    ``table`` empty: functions. Of ``partitions``, if there are any. Answered by a FactsRead.
+    """
+
+    job: int
+    db: str
+    table: str = ""
+    columns: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsRead:
+    """Fact: what a ReadFacts has found. ``error``: why it has not; ``away``: or not now."""
+
+    job: int
+    functions: tuple[Function, ...] = ()
+    statistics: tuple[ColumnStatistics, ...] = ()
+    error: str = ""
+    away: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListNames:
     """Effect: list every database, and the tables of the next LISTED_DATABASES_MAX ``after`` one.
 
@@ -323,6 +349,20 @@ class Metastore(Protocol):
 
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Partition`` structs of those of ``names`` that exist.
+
+        Raises:
+            ObjectGone: there is no such table.
+        """
+
+    def functions(self, db: str) -> tuple[Function, ...]:
+        """Return the permanent functions of ``db``, sorted by name."""
+
+    def statistics(
+        self, db: str, table: str, columns: Sequence[str], *, partitions: Sequence[str] = ()
+    ) -> tuple[ColumnStatistics, ...]:
+        """Return those statistics of ``columns`` that there are, by partition and column.
+
+        ``partitions`` empty: of the table.
 
         Raises:
             ObjectGone: there is no such table.

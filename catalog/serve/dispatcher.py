@@ -37,6 +37,7 @@ from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import (
     CATALOG_ANSWERS,
     Inspected,
+    MetastoreQuestion,
     Order,
     OrderKind,
     Question,
@@ -52,12 +53,14 @@ from ..history.queries import StoreQuery, query_of
 from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
+from ..metastore.port import FactsRead, ReadFacts
 from ..model.tables import Namespace, Tables
 from ..model.versions import LeaseRow, VersionLog
 from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
 from .grants import Grants
 from .leases import Full, Leases
+from .metastore_questions import MetastoreQuestions
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests, RequestId
 from .pull_server import PullServer, stale_claims
 from .replies import Replies
@@ -163,6 +166,7 @@ class Dispatcher:
         self._pull_server = PullServer(
             namespace, tables, loader=loader, poller=poller, replies=replies, clock=clock
         )
+        self._questions = MetastoreQuestions(namespace, poller, replies)
         self._loader = loader
         self._poller = poller
         self._reconciliation = reconciliation
@@ -177,7 +181,7 @@ class Dispatcher:
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        others = len(self._admin) + len(self._report_acks)
+        others = len(self._admin) + len(self._report_acks) + len(self._questions)
         return len(self._pull_server) + len(self._syncs) + len(self._early_syncs) + others
 
     @property
@@ -195,6 +199,7 @@ class Dispatcher:
         self._syncs.check()
         self._early_syncs.check()
         self._pull_server.check()
+        self._questions.check()
 
     def handle(  # noqa: C901 - dispatch
         self, peer: bytes, message: Message, *, client: Client
@@ -210,14 +215,17 @@ class Dispatcher:
         if type(message) in COUNTED:
             self.counts[COUNTED[type(message)]] += 1
         match message:
-            case Pull() | Scan() | Validate() | Order() | Report() | Sweep() if self._is_early(
-                message
-            ):
+            case (
+                Pull() | Scan() | Validate() | Order() | Report() | Sweep() | MetastoreQuestion()
+            ) if self._is_early(message):
                 why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
                 self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
             case Pull() | Lease() | Sweep() if policy is not None and (
                 why := fault((message.db, message.table), policy)
             ):
+                self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
+            case MetastoreQuestion(db=db) if policy is not None and not policy.sees(db):
+                why = policy.refusal(db)
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
                 self._reconciliation.note_use((message.db, message.table))
@@ -235,6 +243,8 @@ class Dispatcher:
                 self._report_acks.on_report(peer, message, policy=policy, polls_begun=begun)
             case Question() if isinstance(message, CATALOG_ANSWERS):
                 self._replies.add(peer, common(self._core.answer(message), policy))
+            case MetastoreQuestion():
+                self._questions.ask(peer, message)
             case Grant():
                 self._on_grant(peer, message, client=client)
             case Lease():
@@ -253,6 +263,7 @@ class Dispatcher:
                 self._early_syncs.remove_peer(peer)
                 self._admin.remove_peer(peer)
                 self._report_acks.remove_peer(peer)
+                self._questions.remove_peer(peer)
             case _:
                 name = type(message).__name__
                 what = f"catalogd does not answer {name}: see docs/protocol.md"
@@ -268,6 +279,14 @@ class Dispatcher:
         """Remove and return what is to be read from the store."""
         reads, self._reads = tuple(self._reads), []
         return reads
+
+    def fact_reads(self) -> tuple[ReadFacts, ...]:
+        """Return what is to be read of the metastore for questions about it."""
+        return self._questions.reads()
+
+    def on_facts(self, fact: FactsRead) -> None:
+        """Answer a question with what the metastore has."""
+        self._questions.on_read(fact)
 
     def on_history(self, fact: HistoryRead) -> None:
         """Answer a request with what was read from the store."""

@@ -18,6 +18,7 @@ from ...topics.wire.refusal import Refusal
 
 _NO_TABLE: Final = ""  # the name of no database and of no table
 _PLAIN: Final = {
+    Refusal.LAGGING: "the sync is not finished",
     Refusal.NO_EVENTS: PROBLEM,
     Refusal.SOURCE: "the metastore does not answer",
     Refusal.STARTING: "catalogd reads the names first",

@@ -22,6 +22,7 @@ from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.link import Link
 from ...topics.notebook import shown
 from ...topics.objects.filters import LENGTH_MAX
+from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.selector import (
     ALL,
@@ -37,6 +38,7 @@ from ...topics.objects.values import decode_listing
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
 from ...topics.wire.codec import LIST_MAX, fitting
 from ...topics.wire.messages.catalog import Claimed
+from ...topics.wire.messages.questions import Inspected, MetastoreQuestion
 from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core
@@ -50,6 +52,7 @@ from ..protocol.status import Freshness, Shortage, Stats, TopicInfo, Unfollowed
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
 from .contents import Contents
+from .metastore_facts import functions_of, statistics_of
 from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_view
 from .write_reports import WriteIntent, report_write
 
@@ -134,6 +137,10 @@ class Reader:
             return self._begin(operation, deadline)
         except EngineRestarted:
             return self._begin(operation, deadline)
+
+    def ask(self, question: MetastoreQuestion) -> Inspected:
+        """Get what catalogd reads from the metastore."""
+        return self.call(partial(self.core.ask, question))
 
     def facts(self, operation: Operation[T]) -> T:
         """Return what is known of the engine itself, which need not be ready for that."""
@@ -571,6 +578,50 @@ class Subscriber:
         wanted = arguments.scope(scope)
         operation = partial(self._core.sync, wanted, within_s=limit_s)
         self._reader.call(operation, timeout_s=limit_s)
+
+    def functions(self, database: str) -> tuple[Function, ...]:
+        """Return the permanent functions of ``database``, sorted by name.
+
+        Nobody holds them: catalogd reads them from the metastore now, in one call.
+
+        Raises:
+            NoSuchObject: there is no such database.
+            SourceError: the metastore refuses to say.
+            NotReady: it did not answer in time.
+        """
+        return functions_of(self._reader, arguments.database(database, "database"))
+
+    def column_statistics(
+        self,
+        name: str,
+        columns: Iterable[str] | None = None,
+        *,
+        partitions: Iterable[str] | None = None,
+    ) -> tuple[ColumnStatistics, ...]:
+        """Return the statistics that the metastore has of columns, by partition and column.
+
+        Nobody holds them: catalogd reads them from the metastore now. Each names the version of its
+        table: while ``table(name).version`` is the same, no change of them has arrived here, nor of
+        the table's data.
+
+        ``columns``: their names; None: all that are not of partitions. ``partitions``: of these,
+        as ``ds=2026-11-01/hour=3``; None: those of the table as a whole, which Hive keeps of tables
+        without partitions only.
+
+        Raises:
+            NoSuchObject: there is no such table.
+            UsageError: a name of a column or a partition is not valid.
+            SourceError: the metastore refuses to say.
+            NotReady: it did not answer in time.
+        """
+        return statistics_of(
+            self._reader,
+            arguments.table(name),
+            columns=arguments.columns(columns),
+            partitions=None
+            if partitions is None
+            else arguments.partition_names(partitions, "partitions"),
+        )
 
     def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.

@@ -5,10 +5,11 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from ...topics.errors import SourceError, TopicastError
+from ...topics.errors import NoSuchObject, NotVisible, SourceError, TopicastError, UsageError
 from ...topics.objects.names import Scope, table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
@@ -25,6 +26,7 @@ from ...topics.wire.messages.catalog import (
 )
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
+from ...topics.wire.messages.questions import Inspected, MetastoreQuestion, ReadStatistics
 from ...topics.wire.messages.reports import Reported
 from ...topics.wire.refusal import Refusal
 from ..fetch.fetcher import (
@@ -77,7 +79,7 @@ class CatalogSession:
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
-        self._requests: Requests[_SyncWait | _ValidateWait] = Requests(next_id)
+        self._requests: Requests[_SyncWait | _ValidateWait | _QuestionWait] = Requests(next_id)
         self.address = ""  # of catalogd; empty: not known yet
 
     @property
@@ -107,6 +109,13 @@ class CatalogSession:
         self.tick()
         return wait
 
+    def ask(self, question: MetastoreQuestion) -> Wait[Inspected]:
+        """Get what catalogd reads from the metastore, because nobody holds it."""
+        wait = _QuestionWait(self, question)
+        self._requests.open(wait, now=self._turn.now)
+        self.tick()
+        return wait
+
     def fetch(self, request: PartitionRequest, *, bytes_max: float) -> Wait[Result]:
         """Get a table from catalogd, in no more than so many bytes."""
         fetch = Fetch(request, bytes_max=bytes_max)
@@ -121,7 +130,7 @@ class CatalogSession:
         """Take a caller off its fetch, which goes on for other callers."""
         self.fetcher.detach(fetch)
 
-    def cancel(self, wait: "_SyncWait | _ValidateWait") -> None:
+    def cancel(self, wait: "_SyncWait | _ValidateWait | _QuestionWait") -> None:
         """Repeat a request no longer."""
         for request in self._requests.find(lambda one: one is wait):
             self._requests.close(request)
@@ -181,6 +190,13 @@ class CatalogSession:
             epoch = validated.epoch
             wait.stale = {at: Version(now_at, epoch) for at, now_at in validated.stale}
 
+    def on_inspected(self, answer: Inspected) -> None:
+        """Complete a question about the metastore."""
+        wait = self._requests.get(answer.request)
+        if isinstance(wait, _QuestionWait):
+            self._requests.close(answer.request)
+            wait.answer = answer
+
     def on_pulled(self, part: Pulled) -> None:
         """Answer with a complete reply that is not below the read floor, else pull again."""
         if not self._accepts(part.epoch, part.start):
@@ -211,17 +227,21 @@ class CatalogSession:
         self.fetcher.on_refused(refused)
 
     def on_sync_refused(self, refused: Refused) -> None:
-        """Send a refused sync, validation or report again later, until its caller times out.
+        """Send what is refused again later, until its caller times out; but for pulls.
 
-        A sync that catalogd can never answer, because no events reach it, fails.
+        A sync that catalogd can never answer, because no events reach it, fails, and so does a
+        question that the metastore refuses.
         """
         self.reports.on_refused(refused)
         wait = self._requests.get(refused.request)
         if isinstance(wait, _SyncWait) and refused.code == Refusal.NO_EVENTS:
             self._requests.close(refused.request)
             wait.error = SourceError(f"nothing can be synced, because {refused.message}")
-        if isinstance(wait, _SyncWait):
+        if isinstance(wait, _SyncWait | _QuestionWait):
             wait.why = refused.message
+        if isinstance(wait, _QuestionWait) and not refused.retry_ms:
+            self._requests.close(refused.request)
+            wait.error = _error_of(refused, wait.question)
         until = self._turn.now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
 
@@ -398,6 +418,45 @@ class _ValidateWait(Wait[Mapping[int, Version]]):
 
     def close(self) -> None:
         self._session.cancel(self)
+
+
+class _QuestionWait(Wait[Inspected]):
+    """Until catalogd has answered what it reads from the metastore."""
+
+    def __init__(self, session: CatalogSession, question: MetastoreQuestion) -> None:
+        self.question = question
+        self.answer: Inspected | None = None
+        self.error: TopicastError | None = None  # why it will not be answered
+        self.why = ""  # why it is not answered now
+        self._session = session
+
+    def message(self, request: int) -> MetastoreQuestion:
+        """Return what to send."""
+        return replace(self.question, request=request)
+
+    def poll(self) -> Done[Inspected] | None:
+        if self.error is not None:
+            raise self.error
+        return None if self.answer is None else Done(self.answer)
+
+    def missing(self) -> str:
+        return f"catalogd has not answered{self.why and f': {self.why}'}"
+
+    def close(self) -> None:
+        self._session.cancel(self)
+
+
+def _error_of(refused: Refused, question: MetastoreQuestion) -> TopicastError:
+    """Return the error of a question that is refused for good."""
+    table = question.table if isinstance(question, ReadStatistics) else ""
+    name = str(Scope(question.db, table))
+    if refused.code == Refusal.NO_OBJECT:
+        return NoSuchObject(name)
+    if refused.code == Refusal.NOT_VISIBLE:
+        return NotVisible(name, refused.message)
+    if refused.code == Refusal.UNREADABLE:
+        return SourceError(refused.message)
+    return UsageError(refused.message)
 
 
 class _FetchWait(Wait[Result]):

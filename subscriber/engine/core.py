@@ -26,6 +26,8 @@ from ...topics.wire.messages.connection import Bye, Refused, ServerKeys, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import (
+    Inspected,
+    MetastoreQuestion,
     ReadDriver,
     ReaderQuestion,
     ReadLevels,
@@ -315,6 +317,10 @@ class Core:
         """Wait until what HMS has committed in ``scope`` by now is visible here."""
         return self.catalog.sync(scope, within_s=within_s)
 
+    def ask(self, question: MetastoreQuestion) -> Started[Inspected]:
+        """Get what catalogd reads from the metastore, because nobody holds it."""
+        return self.catalog.ask(question)
+
     def join(self, topics: tuple[int, ...], level: int) -> Started[None]:
         """Follow all of ``topics`` at ``level``, or none of them; level none: no longer."""
         return self.placement.join(topics, level)
@@ -380,6 +386,7 @@ class Core:
             (Connection.SERVICE, Compared): catalog.on_compared,
             (Connection.SERVICE, Synced): catalog.on_synced,
             (Connection.SERVICE, Validated): catalog.on_validated,
+            (Connection.SERVICE, Inspected): catalog.on_inspected,
             (Connection.SERVICE, Reported): catalog.on_reported,
             (Connection.SERVICE, Refused): catalog.on_sync_refused,
             (Connection.PULLS, Pulled): catalog.on_pulled,

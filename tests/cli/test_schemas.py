@@ -26,6 +26,7 @@ from topicast.pipeline.progress import RunReport
 from topicast.pipeline.sweep.report import FilesReport
 from topicast.pipeline.twin.report import ConvertReport
 from topicast.subscriber import Subscriber
+from topicast.tests.catalog.metastore.test_facts import function, statistics
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.documents import KEPT, assert_of_schema
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
@@ -156,6 +157,10 @@ def stack(
         table = make_table("schemas", "days", location=location, keys=("ds",))
         client.create_table(table)
         client.add_partitions([make_partition(table, ["1"])])
+        client.create_function(function("schemas", "shout", "hdfs:///a.jar"))
+        given = statistics("schemas", "days", "id", partition="ds=1")
+        given.statsObj[0].colName, given.statsObj[0].colType = "a", "int"
+        client.update_partition_column_statistics(given)
         assert json.loads(run("sync", "--timeout_s=60"))["synced"]
         assert json.loads(run("sync", "schemas.days", "--timeout_s=60"))["synced"]
         with Subscriber(hub, name="reader-of-schemas", timeout_s=30) as reader:
@@ -174,11 +179,13 @@ AT_THE_STACK: dict[str, tuple[str, ...]] = {
     "events-status": ("events", "status"),
     "events-start": ("events", "start"),
     "events-show-id": ("events", "show", "1"),
+    "functions-database": ("functions", "schemas"),
     "history-table": ("history", "schemas.days"),
     "invalidate-name": ("invalidate", "schemas.days"),
     "mode": ("mode",),
     "partitions-table": ("partitions", "schemas.days"),
     "refresh-name": ("refresh", "schemas.days"),
+    "statistics-table": ("statistics", "schemas.days", "ds=1"),
     "status": ("status",),
     "subscribers": ("subscribers",),
     "subscribers-topics": ("subscribers", "--topics"),

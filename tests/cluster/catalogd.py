@@ -19,7 +19,7 @@ from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.metastore.port import ListNames, Read, ReadEvent, ReadNames
+from topicast.catalog.metastore.port import ListNames, Read, ReadEvent, ReadFacts, ReadNames
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.model.versions import Transaction, WriteRow
@@ -54,7 +54,7 @@ CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
 
-MetastoreRequest = Poll | Identify | Read | ReadNames | ListNames | ReadEvent
+MetastoreRequest = Poll | Identify | Read | ReadNames | ListNames | ReadEvent | ReadFacts
 
 
 def floor_leaving(topic: Topic, tombstones_max: int) -> int:
@@ -225,7 +225,9 @@ class CatalogProcess:
     def _perform(self, effect: Effect) -> None:
         world = self.world
         match effect:
-            case Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent():
+            case (
+                Poll() | Identify() | Read() | ReadNames() | ListNames() | ReadEvent() | ReadFacts()
+            ):
                 self._request(effect)
             case Commit():
                 self.store.commit(effect)

@@ -26,8 +26,10 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAcceleratedFactory
 from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
 from thrift.TSerialization import deserialize, serialize
 
+from topicast.catalog.metastore.facts import functions_of, statistics_of
 from topicast.catalog.metastore.port import Metastore, RawEvent
 from topicast.topics.errors import ObjectGone, SourceRefused
+from topicast.topics.objects.metastore_facts import ColumnStatistics, Function
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
@@ -182,6 +184,8 @@ class FakeMetastore:
         self._databases = {"default": Database("default", "", "file:/warehouse", {})}
         self._tables: dict[tuple[str, str], Table] = {}
         self._partitions: dict[tuple[str, str], dict[str, Partition]] = {}
+        self._functions: dict[tuple[str, str], Any] = {}
+        self._statistics: dict[tuple[str, str, str], list[Any]] = {}
         self._events: list[Event] = []
         self._last_id = 0
 
@@ -313,6 +317,22 @@ class FakeMetastore:
                 self._demand_readable(name)
             return {name: thrift_bytes(held[name]) for name in names if name in held}
 
+    def functions(self, db: str) -> tuple[Function, ...]:
+        with self._reading("functions"):
+            return functions_of(db, self._functions.values())
+
+    def statistics(
+        self, db: str, table: str, columns: Sequence[str], *, partitions: Sequence[str] = ()
+    ) -> tuple[ColumnStatistics, ...]:
+        with self._reading("statistics"):
+            self._of(db, table)
+            return tuple(
+                one
+                for name in sorted(partitions) or [""]
+                for one in statistics_of(name, self._statistics.get((db, table, name), ()))
+                if one.column in columns
+            )
+
     def close(self) -> None:
         self.calls.append("close")
 
@@ -439,6 +459,31 @@ class FakeMetastore:
                 self.get_partition(db, name, request.partitionVals)
                 values = self._key_values(table, request.partitionVals)
             self._log("INSERT", db, name, files=[], partKeyVals=values)
+
+    def create_function(self, function: Any) -> None:
+        with self._lock:
+            self._functions[function.dbName, function.functionName] = copied(function)
+            self._log("CREATE_FUNCTION", function.dbName)
+
+    def drop_function(self, db: str, name: str) -> None:
+        with self._lock:
+            del self._functions[db, name]
+            self._log("DROP_FUNCTION", db)
+
+    def update_table_column_statistics(self, given: Any) -> bool:
+        """Take the statistics of columns; before Hive 4 this leaves no event."""
+        of = given.statsDesc
+        with self._lock:
+            self._demand(of.dbName, of.tableName)
+            place = of.dbName, of.tableName, of.partName or ""
+            self._statistics[place] = copied(given).statsObj
+            if self.release_said.startswith("4"):
+                kind = "UPDATE_PART_COL_STAT_EVENT" if of.partName else "UPDATE_TBL_COL_STAT_EVENT"
+                self._log(kind, of.dbName, of.tableName, partName=of.partName)
+        return True
+
+    def update_partition_column_statistics(self, given: Any) -> bool:
+        return self.update_table_column_statistics(given)
 
     # -- inside
 

@@ -66,6 +66,7 @@ from topicast.topics.wire.messages.questions import (
     ReadEventLog,
     ReadEvents,
     ReadFiles,
+    ReadFunctions,
     ReadHistory,
     ReadHubs,
     ReadLevels,
@@ -73,6 +74,7 @@ from topicast.topics.wire.messages.questions import (
     ReadLogBounds,
     ReadPositions,
     ReadRecent,
+    ReadStatistics,
     ReadStats,
     ReadStatus,
     ReadSubscribers,
@@ -439,6 +441,13 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
     ("read-log-bounds", ReadLogBounds(request=6)),
     ("read-log", ReadLog(request=6, after=99)),
     ("read-recent", ReadRecent(request=6, since_us=NOW, count=200, pattern="sales.*")),
+    ("read-functions", ReadFunctions(request=6, db="sales", after="first")),
+    (
+        "read-statistics",
+        ReadStatistics(
+            request=6, db="sales", table="orders", columns=("id",), partitions=("ds=1",)
+        ),
+    ),
     ("read-files", ReadFiles(request=6, db="sales", table="orders", behind=("ds=1",))),
     ("read-sweeps", ReadSweeps(request=6, behind="sales.orders")),
     (

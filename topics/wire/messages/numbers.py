@@ -33,6 +33,7 @@ from .questions import (
     ReadEventLog,
     ReadEvents,
     ReadFiles,
+    ReadFunctions,
     ReadHistory,
     ReadHubs,
     ReadLevels,
@@ -40,6 +41,7 @@ from .questions import (
     ReadLogBounds,
     ReadPositions,
     ReadRecent,
+    ReadStatistics,
     ReadStats,
     ReadStatus,
     ReadSubscribers,
@@ -121,5 +123,7 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     64: ReadEvents,
     65: ReadEventCosts,
     66: ReadEventLog,
+    67: ReadFunctions,
+    68: ReadStatistics,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

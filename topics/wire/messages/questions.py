@@ -249,6 +249,35 @@ class ReadSweeps(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetastoreQuestion(Question):
+    """Request of catalogd what it reads from the metastore then, as nobody holds it."""
+
+    db: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFunctions(MetastoreQuestion):
+    """Request the next permanent functions of ``db`` behind the name ``after``, sorted by name."""
+
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadStatistics(MetastoreQuestion):
+    """Request the statistics of ``columns`` of a table; of these ``partitions``, if there are any.
+
+    STATISTICS_MAX is the most that a request may name: columns, times partitions.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    partitions: tuple[str, ...] = ()
+
+
+STATISTICS_MAX: Final = 2_000  # rows of about 100 bytes; names of columns take up to 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected(Message):
     """The answer to a Question or an Order: rows of text, integers, floats, booleans or None."""
 

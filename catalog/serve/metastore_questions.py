@@ -1,0 +1,149 @@
+"""MetastoreQuestions: what clients request of the metastore that nobody holds.
+
+    question ──its client's turn──▶ ReadFacts ──metastore──▶ FactsRead ──▶ Inspected | Refused
+
+Invariants: RUNNING_MAX calls at once, so that reads for events have their threads; a question that
+is sent again while it waits or runs is answered once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Final
+
+from ...topics.objects.metastore_facts import ColumnStatistics, Function
+from ...topics.wire.codec import fitting
+from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.questions import (
+    STATISTICS_MAX,
+    Inspected,
+    MetastoreQuestion,
+    ReadFunctions,
+    ReadStatistics,
+)
+from ...topics.wire.refusal import Refusal
+from ..ingest.poller import Poller
+from ..metastore.port import FactsRead, ReadFacts
+from ..model.tables import Namespace
+from .pending import FairQueue, RequestId
+from .replies import Replies
+
+RUNNING_MAX: Final = 4  # of 16 threads that read
+WAITING_MAX: Final = 1_000
+WAITING_PER_PEER_MAX: Final = 32
+BYTES_MAX: Final = 512 << 10  # of the functions in one answer
+ROW_BYTES: Final = 40  # of a row, besides its texts
+FUNCTION_COLUMNS: Final = ("name", "class_name", "owner", "created_at_s", "resources")
+STATISTICS_COLUMNS: Final = tuple(
+    one.name for one in fields(ColumnStatistics) if one.name != "version"
+)
+
+
+class MetastoreQuestions:
+    """The questions that wait for the metastore, and those that it answers now."""
+
+    def __init__(self, namespace: Namespace, poller: Poller, replies: Replies) -> None:
+        self._namespace = namespace
+        self._poller = poller
+        self._replies = replies
+        self._waiting: FairQueue[MetastoreQuestion] = FairQueue(
+            items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
+        )
+        self._running: dict[int, tuple[bytes, MetastoreQuestion]] = {}  # by the number of the read
+        self._last_job = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._running)
+
+    def ask(self, peer: bytes, question: MetastoreQuestion) -> None:
+        """Have a question answered, once however often it is sent."""
+        request = question.request
+        if any((one, q.request) == (peer, request) for one, q in self._running.values()):
+            return
+        if wrong := self._fault(question):
+            code, why = wrong
+            self._replies.refuse(peer, request, code, why=why)
+        elif not self._waiting.put(peer, request, question):
+            self._replies.refuse(peer, request, Refusal.BUSY, why="too many questions wait")
+
+    def reads(self) -> tuple[ReadFacts, ...]:
+        """Return what may be read of the metastore now."""
+        found: list[ReadFacts] = []
+        while len(self._running) < RUNNING_MAX and (one := self._waiting.take()) is not None:
+            self._last_job += 1
+            self._running[self._last_job] = one
+            found.append(_read(self._last_job, one[1]))
+        return tuple(found)
+
+    def on_read(self, fact: FactsRead) -> None:
+        """Answer, or refuse: later, if the metastore did not answer; else for good."""
+        one = self._running.pop(fact.job, None)
+        if one is None:
+            return  # its client has left
+        (peer, question), request = one, one[1].request
+        if fact.error:
+            code = Refusal.SOURCE if fact.away else Refusal.UNREADABLE
+            self._replies.refuse(peer, request, code, why=fact.error)
+            return
+        if isinstance(question, ReadFunctions):
+            rows = tuple(_function_rows(fact.functions, question.after))
+            answer = Inspected(request=request, columns=FUNCTION_COLUMNS, rows=rows)
+        else:
+            cells = tuple(map(_statistics_row, fact.statistics))
+            answer = Inspected(request=request, columns=STATISTICS_COLUMNS, rows=cells)
+        self._replies.add(peer, answer)
+
+    def remove_peer(self, peer: bytes) -> None:
+        """Answer nothing to ``peer``, which has left; what is being read for it is dropped."""
+        self._waiting.remove_peer(peer)
+        self._running = {job: one for job, one in self._running.items() if one[0] != peer}
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._running) <= RUNNING_MAX
+        asked: list[RequestId] = [(peer, one.request) for peer, one in self._running.values()]
+        assert len(asked) == len(set(asked))
+
+    def _fault(self, question: MetastoreQuestion) -> tuple[Refusal, str] | None:
+        """Return why a question cannot be answered; None: it can."""
+        db = question.db
+        if not self._poller.reads:
+            return Refusal.SOURCE, self._poller.blind
+        if isinstance(question, ReadStatistics):
+            wanted = len(question.columns) * max(1, len(question.partitions))
+            if not 0 < wanted <= STATISTICS_MAX:
+                return Refusal.CLAIM, f"{wanted} statistics: 1 to {STATISTICS_MAX} at once"
+            if self._namespace.find((db, question.table)) is None:
+                return Refusal.NO_OBJECT, f"no such object: {db}.{question.table}"
+        elif not self._namespace.has_database(db):
+            return Refusal.NO_OBJECT, f"no such object: {db}"
+        return None
+
+
+def _read(job: int, question: MetastoreQuestion) -> ReadFacts:
+    if not isinstance(question, ReadStatistics):
+        return ReadFacts(job=job, db=question.db)
+    return ReadFacts(
+        job=job,
+        db=question.db,
+        table=question.table,
+        columns=question.columns,
+        partitions=question.partitions,
+    )
+
+
+def _function_rows(functions: Iterable[Function], after: str) -> list[tuple[Cell, ...]]:
+    """Return the next functions behind the name ``after``, as many as an answer takes."""
+    rows: Iterable[tuple[Cell, ...]] = (
+        (one.name, one.class_name, one.owner, one.created_at_s, "\n".join(one.resources))
+        for one in functions
+        if one.name > after
+    )
+    return fitting(rows, _bytes_of, bytes_max=BYTES_MAX)
+
+
+def _bytes_of(row: tuple[Cell, ...]) -> int:
+    return ROW_BYTES + sum(len(cell.encode()) for cell in row if isinstance(cell, str))
+
+
+def _statistics_row(one: ColumnStatistics) -> tuple[Cell, ...]:
+    return tuple(getattr(one, name) for name in STATISTICS_COLUMNS)

@@ -1,0 +1,117 @@
+"""The commands that show what nobody holds: catalogd reads it from the metastore."""
+
+from dataclasses import asdict
+from typing import Any, Final, TypedDict
+
+import click
+
+from ...topics.objects.metastore_facts import ColumnStatistics, Function
+from ..changes import utc
+from ..flags import READER_OPTIONS, command, prints
+from ..lists import Heading
+from ..operator import catalog_at
+from ..output import Output
+from ..schemas import Iso
+
+FUNCTIONS: Final = (
+    *(
+        Heading(name="function", rank=0),
+        Heading(name="class_name", title="class"),
+        Heading(name="owner", rank=2),
+    ),
+    *(Heading(name="created", rank=3), Heading(name="resources", prose=True)),
+)
+STATISTICS: Final = (
+    *(
+        Heading(name="partition", rank=0),
+        Heading(name="column", rank=0),
+        Heading(name="type", rank=3),
+    ),
+    *(Heading(name="nulls"), Heading(name="distinct"), Heading(name="low"), Heading(name="high")),
+    *(Heading(name="average_length", title="length", rank=2), Heading(name="max_length", rank=3)),
+    *(
+        Heading(name="trues", rank=3),
+        Heading(name="falses", rank=3),
+        Heading(name="version", rank=3),
+    ),
+)
+
+
+class ListedFunction(TypedDict):
+    """A permanent function; ``resources``: the files that it needs, with a space between them."""
+
+    function: str
+    class_name: str
+    owner: str
+    created: Iso | None
+    resources: str
+
+
+class ListedStatistics(TypedDict):
+    """The statistics of a column; ``partition`` empty: of the table. null: they do not say.
+
+    ``version``: of the table, as it was before they were read.
+    """
+
+    partition: str
+    column: str
+    type: str
+    nulls: int | None
+    distinct: int | None
+    low: str | None
+    high: str | None
+    average_length: float | None
+    max_length: int | None
+    trues: int | None
+    falses: int | None
+    version: int
+
+
+@command()
+@click.argument("database")
+@READER_OPTIONS
+@prints(lambda: {"DATABASE": list[ListedFunction]})
+def functions(database: str, output: str, **where: Any) -> None:
+    """List the permanent functions of DATABASE, as the metastore has them now."""
+    with catalog_at(**where) as catalog:
+        found = catalog.functions(database)
+    Output(output).rows(FUNCTIONS, [_function_row(one) for one in found], nothing="no function")
+
+
+@command()
+@click.argument("table")
+@click.argument("partitions", nargs=-1)
+@click.option("--columns", metavar="NAMES", help="Only of these columns, with commas between them.")
+@READER_OPTIONS
+@prints(lambda: {"TABLE": list[ListedStatistics]})
+def statistics(
+    table: str, partitions: tuple[str, ...], output: str, *, columns: str | None, **where: Any
+) -> None:
+    """List the column statistics of TABLE (database.table), as the metastore has them now.
+
+    PARTITIONS are names such as ds=2026-11-01; without them these are of the table as a whole,
+    which Hive keeps of tables without partitions only. ANALYZE TABLE … COMPUTE STATISTICS FOR
+    COLUMNS of Hive writes them; those of Spark are parameters of the table (topicast describe).
+    """
+    names = None if columns is None else [one.strip() for one in columns.split(",")]
+    with catalog_at(**where) as catalog:
+        found = catalog.column_statistics(table, names, partitions=partitions or None)
+    Output(output).rows(
+        STATISTICS, [_statistics_row(one) for one in found], nothing="no statistics"
+    )
+
+
+def _function_row(one: Function) -> ListedFunction:
+    created = utc(one.created_at_s * 1_000_000) if one.created_at_s else None
+    return ListedFunction(
+        function=f"{one.db}.{one.name}",
+        class_name=one.class_name,
+        owner=one.owner,
+        created=created,
+        resources=" ".join(one.resources),
+    )
+
+
+def _statistics_row(one: ColumnStatistics) -> ListedStatistics:
+    row: ListedStatistics = asdict(one)  # type: ignore[assignment]  # which has the same fields
+    return row
