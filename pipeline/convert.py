@@ -1,4 +1,4 @@
-"""Convert: each partition of a table appears in its twin, in Parquet or ORC, once and whole."""
+"""Convert: each partition of a table appears in its Parquet or ORC copy, once and whole."""
 
 import os
 import socket
@@ -12,12 +12,12 @@ from ..topics.errors import UsageError
 from ..topics.keys.folder import DRIVER, find_credential
 from ..topics.objects.names import table_name
 from ..topics.settings import parse_addresses
+from .conversion.converter import Conversion, ConvertOptions
+from .conversion.lease import TableLease, held
+from .conversion.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
+from .conversion.report import ConvertReport
 from .datasource.options import hubs_of
 from .progress import OnProgress, ignore
-from .twin.conversion import Conversion, ConvertOptions
-from .twin.lease import TableLease, held
-from .twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
-from .twin.report import ConvertReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,17 +41,17 @@ def convert(
     on_progress: OnProgress = ignore,
     stop: threading.Event | None = None,
 ) -> ConvertReport:
-    """Let the partitions of ``source`` appear in its twin ``target``; return what was done.
+    """Convert the partitions of ``source`` into its copy ``target``; return what was done.
 
     Args:
         spark: Its metastore is the one that catalogd follows.
         source: A table with partitions, of any format that Spark reads.
-        target: Its twin; created if it does not exist.
+        target: Its converted copy; created if it does not exist.
         once: Convert what differs and return; else go on with what changes, until ``stop``.
         where: Only partitions for which this condition of SQL holds.
-        location: Of a twin that is created; else its database's.
-        file_format: Of a twin that is created: parquet or orc.
-        target_file_mb: About the size of the twin's files.
+        location: Of a copy that is created; else its database's.
+        file_format: Of a copy that is created: parquet or orc.
+        target_file_mb: About the size of the copy's files.
         batch: How many partitions one Spark job writes at most.
         keep_s: How long files that were replaced stay, for queries that were planned before.
         dry_run: Change nothing, and return what would be converted.
@@ -66,11 +66,11 @@ def convert(
         UsageError: a table is not fit for it; says why.
         TopicastError: a hub, catalogd or the metastore does not answer.
     """
-    from .twin.warehouse import Warehouse  # it loads PySpark, which other commands do without
+    from .conversion.warehouse import Warehouse  # it loads PySpark, which other commands do without
 
     pair = arguments.table(source), arguments.table(target)
     if pair[0] == pair[1]:
-        raise UsageError(f"{table_name(*pair[0])} cannot be its own twin")
+        raise UsageError(f"{table_name(*pair[0])} cannot be its own copy")
     if file_format not in FORMATS:
         raise UsageError(f"format {file_format!r}: {' or '.join(FORMATS)}")
     if target_file_mb < 1 or batch < 1:

@@ -17,11 +17,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from ..topics.errors import ConfigError, HistoryGone, SourceError, UsageError
+from .conversion.jvm import Files, JvmValues
 from .datasource import snapshot_version
 from .datasource.options import hubs_of
 from .datasource.views import CATALOG, CHANGES
 from .progress import OnProgress, Progress, RunReport, ignore
-from .twin.jvm import Files, JvmValues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

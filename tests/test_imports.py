@@ -102,7 +102,7 @@ ONE_WAY = {
         *("refresh", "writes", "jar", "driver", "agent"),
     ),
     "pipeline": (
-        *("datasource", "progress", "session", "twin", "comparison", "sweep"),
+        *("datasource", "progress", "session", "conversion", "comparison", "sweep"),
         *("export", "convert", "audit", "files"),
     ),
 }

@@ -22,10 +22,10 @@ from ...topics.errors import NoSuchObject, SourceError, StaleMetadata
 from ...topics.objects.names import partition_keys, partition_values
 from ...topics.objects.tables import VIEW, Table
 from ...topics.wire.messages.reports import FileFacts
+from ..conversion.jvm import answered
+from ..conversion.plan import FOLDER as RUN_FOLDER
+from ..conversion.plan import SOURCE
 from ..progress import OnProgress, Progress, ignore
-from ..twin.jvm import answered
-from ..twin.plan import FOLDER as RUN_FOLDER
-from ..twin.plan import SOURCE
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
 from .known import PAGES_AHEAD, KnownFiles, KnownInOrder
 from .listing import MISSING, ListedFolder, Lister

@@ -1,4 +1,4 @@
-"""Many small partitions of CSV into a Parquet twin, beside one batch job that is written by hand.
+"""Many small partitions of CSV into a Parquet copy, beside one batch job that is written by hand.
 
 first   every partition is new: rows of a second, with all changes of the metastore
 again   nothing has changed: ms, for the listing of all files and the comparison
@@ -48,8 +48,8 @@ def ours(table, partitions):
     return took_s
 
 def same(table):
-    hand, twin = (spark.table(f"lake.{table}{end}") for end in ("_hand", ""))
-    return hand.count() == twin.count() and not hand.exceptAll(twin).count()
+    hand, copy = (spark.table(f"lake.{table}{end}") for end in ("_hand", ""))
+    return hand.count() == copy.count() and not hand.exceptAll(copy).count()
 """
 
 

@@ -21,10 +21,10 @@ from topicast.cli.reference import schemas
 from topicast.cli.schemas import Fields, Iso, fields_of, schema
 from topicast.pipeline.comparison.report import AuditReport
 from topicast.pipeline.comparison.verdict import PropertyDifference
+from topicast.pipeline.conversion.report import ConvertReport
 from topicast.pipeline.export import ExportReport
 from topicast.pipeline.progress import RunReport
 from topicast.pipeline.sweep.report import FilesReport
-from topicast.pipeline.twin.report import ConvertReport
 from topicast.subscriber import Subscriber
 from topicast.tests.catalog.metastore.test_facts import function, statistics
 from topicast.tests.cli.conftest import Served

@@ -213,9 +213,9 @@ def test_what_to_try_next_works_when_pasted(
         stack.says("saw shop.orders: schema", timeout_s=60)
 
 
-@pytest.mark.nightly  # test_pipeline_files has a watch, test_convert the command and the twin
+@pytest.mark.nightly  # test_pipeline_files has a watch, test_convert the command and the copy
 @pytest.mark.timeout(400)
-def test_text_files_that_arrive_are_read_from_the_twin(
+def test_text_files_that_arrive_are_read_from_the_copy(
     stack: Marked, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """The chapter of docs/quickstart.md, in its order, and then another file."""
@@ -241,7 +241,7 @@ def test_text_files_that_arrive_are_read_from_the_twin(
         session = up.enter_context(typed(tmp_path / "session", environment))
         session(read)
         ask = read.splitlines()[-1]
-        until(lambda: "Rome" in session(ask), timeout_s=30, what="the row in the twin")
+        until(lambda: "Rome" in session(ask), timeout_s=30, what="the row in the copy")
         shell(put.replace("a.csv", "b.csv").replace("1,Rome", "3,Bonn"))
         until(lambda: "Bonn" in session(ask), timeout_s=60, what="the other file's row")
         until(lambda: "|raw|events|" in session(small), timeout_s=30, what="small files")

@@ -146,8 +146,8 @@ def test_files_convert_and_export_on_an_object_store(lake: Lake) -> None:
 
     def twin_is_source() -> bool:
         one.sql("REFRESH TABLE raw.events", "REFRESH TABLE lake.events")
-        source, twin = (one.rows(f"SELECT id, city, ds FROM {db}.events") for db in ("raw", "lake"))
-        return bool(source and twin == source)
+        source, copy = (one.rows(f"SELECT id, city, ds FROM {db}.events") for db in ("raw", "lake"))
+        return bool(source and copy == source)
 
     converted = lake.do("convert(spark, 'raw.events', 'lake.events', once=True)")
     assert (len(converted["created"]), converted["quarantined"]) == (2, {})

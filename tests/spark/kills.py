@@ -1,8 +1,8 @@
 """Kills: convert runs on a cluster, and a process dies; no partition is lost or doubled.
 
-    rows are added ──▶ topicast pipeline convert ──▶ kill -9 ──▶ the twin is read ──┐ KILLS times
+    rows are added ──▶ topicast pipeline convert ──▶ kill -9 ──▶ the copy is read ──┐ KILLS times
          └──────────────────────────────────────────────────────────────────────────┘
-    ──▶ one more run, to its end: the twin is what the source is
+    ──▶ one more run, to its end: the copy is what the source is
 
 The driver, an executor, catalogd or the metastore dies at a random instant of the run; what is
 needed again is started at once.
@@ -66,7 +66,7 @@ def ended(process: "subprocess.Popen[str]", timeout_s: float) -> bool:
 
 
 def doubled(one: Application) -> object:
-    """Return the ids that the twin has twice, or the error that reading it ends in."""
+    """Return the ids that the copy has twice, or the error that reading it ends in."""
     one.sql("REFRESH TABLE lake.k")
     return one.rows("SELECT id FROM lake.k GROUP BY id HAVING count(*) > 1")
 
@@ -146,9 +146,9 @@ def _rounds(one: Application, stack: Stack, *, kills: int, rng: random.Random) -
             return 1
     until(lambda: _is_done(environment), timeout_s=LEASE_S, what="a run that is not disturbed")
     one.sql("REFRESH TABLE raw.k", "REFRESH TABLE lake.k")
-    source, twin = (one.rows(f"SELECT id, part FROM {db}.k") for db in ("raw", "lake"))
-    print(f"{died} of {kills} died: {len(source)} rows, the twin is the same: {source == twin}")
-    return 0 if source == twin else 1
+    source, copy = (one.rows(f"SELECT id, part FROM {db}.k") for db in ("raw", "lake"))
+    print(f"{died} of {kills} died: {len(source)} rows, the copy is the same: {source == copy}")
+    return 0 if source == copy else 1
 
 
 def _is_done(environment: dict[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Convert on real parts: what the source has, the twin has, whatever happens in between."""
+"""Convert on real parts: what the source has, the copy has, whatever happens in between."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def create(drivers: Drivers, name: str, rows: str, *, using: str = "csv") -> Pat
 
 
 def both(application: Application, source: str, target: str) -> tuple[Any, Any]:
-    """Return what plain queries read of the source, refreshed for files put by hand, and twin."""
+    """Return what plain queries read of the source, refreshed for files put by hand, and copy."""
     application.sql(f"REFRESH TABLE {RAW}.{source}")
     columns = "id, amount, ds, hour"
     return (
@@ -102,12 +102,12 @@ def set_clock(application: Application, ahead_s: float) -> None:
 
 
 def parts(folder: Path) -> set[str]:
-    """Return the folders of parts of a twin that are there, as run/part."""
+    """Return the folders of parts of a copy that are there, as run/part."""
     return {f"{one.parent.name}/{one.name}" for one in folder.glob("convert-*/part=*")}
 
 
 @pytest.mark.nightly  # a minute and a half; units have the decisions
-def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_conflict(
+def test_copy_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_conflict(
     pair: Drivers,
 ) -> None:
     folder = create(pair, "sales", "(1, 1.5, 'a b', 1), (2, 2.5, 'a b', 2), (3, 3.5, NULL, 3)")
@@ -118,9 +118,9 @@ def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     first = run(pair.writer, "sales", "sales", batch=2)
     assert sorted(first["created"]) == sorted(planned["created"])
     assert (first["rows"], first["quarantined"], first["passes"]) == (3, {}, 2)
-    source, twin = both(pair.reader, "sales", "sales")
+    source, copy = both(pair.reader, "sales", "sales")
     assert len(source) == 3
-    assert twin == source
+    assert copy == source
     again = run(pair.writer, "sales", "sales")
     assert (again["created"], again["replaced"], again["unchanged"]) == ([], [], 3)
 
@@ -138,8 +138,8 @@ def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     ((name, file, record),) = kept
     assert (name, record) == ("ds=a b/hour=1", "7,abc")
     assert file.endswith("/corrupt.csv")
-    source, twin = both(pair.reader, "sales", "sales")
-    assert twin == [row for row in source if row[0] != 7]
+    source, copy = both(pair.reader, "sales", "sales")
+    assert copy == [row for row in source if row[0] != 7]
     lake = pair.writer.folder(f"{LAKE}.sales")
     assert [len(list(one.glob("*.parquet"))) for one in lake.glob("convert-*/part=*")] == [1] * 4
 
@@ -154,11 +154,11 @@ def test_twin_is_created_and_follows_what_is_new_rewritten_corrupt_wider_and_in_
     # What was replaced was kept until it was for long enough.
     assert wider["folders_deleted"] == 2
     assert len(parts(lake)) == 3
-    source, twin = both(pair.reader, "sales", "sales")
-    assert twin == [row for row in source if row[0] != 7]
+    source, copy = both(pair.reader, "sales", "sales")
+    assert copy == [row for row in source if row[0] != 7]
 
 
-@pytest.mark.nightly  # the twin's test keeps what was replaced for as long, by one clock
+@pytest.mark.nightly  # the copy's test keeps what was replaced for as long, by one clock
 def test_clocks_that_differ_delete_nothing_early(pair: Drivers) -> None:
     day_s = 86_400.0
     folder = create(pair, "clocks", "(1, 1.5, 'x', 1)")
@@ -175,8 +175,8 @@ def test_clocks_that_differ_delete_nothing_early(pair: Drivers) -> None:
     assert run(pair.writer, "clocks", "clocks")["folders_deleted"] == 0
     assert len(parts(pair.writer.folder(f"{LAKE}.clocks"))) == 4
     assert run(pair.writer, "clocks", "clocks", keep_s=0.0)["folders_deleted"] == 3
-    source, twin = both(pair.reader, "clocks", "clocks")
-    assert twin == source
+    source, copy = both(pair.reader, "clocks", "clocks")
+    assert copy == source
 
 
 @pytest.mark.nightly  # 30 s
@@ -198,7 +198,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
     assert "from elsewhere" in found["quarantined"]["ds=x/hour=3"]
     assert pair.reader.rows(f"SELECT id FROM {LAKE}.parts") == [[1], [9]]
 
-    # The columns of a table that convert has not made stay, unless it is named as the twin.
+    # The columns of a table that convert has not made stay, unless it is named as the copy.
     pair.writer.sql(f"ALTER TABLE {RAW}.parts ADD COLUMNS (note STRING)")
     found = run(pair.writer, "parts", "parts")
     why = found["quarantined"]["ds=x/hour=2"]
@@ -218,7 +218,7 @@ def test_partition_that_cannot_be_converted_is_quarantined_and_the_others_are_co
         f"INSERT INTO {RAW}.typed VALUES (2, 'much', 'x', 2)",
     )
     conflict = run(pair.writer, "typed", "typed")
-    why = "column amount is string in the source and float in the twin"
+    why = "column amount is string in the source and float in the copy"
     assert why in conflict["quarantined"]["ds=x/hour=2"]
     assert pair.reader.rows(f"SELECT id FROM {LAKE}.typed") == [[1]]
 
@@ -234,14 +234,14 @@ def test_run_that_dies_at_any_step_is_made_good_by_the_next_one(pair: Drivers) -
         assert pair.writer.do(f"killed({step!r}, 'fragile', 'fragile')"), step
         found = run(pair.writer, "fragile", "fragile", keep_s=0.0)
         assert found["quarantined"] == {}
-        source, twin = both(pair.reader, "fragile", "fragile")
-        assert twin == source, step
+        source, copy = both(pair.reader, "fragile", "fragile")
+        assert copy == source, step
     run(pair.writer, "fragile", "fragile", keep_s=0.0)
     assert len(parts(pair.writer.folder(f"{LAKE}.fragile"))) == 1 + len(STEPS)
 
 
 @pytest.mark.nightly
-def test_source_that_changes_its_columns_or_is_dropped_midway_leaves_no_half_done_twin(
+def test_source_that_changes_its_columns_or_is_dropped_midway_leaves_no_half_done_copy(
     pair: Drivers,
 ) -> None:
     create(pair, "moving", "(1, 1.5, 'x', 1)")
@@ -281,8 +281,8 @@ def test_second_run_is_refused_and_one_that_was_paused_changes_nothing(pair: Dri
         os.kill(pid, signal.SIGCONT)
     with pytest.raises(Failed, match="LeaseHeld"):
         pair.writer.receive()
-    source, twin = both(pair.reader, "paused", "paused")
-    assert twin == source == [[1, 1.5, "x", 1], [2, 2.0, "x", 1]]
+    source, copy = both(pair.reader, "paused", "paused")
+    assert copy == source == [[1, 1.5, "x", 1], [2, 2.0, "x", 1]]
 
 
 def attempted(application: Application) -> dict[str, Any] | None:
@@ -315,11 +315,11 @@ def test_stream_converts_what_another_application_adds_until_it_is_stopped(
 @pytest.mark.parametrize(
     ("source", "target", "options", "problem"),
     [
-        ("nowhere", "twin", {}, "NoSuchObject"),
-        ("whole", "twin", {}, "has no partitions"),
-        ("whole", "twin", {"file_format": "csv"}, "parquet or orc"),
-        ("whole", "twin", {"batch": 0}, "at least 1"),
-        ("days", "other", {}, "is the twin of"),
+        ("nowhere", "copy", {}, "NoSuchObject"),
+        ("whole", "copy", {}, "has no partitions"),
+        ("whole", "copy", {"file_format": "csv"}, "parquet or orc"),
+        ("whole", "copy", {"batch": 0}, "at least 1"),
+        ("days", "other", {}, "is the converted copy of"),
     ],
 )
 def test_what_cannot_be_a_pair_is_refused_and_changes_nothing(
@@ -335,7 +335,7 @@ def test_what_cannot_be_a_pair_is_refused_and_changes_nothing(
     with pytest.raises(Failed, match=problem):
         run(pair.writer, source, target, **options)
     tables = [row[1] for row in pair.writer.rows(f"SHOW TABLES IN {LAKE}")]
-    assert "twin" not in tables
+    assert "copy" not in tables
 
 
 @pytest.mark.nightly  # the quickstart's chapter runs the same commands in make test

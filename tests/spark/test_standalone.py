@@ -152,10 +152,10 @@ def test_source_and_pipelines_give_on_executors_what_they_give_here(
     )
     assert (len(converted["created"]), converted["rows"], converted["quarantined"]) == (2, 2, {})
     one.sql("REFRESH TABLE cluster_lake.events")
-    source, twin = (
+    source, copy = (
         one.rows(f"SELECT id, city, ds FROM {db}.events") for db in ("cluster_raw", "cluster_lake")
     )
-    assert twin == source == [[1, "a", "1"], [2, "b", "2"]]
+    assert copy == source == [[1, "a", "1"], [2, "b", "2"]]
 
     stand.sync()
     for view in COLUMNS:

@@ -4,37 +4,37 @@ from typing import Any
 
 import click
 
-from ....pipeline.twin.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
+from ....pipeline.conversion.plan import BATCH, FORMATS, KEEP_S, TARGET_FILE_MB
 from ...flags import Documents, command, prints
 from .frame import PIPELINE_OPTIONS, Frame, run_pipeline
 
 
 def _documents() -> Documents:
-    from ....pipeline.twin.report import ConvertReport
+    from ....pipeline.conversion.report import ConvertReport
 
     return {"": ConvertReport}
 
 
 @command()
 @click.option("--from", "source", required=True, metavar="TABLE", help="The table to convert.")
-@click.option("--to", "target", required=True, metavar="TABLE", help="Its twin.")
+@click.option("--to", "target", required=True, metavar="TABLE", help="Its converted copy.")
 @click.option("--once", is_flag=True, help="Convert what differs and end; else follow changes.")
 @click.option("--where", metavar="SQL", help="Only partitions for which this holds.")
-@click.option("--location", help="Of a twin that is created; else its database's.")
+@click.option("--location", help="Of a copy that is created; else its database's.")
 @click.option(
     "--format",
     "file_format",
     type=click.Choice(FORMATS),
     default=FORMATS[0],
     show_default=True,
-    help="Of a twin that is created.",
+    help="Of a copy that is created.",
 )
 @click.option(
     "--target_file_mb",
     type=click.IntRange(min=1),
     default=TARGET_FILE_MB,
     show_default=True,
-    help="About the size of the twin's files.",
+    help="About the size of the copy's files.",
 )
 @click.option(
     "--batch",
@@ -65,9 +65,9 @@ def convert(
     keep_s: float,
     **given: Any,
 ) -> int:
-    """Let each partition of a table appear in its twin, in Parquet or ORC, once and whole.
+    """Convert each partition of a table into a copy in Parquet or ORC, once and whole.
 
-    A partition is converted again when its files change. Only one convert into a twin runs at a
+    A partition is converted again when its files change. Only one convert into a copy runs at a
     time, and what a killed one has left is made good by the next.
     """
     from ....pipeline.convert import convert as run

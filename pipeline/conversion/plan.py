@@ -1,7 +1,7 @@
-"""Plan: which partitions of a twin are to be converted, and into which folders.
+"""Plan: which partitions of a copy are to be converted, and into which folders.
 
 A partition of the source has a *version*: a digest of the names, sizes and times of its files. The
-twin's partition has the version that it was made of among its parameters, so the two are compared
+copy's partition has the version that it was made of among its parameters, so the two are compared
 and nothing else has to be remembered. Its location ends with a digest of name and version, below a
 folder of the run: what an interrupted run has left there is never written again.
 """
@@ -17,13 +17,13 @@ from ...topics.objects.tables import Partition
 
 BATCH: Final = 500  # partitions that one Spark job writes: what a failure repeats
 TARGET_FILE_MB: Final = 128
-FORMATS: Final = ("parquet", "orc")  # of a twin
-VERSION: Final = "topicast.convert.version"  # parameters of the twin's partitions
+FORMATS: Final = ("parquet", "orc")  # of a copy
+VERSION: Final = "topicast.convert.version"  # parameters of the copy's partitions
 AT: Final = "topicast.convert.at"  # seconds since 1970: when the metastore was changed
-SOURCE: Final = "topicast.convert.from"  # a parameter of the twin itself
+SOURCE: Final = "topicast.convert.from"  # a parameter of the copy itself
 PART: Final = "part"  # the column by which one job writes many partitions
 FOLDER: Final = "convert-"  # the beginning of a run's folders
-NOTES: Final = "_topicast/convert"  # below the twin's location; hidden from readers of paths
+NOTES: Final = "_topicast/convert"  # below the copy's location; hidden from readers of paths
 REJECTED: Final = "_rejected"  # below a run's folder; likewise
 KEEP_S: Final = 3600.0  # so long queries that were planned before may read what was replaced
 
@@ -40,7 +40,7 @@ class PartitionFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionJob:
-    """One partition to be converted; ``old`` is the twin's location that it replaces, or empty.
+    """One partition to be converted; ``old`` is the copy's location that it replaces, or empty.
 
     ``version``: of its files. ``seen``: of the partition, as catalogd counts.
     """
@@ -115,20 +115,20 @@ def version_of(location: str, files: Iterable[PartitionFile]) -> str:
 
 
 def compare(
-    partition: Partition, files: tuple[PartitionFile, ...], twin: Partition | None
+    partition: Partition, files: tuple[PartitionFile, ...], copy: Partition | None
 ) -> PartitionJob | None:
-    """Return what is to be done for a partition of the source; None: its twin is as new.
+    """Return what is to be done for a partition of the source; None: its copy is as new.
 
     Raises:
-        UsageError: the twin's partition was not made by convert.
+        UsageError: the copy's partition was not made by convert.
     """
     location = partition.location
     version = version_of(location, files)
-    if twin is not None and twin.parameters.get(VERSION) == version:
+    if copy is not None and copy.parameters.get(VERSION) == version:
         return None
-    if twin is not None and VERSION not in twin.parameters:
-        raise UsageError("the twin has this partition from elsewhere: drop it there, or leave it")
-    old = twin.location if twin is not None else ""
+    if copy is not None and VERSION not in copy.parameters:
+        raise UsageError("the copy has this partition from elsewhere: drop it there, or leave it")
+    old = copy.location if copy is not None else ""
     of = partition.name, partition.values, location, version
     return PartitionJob(*of, files, old, partition.version)
 
@@ -155,18 +155,18 @@ def note_of(jobs: Sequence[PartitionJob], folder: str, *, now: float) -> Note:
     )
 
 
-def is_due(note: Note, twins: Mapping[str, Partition], *, before: float) -> bool:
+def is_due(note: Note, copies: Mapping[str, Partition], *, before: float) -> bool:
     """Return whether what ``note`` names and nobody needs may be deleted.
 
     That is if the batch, and the last change of each of its partitions, are from ``before``.
     """
-    changed = (_at(twins[name]) for name in note.names if name in twins)
+    changed = (_at(copies[name]) for name in note.names if name in copies)
     return all(at <= before for at in (note.at, *changed))
 
 
-def unneeded(note: Note, twins: Mapping[str, Partition]) -> tuple[str, ...]:
-    """Return the locations in ``note`` in which no partition of the twin lies."""
-    needed = {_tail(twins[name].location) for name in note.names if name in twins}
+def unneeded(note: Note, copies: Mapping[str, Partition]) -> tuple[str, ...]:
+    """Return the locations in ``note`` in which no partition of the copy lies."""
+    needed = {_tail(copies[name].location) for name in note.names if name in copies}
     return tuple(one for one in (*note.made, *note.replaced) if _tail(one) not in needed)
 
 
@@ -176,9 +176,9 @@ def in_batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield items[begin : begin + size]
 
 
-def _at(twin: Partition) -> float:
+def _at(copy: Partition) -> float:
     try:
-        return float(twin.parameters.get(AT, "0"))
+        return float(copy.parameters.get(AT, "0"))
     except ValueError:
         return 0.0
 

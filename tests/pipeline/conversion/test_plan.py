@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.pipeline.twin.plan import (
+from topicast.pipeline.conversion.plan import (
     AT,
     VERSION,
     PartitionFile,
@@ -32,8 +32,8 @@ def partition(location: str, parameters: Mapping[str, str] = {}) -> Partition:
     return replace(read_partition(thrift, ["ds"], 3), location=location, parameters=parameters)
 
 
-def job(twin: Partition | None = None) -> PartitionJob:
-    found = compare(SOURCE, FILES, twin)
+def job(copy: Partition | None = None) -> PartitionJob:
+    found = compare(SOURCE, FILES, copy)
     assert found is not None
     return found
 
@@ -58,12 +58,12 @@ def test_version_changes_with_any_file_and_not_with_their_order() -> None:
 def test_partition_is_converted_once_for_each_version_of_its_files() -> None:
     first = job()
     assert first.old == ""
-    twin = converted(first)
-    assert (twin.parameters[VERSION], twin.parameters[AT]) == (first.version, "5000.000")
-    assert compare(SOURCE, FILES, twin) is None
-    again = compare(SOURCE, FILES[:1], twin)
+    copy = converted(first)
+    assert (copy.parameters[VERSION], copy.parameters[AT]) == (first.version, "5000.000")
+    assert compare(SOURCE, FILES, copy) is None
+    again = compare(SOURCE, FILES[:1], copy)
     assert again is not None
-    assert again.old == twin.location
+    assert again.old == copy.location
     assert location_of(again, FOLDER) != location_of(first, FOLDER)
 
 
@@ -74,7 +74,7 @@ def test_location_is_a_function_of_partition_and_version_below_the_folder_of_a_b
     assert location_of(other, FOLDER) != location_of(job(), FOLDER)
 
 
-def test_partition_of_the_twin_that_convert_did_not_make_is_left_alone() -> None:
+def test_partition_of_the_copy_that_convert_did_not_make_is_left_alone() -> None:
     with pytest.raises(UsageError, match="from elsewhere"):
         compare(SOURCE, FILES, partition("file:/lake/ds=1"))
 
@@ -84,11 +84,11 @@ def test_what_was_replaced_is_deleted_an_hour_after_the_change_and_never_what_is
     old = converted(first)
     again = replace(first, version="2", old=old.location)
     note = note_of([again], "file:/lake/convert-abc-2", now=5000.0)
-    twins = {"ds=1": converted(again, note.folder, now=9000.0)}
-    assert not is_due(note, twins, before=4999.0)
-    assert not is_due(note, twins, before=8999.0)
-    assert is_due(note, twins, before=9000.0)
-    assert unneeded(note, twins) == (old.location,)
+    copies = {"ds=1": converted(again, note.folder, now=9000.0)}
+    assert not is_due(note, copies, before=4999.0)
+    assert not is_due(note, copies, before=8999.0)
+    assert is_due(note, copies, before=9000.0)
+    assert unneeded(note, copies) == (old.location,)
 
 
 def test_what_an_interrupted_run_has_left_is_deleted_though_no_partition_names_it() -> None:

@@ -87,7 +87,7 @@ class Warehouse:
         file_format: str,
         location: str | None,
     ) -> None:
-        """Create the twin of ``source``; at ``location``, else where its database says."""
+        """Create the copy of ``source``; at ``location``, else where its database says."""
         at = f" LOCATION {_text(location)}" if location else ""
         with answered(f"{table_name(*table)} cannot be created"):
             self._spark.sql(
@@ -113,7 +113,7 @@ class Warehouse:
         for one in FORMATS:
             if one in text:
                 return one
-        raise UsageError(f"{table_name(*table)} is neither Parquet nor ORC: name another twin")
+        raise UsageError(f"{table_name(*table)} is neither Parquet nor ORC: name another copy")
 
     def location_of(self, table: TableId) -> str:
         """Return where ``table`` lies."""
@@ -318,7 +318,7 @@ def _ddl(columns: Sequence[Column]) -> str:
 
 
 def _as(name: str | None, column: Column) -> Expression:
-    """Return the column ``name`` of a frame as the twin's ``column``; null if there is none."""
+    """Return the column ``name`` of a frame as the copy's ``column``; null if there is none."""
     value = sql.lit(None) if name is None else sql.col(_name(name))
     return value.cast(column.type).alias(column.name)
 

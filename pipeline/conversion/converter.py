@@ -1,6 +1,6 @@
-"""Conversion: one pair of tables, and the passes over it.
+"""Converter: one pair of tables, and the passes over it.
 
-    source, twin ──▶ what differs by version ──▶ written below a new folder ──▶ listed once more
+    source, copy ──▶ what differs by version ──▶ written below a new folder ──▶ listed once more
                                                     ──▶ lease checked ──▶ the metastore changed
 
 A pass recomputes everything from what is there, and a stream is passes, repeated as the source
@@ -73,16 +73,16 @@ class ConvertOptions:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Source and twin in one pass; ``base``: the twin's location, None before it is created."""
+    """Source and copy in one pass; ``base``: the copy's location, None before it is created."""
 
     table: Table
     data: tuple[Column, ...]  # of the source, with Spark's types
     keys: tuple[Column, ...]  # partition columns, likewise
-    columns: tuple[Column, ...]  # of the twin's files
-    twins: Mapping[str, Partition]  # by name
+    columns: tuple[Column, ...]  # of the copy's files
+    copies: Mapping[str, Partition]  # by name
     base: str | None
     file_format: str
-    conflict: str = ""  # why the source does not fit into the twin
+    conflict: str = ""  # why the source does not fit into the copy
 
 
 class Conversion:
@@ -98,7 +98,7 @@ class Conversion:
         on_progress: OnProgress,
         stop: threading.Event,
     ) -> None:
-        """``lease``: of the twin; it is held, but for a dry run."""
+        """``lease``: of the copy; it is held, but for a dry run."""
         self._warehouse = warehouse
         self._catalog = catalog
         self._lease = lease
@@ -112,7 +112,7 @@ class Conversion:
         self._folder = f"{FOLDER}{secrets.token_hex(6)}"  # of this run; batches are counted
         self._batches = 0
         self._compared: dict[str, tuple[int, int, str]] = {}
-        """Partitions whose twins are as new: as ``_state`` returned it then."""
+        """Partitions whose copies are as new: as ``_state`` returned it then."""
         self._refused: dict[str, tuple[str, str, float]] = {}
         """Partitions that could not be converted: the version of their files, why, until when."""
         self._overtaken = 0  # partitions of this pass that changed while they were converted
@@ -193,7 +193,7 @@ class Conversion:
     # -- what differs
 
     def _prepared(self) -> Pair:
-        """Return source and twin; create the twin if it is missing, and give it new columns."""
+        """Return source and copy; create the copy if it is missing, and give it new columns."""
         table = self._catalog.table(self._source)
         if not table.partition_columns:
             raise UsageError(f"{self._source} has no partitions, and convert goes by partition")
@@ -204,17 +204,17 @@ class Conversion:
             if self._options.dry_run:
                 return Pair(table, data, keys, data, {}, None, self._options.file_format)
             self._create(data, keys)
-        twin = self._fitting_twin(table)
+        copy = self._fitting_copy(table)
         base = self._warehouse.location_of(self._options.target)
         file_format = self._warehouse.format_of(self._options.target)
         found = self._catalog.partitions(self._target, self._options.where)
-        twins = {one.name: one for one in found}
-        have = self._warehouse.columns(self._options.target)[: -len(twin.partition_columns)]
+        copies = {one.name: one for one in found}
+        have = self._warehouse.columns(self._options.target)[: -len(copy.partition_columns)]
         try:
-            have = self._reshaped(twin, data, have)
+            have = self._reshaped(copy, data, have)
         except Conflict as conflict:
-            return Pair(table, data, keys, have, twins, base, file_format, str(conflict))
-        return Pair(table, data, keys, have, twins, base, file_format)
+            return Pair(table, data, keys, have, copies, base, file_format, str(conflict))
+        return Pair(table, data, keys, have, copies, base, file_format)
 
     def _create(self, data: Sequence[Column], keys: Sequence[Column]) -> None:
         self._lease.check()
@@ -229,28 +229,28 @@ class Conversion:
         self._tell("created")
         self._catalog.sync()
 
-    def _fitting_twin(self, table: Table) -> Table:
-        twin = self._catalog.table(self._target)
-        of = twin.parameters.get(SOURCE, self._source)
+    def _fitting_copy(self, table: Table) -> Table:
+        copy = self._catalog.table(self._target)
+        of = copy.parameters.get(SOURCE, self._source)
         if of != self._source:
-            raise UsageError(f"{self._target} is the twin of {of}: name another one")
-        if twin.partition_keys != table.partition_keys:
-            theirs = ", ".join(twin.partition_keys) or "nothing"
+            raise UsageError(f"{self._target} is the converted copy of {of}: name another one")
+        if copy.partition_keys != table.partition_keys:
+            theirs = ", ".join(copy.partition_keys) or "nothing"
             mine = ", ".join(table.partition_keys)
             text = f"{self._target} is partitioned by {theirs}, {self._source} by {mine}"
             raise UsageError(f"{text}: name another one")
-        return twin
+        return copy
 
     def _reshaped(
-        self, twin: Table, data: Sequence[Column], have: Sequence[Column]
+        self, copy: Table, data: Sequence[Column], have: Sequence[Column]
     ) -> tuple[Column, ...]:
-        """Return the twin's columns, after they were added or widened where that is needed.
+        """Return the copy's columns, after they were added or widened where that is needed.
 
         Raises:
             Conflict: they do not fit, or it is needed in a table that may be somebody else's.
         """
         wanted = drift(data, have)
-        if wanted.changes and SOURCE not in twin.parameters:
+        if wanted.changes and SOURCE not in copy.parameters:
             changed = ", ".join((*wanted.added, *wanted.widened))
             owned = f"ALTER TABLE {self._target} SET TBLPROPERTIES ('{SOURCE}' = '{self._source}')"
             text = f"columns of {self._source} are new or wider than in {self._target}: {changed}"
@@ -268,7 +268,7 @@ class Conversion:
         jobs = []
         for one, files in self._listed(some):
             try:
-                job = compare(one, files, pair.twins.get(one.name))
+                job = compare(one, files, pair.copies.get(one.name))
                 if job is not None:
                     self._check(job, pair)
                     jobs.append(job)
@@ -382,15 +382,15 @@ class Conversion:
     def _clean(self, pair: Pair) -> None:
         """Delete what was replaced, or left behind by an interrupted run, long enough ago."""
         if pair.base is None or self._options.dry_run or self._options.where is not None:
-            return  # with a condition, not all partitions of the twin are known
+            return  # with a condition, not all partitions of the copy are known
         files = self._warehouse.files
         texts = files.texts_in(f"{pair.base}/{NOTES}").items()
         notes = {place: note for place, text in texts if (note := read_note(text)) is not None}
         if not notes:
             return
         before = self._now(pair.base) - self._options.keep_s
-        due = {at: note for at, note in notes.items() if is_due(note, pair.twins, before=before)}
-        for location in sorted({it for note in due.values() for it in unneeded(note, pair.twins)}):
+        due = {at: note for at, note in notes.items() if is_due(note, pair.copies, before=before)}
+        for location in sorted({it for note in due.values() for it in unneeded(note, pair.copies)}):
             folder, _, part = location.rpartition("/")
             files.delete(location)
             files.delete(f"{folder}/{REJECTED}/{part}")
@@ -401,7 +401,7 @@ class Conversion:
             files.delete(place)
 
     def _now(self, base: str) -> float:
-        """Return the time by the clock of the twin's file system, in seconds since 1970.
+        """Return the time by the clock of the copy's file system, in seconds since 1970.
 
         The next run may have another clock, by which it deletes files that were replaced.
         """
@@ -428,8 +428,8 @@ class Conversion:
 def _state(one: Partition, pair: Pair) -> tuple[int, int, str]:
     """Return what a partition of the source was compared by, without a look at its files.
 
-    Its version, that of the table, and the version of files that its twin was made of.
+    Its version, that of the table, and the version of files that its copy was made of.
     """
-    twin = pair.twins.get(one.name)
-    made_of = "" if twin is None else twin.parameters.get(VERSION, "")
+    copy = pair.copies.get(one.name)
+    made_of = "" if copy is None else copy.parameters.get(VERSION, "")
     return one.version, pair.table.version, made_of

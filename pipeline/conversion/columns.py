@@ -1,4 +1,4 @@
-"""Columns: the changes of a twin's columns when those of its source change.
+"""Columns: the changes of a copy's columns when those of its source change.
 
 Every type is Spark's, as "bigint" or "struct<a:int>". Columns are compared without case, as Hive
 does.
@@ -16,12 +16,12 @@ _WIDTHS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
 class Conflict(TopicastError):
-    """The columns of a source do not fit into those of its twin."""
+    """The columns of a source do not fit into those of its copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What the twin's columns become, and what that changes."""
+    """What the copy's columns become, and what that changes."""
 
     columns: tuple[Column, ...]
     added: tuple[str, ...] = ()
@@ -29,39 +29,39 @@ class Drift:
 
     @property
     def changes(self) -> bool:
-        """Whether the twin's columns are to be changed."""
+        """Whether the copy's columns are to be changed."""
         return bool(self.added or self.widened)
 
 
-def drift(source: Sequence[Column], twin: Sequence[Column]) -> Drift:
-    """Return what the columns of ``twin`` become, so that all of ``source`` fits into them.
+def drift(source: Sequence[Column], copy: Sequence[Column]) -> Drift:
+    """Return what the columns of ``copy`` become, so that all of ``source`` fits into them.
 
     New columns come last. Columns that the source no longer has stay, and are null from then on.
 
     Raises:
-        Conflict: a type of ``source`` fits neither into that of the twin, nor into a wider one.
+        Conflict: a type of ``source`` fits neither into that of the copy, nor into a wider one.
     """
     mine = {column.name.lower(): column for column in source}
     columns, widened = [], []
-    for column in twin:
+    for column in copy:
         theirs = mine.get(column.name.lower())
         type_ = column.type if theirs is None else _wider(theirs, column)
         if type_ != column.type:
             widened.append(column.name)
         columns.append(Column(column.name, type_, column.comment))
-    known = {column.name.lower() for column in twin}
+    known = {column.name.lower() for column in copy}
     added = [column for column in source if column.name.lower() not in known]
     return Drift((*columns, *added), tuple(column.name for column in added), tuple(widened))
 
 
-def _wider(source: Column, twin: Column) -> str:
+def _wider(source: Column, copy: Column) -> str:
     """Return the type that holds both columns' values."""
-    if source.type == twin.type:
-        return twin.type
+    if source.type == copy.type:
+        return copy.type
     for types in _WIDTHS:
-        if source.type in types and twin.type in types:
-            return max(source.type, twin.type, key=types.index)
+        if source.type in types and copy.type in types:
+            return max(source.type, copy.type, key=types.index)
     raise Conflict(
-        f"column {twin.name} is {source.type} in the source and {twin.type} in the twin: "
+        f"column {copy.name} is {source.type} in the source and {copy.type} in the copy: "
         "change one of them"
     )

@@ -1,8 +1,8 @@
-"""Columns: what a twin's become when those of its source change."""
+"""Columns: what a copy's become when those of its source change."""
 
 import pytest
 
-from topicast.pipeline.twin.columns import Conflict, drift
+from topicast.pipeline.conversion.columns import Conflict, drift
 from topicast.topics.objects.tables import Column
 
 ID, CITY = Column("id", "int"), Column("city", "string")
@@ -21,7 +21,7 @@ def test_new_columns_come_last_and_those_that_are_gone_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "twin", "becomes"),
+    ("source", "copy", "becomes"),
     [
         ("bigint", "int", "bigint"),
         ("smallint", "tinyint", "smallint"),
@@ -30,16 +30,16 @@ def test_new_columns_come_last_and_those_that_are_gone_stay() -> None:
         ("float", "double", "double"),
     ],
 )
-def test_column_gets_the_wider_type(source: str, twin: str, becomes: str) -> None:
-    found = drift([Column("n", source)], [Column("n", twin)])
+def test_column_gets_the_wider_type(source: str, copy: str, becomes: str) -> None:
+    found = drift([Column("n", source)], [Column("n", copy)])
     assert found.columns == (Column("n", becomes),)
-    assert found.widened == (("n",) if becomes != twin else ())
+    assert found.widened == (("n",) if becomes != copy else ())
 
 
 @pytest.mark.parametrize(
-    ("source", "twin"),
+    ("source", "copy"),
     [("string", "int"), ("int", "string"), ("double", "int"), ("array<int>", "array<bigint>")],
 )
-def test_types_of_which_neither_holds_the_other_conflict(source: str, twin: str) -> None:
-    with pytest.raises(Conflict, match=f"column n is {source} in the source and {twin} in"):
-        drift([Column("n", source)], [Column("n", twin)])
+def test_types_of_which_neither_holds_the_other_conflict(source: str, copy: str) -> None:
+    with pytest.raises(Conflict, match=f"column n is {source} in the source and {copy} in"):
+        drift([Column("n", source)], [Column("n", copy)])
