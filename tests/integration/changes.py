@@ -1,11 +1,12 @@
 """Changes: every kind that the metastore's clients make, drawn, by one writer after the other.
 
-Beside what `operations` has, what is rarely done, or leaves no event. Of each change that an older
-release does not report, ``unreported`` names the object.
+Beside what `operations` has, what is rarely done, or leaves no event: ``unreported`` names the
+objects of such changes.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Final
@@ -54,8 +55,6 @@ class Changes(Writer):
         self.off_databases: set[str] = set()
         self.added = itertools.count()
         self.inserted = Struct({1: []} if release == "2.3" else {1: False, 2: []})
-        self.reports_databases = release != "2.3"
-        self.reports_statistics = release not in {"2.3", "3.1.3"}
         more: dict[str, Callable[[], None]] = {
             "create view": self.create_view,
             "follow or not": self.follow_or_not,
@@ -69,9 +68,7 @@ class Changes(Writer):
             "insert": self.insert,
             "table statistics": self.table_statistics,
             "partition statistics": self.partition_statistics,
-            "drop statistics": self.drop_statistics,
             "constraint": self.constraint,
-            "drop constraint": self.drop_constraint,
             "function": self.function,
         }
         if release != "2.3":  # where it is Hive's own code that lists files, and deletes them
@@ -246,18 +243,23 @@ class Changes(Writer):
         self.off_databases.discard(self.own)
 
     def describe_database(self) -> None:
-        """Change what a database says; 2.3 reports none of it."""
+        """Change what a database says; 2.3 reports none of it, 4.0 no new description alone."""
         database = self.client.get_database(self.any_database())
         database.description = f"described {self.rng.randrange(10**6)}"
-        if self.reports_databases:
-            database.parameters = {
-                **(database.parameters or {}),
-                PARAMETER: self.rng.choice(("true", "false", "false")),
-            }
-        self.client.alter_database(self.spelt(database.name), database)
+        if self.rng.randrange(2):
+            flag = self.rng.choice(("true", "false", "false"))
+            database.parameters = {**(database.parameters or {}), PARAMETER: flag}
+        with self._noting(database.name):
+            self.client.alter_database(self.spelt(database.name), database)
         self._note_flag(database)
-        if not self.reports_databases:
-            self.unreported.append(database.name)
+
+    @contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        """Note that what is done to the object leaves no event, if it leaves none."""
+        before = self.client.get_current_notificationEventId().eventId
+        yield
+        if self.client.get_current_notificationEventId().eventId == before:
+            self.unreported.append(name)
 
     def _note_flag(self, database: Database) -> None:
         self.off_databases.discard(database.name)
@@ -267,45 +269,38 @@ class Changes(Writer):
     # -- statistics, constraints, functions
 
     def table_statistics(self) -> None:
+        """Tell statistics of a column; now and then drop them at once."""
         table = self.a_table()
-        self.client.update_table_column_statistics(_statistics(table, None))
-        self._count_unreported(table)
+        with self._noting(f"{table.dbName}.{table.tableName}"):
+            self.client.update_table_column_statistics(_statistics(table, None))
+            if not self.rng.randrange(3):
+                here = table.dbName, table.tableName
+                self.client.delete_table_column_statistics(*here, "a")
 
     def partition_statistics(self) -> None:
         table = self.a_partitioned()
         name = self._name_of(table, self.a_partition(table))
-        found = _statistics(table, name)
-        self.client.update_partition_column_statistics(found)
-        self._count_unreported(table)
-
-    def drop_statistics(self) -> None:
-        table = self.a_table()
-        self.client.delete_table_column_statistics(table.dbName, table.tableName, "a")
-        self._count_unreported(table)
-
-    def _count_unreported(self, table: Table) -> None:
-        if not self.reports_statistics:
-            self.unreported.append(f"{table.dbName}.{table.tableName}")
+        with self._noting(f"{table.dbName}.{table.tableName}"):
+            self.client.update_partition_column_statistics(_statistics(table, name))
 
     def constraint(self) -> None:
-        table, number = self.a_table(), next(self.added)
+        """Give a table a primary key, or one that refers to another's; or drop one that it has."""
+        table, name = self.a_table(), f"k{next(self.added)}"
+        here, key = (table.dbName, table.tableName), self._primary_key(table)
         flags = True, False, False
-        if self.rng.randrange(2):
-            key = SQLPrimaryKey(table.dbName, table.tableName, "a", 1, f"pk{number}", *flags)
-            self.client.add_primary_key(AddPrimaryKeyRequest([key]))
-            return
-        other = self.a_table()
-        both = (other.dbName, other.tableName, "a", table.dbName, table.tableName, "a")
-        keys = self.client.get_primary_keys(PrimaryKeysRequest(other.dbName, other.tableName))
-        named = keys.primaryKeys[0].pk_name
-        foreign = SQLForeignKey(*both, 1, 0, 0, f"fk{number}", named, *flags)
-        self.client.add_foreign_key(AddForeignKeyRequest([foreign]))
+        if key and self.rng.randrange(2):
+            self.client.drop_constraint(DropConstraintRequest(*here, key))
+        elif not key:
+            made = SQLPrimaryKey(*here, "a", 1, name, *flags)
+            self.client.add_primary_key(AddPrimaryKeyRequest([made]))
+        else:
+            both = (*here, "a", *here, "b")
+            foreign = SQLForeignKey(*both, 1, 0, 0, name, key, *flags)
+            self.client.add_foreign_key(AddForeignKeyRequest([foreign]))
 
-    def drop_constraint(self) -> None:
-        table = self.a_table()
-        request = PrimaryKeysRequest(table.dbName, table.tableName)
-        name = self.client.get_primary_keys(request).primaryKeys[0].pk_name
-        self.client.drop_constraint(DropConstraintRequest(table.dbName, table.tableName, name))
+    def _primary_key(self, table: Table) -> str:
+        found = self.client.get_primary_keys(PrimaryKeysRequest(table.dbName, table.tableName))
+        return found.primaryKeys[0].pk_name if found.primaryKeys else ""
 
     def function(self) -> None:
         """Create a function, or drop it."""

@@ -38,12 +38,13 @@ def differing(
     mine = sorted(set(client.get_all_databases()) & wanted)
     assert [db for db in catalog.databases() if db in wanted] == mine
     for db in mine:
-        assert read(Database, catalog.database(db).thrift()) == client.get_database(db), db
+        held, there = read(Database, catalog.database(db).thrift()), client.get_database(db)
+        assert held == there, f"{db} is held with {_difference(held, there)}"
         names = client.get_all_tables(db)
         tables = {name: client.get_table(db, name) for name in names}
         followed = {name for name, table in tables.items() if not is_left_out(table)}
-        held = set(catalog.tables(db))
-        lacking, more = followed - held, held - set(tables)
+        listed = set(catalog.tables(db))
+        lacking, more = followed - listed, listed - set(tables)
         assert not lacking, f"{db}: {sorted(lacking)} not held"
         assert more <= {name for of, name in may_be_held if of == db}, f"{db}: {sorted(more)} held"
         damaged += [

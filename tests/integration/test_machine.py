@@ -11,6 +11,7 @@ from topicast.tests.hive.releases import RealMetastore
 from topicast.tests.integration.machine import LONG, Machine, machine_of, run, stack
 
 SHORT = 200
+EVERY_KIND = 2_000  # operations, in which there is each kind
 
 
 @pytest.mark.timeout(3600)
@@ -24,5 +25,5 @@ def test_drawn_changes_pauses_kills_and_lost_events_end_in_what_the_metastore_ha
         kinds = parts.changes("none").kinds
         run(parts, machine_of(kinds, Machine), operations=operations)
         assert parts.counts["look"] >= operations // 20
-        if operations >= LONG:
+        if operations >= EVERY_KIND:
             assert [kind for kind in kinds if not parts.counts[kind]] == []
