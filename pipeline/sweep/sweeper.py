@@ -31,8 +31,8 @@ from .known import PAGES_AHEAD, KnownFiles, KnownInOrder
 from .listing import MISSING, ListedFolder, Lister
 from .plan import AGAIN_MS, NAMED_ONLY, Point, SweepPlan
 from .report import FilesReport
-from .strays import as_written, folders_above, strays
 from .times import GRAIN_S
+from .unknown_folders import as_written, folders_above, unknown_folders
 
 BATCH_MAX: Final = 500  # partitions that are listed and compared together
 RANGE_MAX: Final = 10_000  # partitions that a batch is chosen from: facts of them take 5 MB
@@ -64,7 +64,7 @@ class SeenTimes:
     at_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     by_partition: dict[str, int] = field(default_factory=dict)
 
-    def settled_ms(self, partition: str) -> int:
+    def final_ms(self, partition: str) -> int:
         """Return the time of a folder that no later change can have; 0: it is not known."""
         time_ms = self.by_partition.get(partition, 0)
         return time_ms if time_ms < self.at_ms - GRAIN_S * 1000 else 0
@@ -200,14 +200,14 @@ class Sweeper:
             found |= self._batch(SweepTarget(name, table), batch, known=known)[1]
         return found
 
-    def strays(self, name: str) -> None:
+    def look_for_folders(self, name: str) -> None:
         """Look for folders of a table that are not partitions, and add them if that is wanted.
 
         Raises:
             NoSuchObject, SourceError, LinkError: as ``Subscriber.table``.
         """
         partitions = self._catalog.partition_names(name)
-        for _ in self._strays(SweepTarget(name, self._catalog.table(name)), partitions):
+        for _ in self._unknown_folders(SweepTarget(name, self._catalog.table(name)), partitions):
             pass
 
     def mark(self, names: Sequence[str], plan: SweepPlan) -> None:
@@ -243,7 +243,7 @@ class Sweeper:
         known = KnownInOrder(self._known, name, pages_ahead=PAGES_AHEAD)
         partitions = self._names(name, table)
         self._count_planned(table, partitions)
-        for _ in self._strays(target, partitions):
+        for _ in self._unknown_folders(target, partitions):
             self._show()
             yield
         if not self._lister.is_timed(table.data_location):
@@ -257,13 +257,13 @@ class Sweeper:
             self._show()
             yield
 
-    def _strays(self, target: SweepTarget, partitions: Sequence[str]) -> Iterator[None]:
+    def _unknown_folders(self, target: SweepTarget, partitions: Sequence[str]) -> Iterator[None]:
         name, table = target.name, target.table
         if not table.partition_keys or not table.data_location:
             return
         known, adds = set(partitions), self._add_partitions
-        is_twin = SOURCE in table.parameters
-        for found in strays(
+        is_copy = SOURCE in table.parameters
+        for found in unknown_folders(
             self._lister,
             table.data_location,
             table.partition_columns,
@@ -272,7 +272,7 @@ class Sweeper:
             times=target.seen.by_partition,
         ):
             for folder, partition in found:
-                if is_twin and folder.rpartition("/")[2].startswith(RUN_FOLDER):
+                if is_copy and folder.rpartition("/")[2].startswith(RUN_FOLDER):
                     continue  # of a run of convert, which has its partitions there
                 if not (adds and partition):
                     self._report.note_no_partition(folder)
@@ -384,7 +384,7 @@ class Sweeper:
             if folder.problem in ("", MISSING):
                 facts = facts_of(one, folder.entries, small_bytes=self._small_bytes)
                 if one and _is_inside(folder.path, one, target.table):
-                    facts = replace(facts, folder_ms=target.seen.settled_ms(one))
+                    facts = replace(facts, folder_ms=target.seen.final_ms(one))
             found[one] = Listed(folder, facts)
         return found
 

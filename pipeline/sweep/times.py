@@ -19,7 +19,7 @@ class _Folder:
     time_ms: int
     since_s: float
     unlisted_since_s: float | None  # when the first change was seen that no listing has; None: none
-    is_settled: bool  # a listing has all changes of this time
+    is_listed: bool  # a listing has all changes of this time
 
 
 class FolderTimes:
@@ -46,14 +46,14 @@ class FolderTimes:
         for path, time_ms in times.items():
             folder = self._folders.get(path)
             if folder is None:
-                self._folders[path] = folder = _Folder(time_ms, at_s, at_s, is_settled=False)
+                self._folders[path] = folder = _Folder(time_ms, at_s, at_s, is_listed=False)
             elif folder.time_ms != time_ms:
-                folder.time_ms, folder.since_s, folder.is_settled = time_ms, at_s, False
+                folder.time_ms, folder.since_s, folder.is_listed = time_ms, at_s, False
                 if folder.unlisted_since_s is None:
                     folder.unlisted_since_s = at_s
             unlisted_since_s = folder.unlisted_since_s
             is_quiet = unlisted_since_s is None or at_s >= unlisted_since_s + QUIET_S
-            if not folder.is_settled and is_quiet:
+            if not folder.is_listed and is_quiet:
                 due.append(path)
         return due
 
@@ -63,7 +63,7 @@ class FolderTimes:
             folder = self._folders.get(path)
             if folder is not None and folder.since_s <= at_s:
                 folder.unlisted_since_s = None
-                folder.is_settled = at_s >= folder.since_s + GRAIN_S
+                folder.is_listed = at_s >= folder.since_s + GRAIN_S
 
     def keep(self, paths: Iterable[str]) -> None:
         """Discard all folders but ``paths``."""

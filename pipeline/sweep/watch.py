@@ -169,7 +169,7 @@ class FileWatch:
             if partitions:
                 self._checker.some(name, partitions)
             if ABOVE in found:
-                self._checker.strays(name)
+                self._checker.look_for_folders(name)
         except NoSuchObject:
             return  # the catalog's change of it is still to come
         except SourceError as error:

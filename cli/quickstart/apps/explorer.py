@@ -88,13 +88,13 @@ class Explorer:
         """Read and compare until the levels are those of another mode, with ``minimal`` or not."""
         compared = different = 0
         deadline = time.monotonic() + SETTLE_S
-        settled = False
-        while not settled and time.monotonic() < deadline:
+        is_there = False
+        while not is_there and time.monotonic() < deadline:
             self._days += 1
             self._sample.add_day(self._names[0], self._days)
             compared += TABLES
             different += self._differences(self._names)
-            settled = minimal == any(i.level == LEVELS[MINIMAL] for i in self._catalog.topics())
+            is_there = minimal == any(i.level == LEVELS[MINIMAL] for i in self._catalog.topics())
         return {"compared": compared, "different": different}
 
     def _differences(self, names: tuple[str, ...], *, tries: int = 1) -> int:

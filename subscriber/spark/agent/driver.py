@@ -160,7 +160,7 @@ class Driver:
         write = parts.planning.newest_write()
         worker.subscriber.sync(left_s(), scope=scope)
         if not scope:
-            parts.planning.settle(write)
+            parts.planning.synced(write)
         if not worker.caught_up(timeout_s=left_s()):
             raise NotReady(_not_refreshed(worker.unfinished(), timeout_s))
 

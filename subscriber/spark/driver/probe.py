@@ -34,7 +34,7 @@ def look() -> dict[str, Any]:
     try:
         handle = attach(session)
         until = time.monotonic() + ATTACHED_S_MAX
-        while time.monotonic() < until and not _is_settled(handle.status()):
+        while time.monotonic() < until and not _is_answered(handle.status()):
             time.sleep(LOOK_S)
         conf = session.sparkContext.getConf()
         return {
@@ -46,7 +46,7 @@ def look() -> dict[str, Any]:
         session.stop()
 
 
-def _is_settled(status: AttachStatus) -> bool:
+def _is_answered(status: AttachStatus) -> bool:
     """Whether more waiting changes nothing: plain Spark, or catalogd has answered."""
     if status.state == LIVE:
         return status.writes != NO_CONTACT

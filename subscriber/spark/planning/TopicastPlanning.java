@@ -153,8 +153,8 @@ public final class TopicastPlanning {
         unconfirmed.answer(answers);
     }
 
-    // Wait until there is something to settle, or for so many milliseconds. The number of the
-    // newest write that is not settled, or 0. Meanwhile stand in the place of new catalogs, too.
+    // Wait for a write that no sync has passed, or for so many milliseconds. The number of the
+    // newest such write, or 0. Meanwhile stand in the place of new catalogs, too.
     public long await(long ms) throws InterruptedException {
         long until = System.nanoTime() + ms * 1000000L;
         while (on) {
@@ -168,8 +168,8 @@ public final class TopicastPlanning {
     }
 
     // Everything up to this write is visible to the subscriber that answers.
-    public void settled(long number) {
-        writes.settled(number);
+    public void synced(long number) {
+        writes.synced(number);
     }
 
     // What was read since the last call, a line for each table: name, reads of it, reads of its

@@ -3,8 +3,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
-// What was written and is not settled: the metastore is asked for it until a sync has passed the
-// write. And which tables statements of this driver have changed, for Python to report.
+// What was written and no sync has passed: until then the metastore is asked for it. And which tables statements of this driver have changed, for Python to report.
 final class TopicastWrites {
     private static final int NAMES_MAX = 10000;  // of each kind: 1 MB
 
@@ -70,7 +69,7 @@ final class TopicastWrites {
         }
     }
 
-    // The number of the newest write that is not settled; 0: there is none.
+    // The number of the newest write that no sync has passed; 0: there is none.
     long newest() {
         return dirty.isEmpty() ? 0 : last.get();
     }
@@ -81,7 +80,7 @@ final class TopicastWrites {
     }
 
     // Everything up to this write is visible to the subscriber that answers.
-    void settled(long number) {
+    void synced(long number) {
         for (Iterator all = dirty.entrySet().iterator(); all.hasNext();) {
             if (((Long) ((Map.Entry) all.next()).getValue()).longValue() <= number) all.remove();
         }

@@ -1,4 +1,4 @@
-"""Keeps the router true: pushes in, leases and settled writes out, for one subscriber at a time.
+"""Keeps the router true: pushes and syncs in, leases and own writes out, of a subscriber at a time.
 
     follow ──▶ sync, everything dropped ──▶ LIVE ──a topic is older than maxStaleness──▶ original
                      ▲                        │
@@ -7,7 +7,7 @@
 Four threads, none of the application's, and a fifth one with ``validate=catalogd``. One takes
 changes and renews the lease, after it has looked whether every topic is current and then taken the
 changes up to that look; without it the lease ends, and the originals answer. One waits in the JVM
-for writes of this driver, and settles them by a sync. One waits there for tables that are read, and
+for writes of this driver, and syncs after them. One waits there for tables that are read, and
 finds out whether they are held: catalogd publishes each change of a table only if it holds the
 table. One waits there for statements of this driver that have changed a table, and reports them, so
 that other drivers ask the metastore before its event of them is read. The fifth one waits there for
@@ -139,15 +139,15 @@ class Planning:
             self._apply()
 
     def newest_write(self) -> int:
-        """Return the number of this driver's newest write that is not settled; 0: there is none."""
+        """Return the number of this driver's newest unsynced write; 0: there is none."""
         run = self._run
         return 0 if run is None else run.newest_write()
 
-    def settle(self, number: int) -> None:
+    def synced(self, number: int) -> None:
         """Answer from memory again for what was written up to this write: a sync has passed it."""
         run = self._run
         if run is not None and number:
-            run.settle(number)
+            run.synced(number)
 
     def facts(self, *, now: bool) -> PlanningFacts:
         """Return the state and the counters, as they are ``now`` or were up to 2.5 s ago.
@@ -271,14 +271,14 @@ class _Run:
                 thread.join(max(deadline - time.monotonic(), 0.0))
 
     def newest_write(self) -> int:
-        """Return the number of the newest write that is not settled; 0: there is none."""
+        """Return the number of the newest write that no sync has passed; 0: there is none."""
         router = self._router
         return 0 if router is None else router.await_writes(0.0)
 
-    def settle(self, number: int) -> None:
+    def synced(self, number: int) -> None:
         """Note that a sync has passed this write."""
         if self._router is not None:
-            self._router.settled(number)
+            self._router.synced(number)
 
     def look(self) -> Mapping[str, str]:
         """Return the router's counters and state."""
@@ -308,7 +308,7 @@ class _Run:
                 self._router = router
                 self._begin(router)
             others = [
-                ("settle", self._run_settle),
+                ("sync", self._run_syncs),
                 ("known", self._run_known),
                 ("altered", self._run_altered),
             ]
@@ -469,15 +469,15 @@ class _Run:
                 for name, named in router.altered(WAIT_S):
                     self._report_statement(name, named=named)
 
-    def _run_settle(self, router: Router) -> None:
+    def _run_syncs(self, router: Router) -> None:
         while not self._stopping.is_set():
-            with self._guard("settle writes", unless=self._stopping.is_set):
+            with self._guard("sync after writes", unless=self._stopping.is_set):
                 number = router.await_writes(WAIT_S)
                 if not number or self._stopping.is_set():
                     continue
                 try:
                     self.subscriber.sync(SYNC_S)
-                    self.settle(number)
+                    self.synced(number)
                 except TopicastError:  # what was written is read from the metastore meanwhile
                     self._stopping.wait(RETRY_S)
 

@@ -144,12 +144,12 @@ class Router:
         self._java.changedAll(int(late_s * 1000))
 
     def await_writes(self, timeout_s: float) -> int:
-        """Wait for a write that is not settled; return its number, 0 if there is none."""
+        """Wait for a write that no sync has passed; return its number, 0 if there is none."""
         return int(getattr(self._java, "await")(int(timeout_s * 1000)))
 
-    def settled(self, number: int) -> None:
+    def synced(self, number: int) -> None:
         """Answer from memory again for what was written up to this write."""
-        self._java.settled(number)
+        self._java.synced(number)
 
     def wanted(self, timeout_s: float) -> list[tuple[int, str]]:
         """Return tables of which it is to be found out whether their changes are received.

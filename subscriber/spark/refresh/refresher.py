@@ -1,6 +1,6 @@
 """Decides which calls on which sessions a change of the catalog needs, as a pure core.
 
-    change ──▶ recent ──look: the session has the relation──▶ Order ──▶ settled
+    change ──▶ recent ──look: the session has the relation──▶ Invalidation ──▶ handled
                   └────── it has not ──▶ kept for LATE_S: a relation that is being loaded is stale
 
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
@@ -30,7 +30,7 @@ from ...store.change_feed import CATCH_UP
 
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
 SOON_S: Final = 2.0  # in which every session is looked at
-RECENT_MAX: Final = 100_000  # changes, 20 MB; of more the oldest are taken as settled
+RECENT_MAX: Final = 100_000  # changes, 20 MB; of more the oldest are taken as handled
 UNCACHED_S: Final = 0.1  # between two looks for tables that no session had at the last one
 LOOK_S: Final = 0.5  # between two looks while there are recent changes
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
@@ -105,8 +105,8 @@ class _Recent:
 
 @dataclass(slots=True)
 class _Session:
-    settled: dict[str, int] = field(default_factory=dict)  # table -> number of the newest settled
-    settled_held: dict[str, int] = field(default_factory=dict)  # likewise, for DataFrames only
+    handled: dict[str, int] = field(default_factory=dict)  # table -> its newest handled change
+    handled_held: dict[str, int] = field(default_factory=dict)  # likewise, for DataFrames only
     unread: set[str] = field(default_factory=set)  # tables renewed and not read again yet
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
@@ -282,9 +282,9 @@ class Refresher:
         self.counts.reread += len(again)
         orders = self._orders(session, seen, loaded) if self._recent else []
         seen.looked = self._number
-        for settled in (seen.settled, seen.settled_held):
-            for table in [one for one in settled if self._newest(one, seen) is None]:
-                del settled[table]
+        for handled in (seen.handled, seen.handled_held):
+            for table in [one for one in handled if self._newest(one, seen) is None]:
+                del handled[table]
         if self.control == DRY_RUN:
             self.counts.would_renew += sum(order.known for order in orders)
             return ()
@@ -312,8 +312,8 @@ class Refresher:
         """Note that ``order`` could not be carried out: it is given again at the next look."""
         seen = self._sessions.get(order.session)
         if seen is not None:
-            seen.settled.pop(order.table, None)
-            seen.settled_held.pop(order.table, None)
+            seen.handled.pop(order.table, None)
+            seen.handled_held.pop(order.table, None)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -322,7 +322,7 @@ class Refresher:
         assert numbers == sorted(numbers)
         assert not numbers or numbers[-1] <= self._number
         for seen in self._sessions.values():
-            numbers = [*seen.settled.values(), *seen.settled_held.values()]
+            numbers = [*seen.handled.values(), *seen.handled_held.values()]
             assert all(number <= self._number for number in numbers)
 
     def _are_partitions_kept(self) -> bool:
@@ -348,19 +348,19 @@ class Refresher:
         orders: list[Invalidation] = []
         cached = seen.cached | seen.recached
         for table in sorted(cached | seen.held):
-            recent, settled = self._newest(table, seen), seen.settled.get(table, 0)
+            recent, handled = self._newest(table, seen), seen.handled.get(table, 0)
             if table not in cached:
-                settled = max(settled, seen.settled_held.get(table, 0))
-            if recent is None or recent.number <= settled:
+                handled = max(handled, seen.handled_held.get(table, 0))
+            if recent is None or recent.number <= handled:
                 continue
-            (seen.settled if table in cached else seen.settled_held)[table] = recent.number
-            existing = Existing.ALWAYS if recent.overwritten > settled else self._existing
+            (seen.handled if table in cached else seen.handled_held)[table] = recent.number
+            existing = Existing.ALWAYS if recent.overwritten > handled else self._existing
             # What was loaded after a look that knew of the newest shape has that one.
             has_shape = table in loaded and recent.reshaped <= seen.looked
-            if recent.reshaped > settled and not has_shape:
+            if recent.reshaped > handled and not has_shape:
                 existing = Existing.NEVER
             seen_changes = self._found(table, seen, unseen=False)
-            known = any(one.number > settled for one in seen_changes)
+            known = any(one.number > handled for one in seen_changes)
             orders.append(
                 Invalidation(
                     session=session,

@@ -198,8 +198,8 @@ class Worker:
         done, until = threading.Event(), time.monotonic() + timeout_s
         self._callers.append(done)
         self.wake()
-        settled = done.wait(timeout_s) and self._paths.settle(until - time.monotonic())
-        return settled and self._caches.settle(max(until - time.monotonic(), 0.0))
+        is_done = done.wait(timeout_s) and self._paths.settle(until - time.monotonic())
+        return is_done and self._caches.settle(max(until - time.monotonic(), 0.0))
 
     def wake(self) -> None:
         """Have the thread look at once what the application wants."""

@@ -407,7 +407,7 @@ def test_control_that_is_none_is_refused() -> None:
         Refresher().switch("away", now=0.0)
 
 
-def test_more_changes_than_are_remembered_settle_the_oldest() -> None:
+def test_of_more_changes_than_are_remembered_the_oldest_count_as_handled() -> None:
     refresher = Refresher()
     for number in range(RECENT_MAX + 1):
         refresher.changed(changed(f"d.t{number}"), now=0.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.pipeline.sweep.strays import as_written, folders_above
+from topicast.pipeline.sweep.unknown_folders import as_written, folders_above
 from topicast.topics.objects.tables import Column
 
 

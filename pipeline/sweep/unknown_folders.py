@@ -1,4 +1,4 @@
-"""Strays: folders below a table that are not partitions of it."""
+"""Unknown folders: folders below a table that are not partitions of it."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
@@ -11,7 +11,7 @@ from .listing import FolderEntry, ListedFolder, Lister, is_hidden
 WHOLE_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint")
 
 
-def strays(
+def unknown_folders(
     lister: Lister,
     location: str,
     columns: Sequence[Column],
