@@ -533,13 +533,18 @@ class Catalog:
         """
         self._mint_above = max(self._mint_above, epoch)
 
-    def skip_event(self, id_: int) -> None:
+    def skip_event(self, id_: int) -> Gap:
         """Pass every event up to ``id_`` that was not read, and read everything again.
+
+        Returns the first and the last that is passed.
 
         Raises:
             UsageError: as of ``Poller.skip``.
         """
-        self._on_passed(self.poller.skip(id_))
+        batch = self.poller.skip(id_)
+        assert batch.gap is not None
+        self._on_passed(batch)
+        return batch.gap
 
     def measured(self, resident_bytes: int) -> None:
         """Take in what the process takes of its limit."""
@@ -870,9 +875,9 @@ class Catalog:
         text = f"events are followed from {window.last_id} on, as an operator ordered"
         self._noted.append(Noted(text=text, trouble=False))
         if gap is not None:
-            self._on_gap(gap, self.poller.next_seq())
+            self._on_gap(gap, self.poller.seq)
         elif at < 0:
-            self._read_again(self.poller.next_seq())
+            self._read_again(self.poller.seq)
 
     def _on_names(self, fact: NamesRead) -> None:
         self._error, self._reading_names = "", False

@@ -4,7 +4,8 @@
     DISABLED: they are never polled.    STOPPED: another metastore answers, and another core follows
 
 What is missing is read again by itself, so no state waits for an operator to invalidate everything.
-A pause is an entry of the namespace: it outlasts a restart of catalogd, and the epoch. Nothing is
+A pause, and a start elsewhere until that is committed, are an entry of the namespace: they outlast
+a restart of catalogd, and the epoch. Nothing is
 read of the metastore in it: no poll could tell that what was read is of one moment.
 """
 
@@ -15,6 +16,7 @@ from enum import Enum
 from typing import Final
 
 from ...topics.errors import UsageError
+from ...topics.objects.values import Pause
 from ...topics.turn import Clock
 from ..model.tables import Namespace
 from .poller import PAUSED, Poller, StartAt
@@ -95,7 +97,8 @@ class EventProcessor:
         self._demand_polls()
         if self._state is EventState.PAUSED:
             return False
-        self._namespace.set_pause(who[:NAME_CHARS_MAX], self._clock.now_us)
+        pause = Pause(who[:NAME_CHARS_MAX], self._clock.now_us, self._namespace.pause().start_at)
+        self._namespace.set_pause(pause)
         self._pause_again()
         self._ends_at = self._clock.now + DRAIN_S_MAX
         return True
@@ -111,14 +114,18 @@ class EventProcessor:
             raise UsageError(f"events start at {at}: an id of 0 or more, or -1: the newest")
         was_paused = self._state is EventState.PAUSED
         if was_paused:
-            self._namespace.set_pause("", 0)
             self._become(EventState.ACTIVE, "")
         if was_paused or at is not None:
+            at = self._namespace.pause().start_at if at is None else at
+            self._namespace.set_pause(Pause(start_at=at))
             self._poller.start(at)
         return was_paused or at is not None
 
     def observe(self, *, stopped: str = "") -> None:
         """Note what has become of polls; ``stopped``: why they have ended for good."""
+        ordered = self._namespace.pause()
+        if ordered.start_at is not None and not self._poller.moves:
+            self._namespace.set_pause(ordered._replace(start_at=None))
         self._poller.drains = self._clock.now < self._ends_at and self._unpublished()
         if stopped:
             self._become(EventState.STOPPED, stopped)
@@ -141,7 +148,9 @@ class EventProcessor:
             raise UsageError(f"{self._poller.blind}; remove the flag, and restart catalogd")
 
     def _pause_again(self) -> None:
-        who, since_us = self._namespace.pause()
+        who, since_us, start_at = self._namespace.pause()
+        if start_at is not None and self._poller.enabled:
+            self._poller.go_to(start_at)  # it was ordered before a restart
         if who and self._poller.enabled:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(since_us // 1_000_000))
             self._become(EventState.PAUSED, f"by {who}")

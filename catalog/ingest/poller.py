@@ -181,6 +181,7 @@ class Poller:
         self.drains = False  # in a pause: what was read before is still to be published
         self._resumed_at = 0.0  # when they went on
         self._start_at: StartAt | None = None  # where to go on, once the metastore is identified
+        self._moved_seq: int | None = None  # of where it went; None: it is published
 
     @property
     def enabled(self) -> bool:
@@ -300,8 +301,11 @@ class Poller:
         self.paused, self.drains, self.error, self._answered_at = "", False, "", now
         self._due_at = self._whole_at = self._resumed_at = now
         if at is not None:
-            self._start_at = at
-            self._check.connection = None  # the newest id is read with what identifies it
+            self.go_to(at)
+
+    def go_to(self, at: StartAt) -> None:
+        """Go on ``at`` once the metastore is identified, with which its newest id is read."""
+        self._start_at, self._check.connection = at, None
 
     def begin(self, poll: int) -> Poll | Identify:
         """Order poll number ``poll``, or the check that comes before it."""
@@ -485,7 +489,8 @@ class Poller:
     def move(self) -> tuple[StartAt, Gap | None] | None:
         """Go to where an operator ordered, after a check that found the same metastore.
 
-        Returns what was ordered and the ids that are left out; None if nothing was ordered.
+        Returns what was ordered and the ids that are left out; None if nothing was ordered. What is
+        to be read for them has the arrival number ``seq``.
         """
         at, self._start_at, window = self._start_at, None, self.window
         if at is None or window is None:
@@ -494,8 +499,15 @@ class Poller:
         gap = (window.last_id + 1, to) if to > window.last_id else None
         self._search, self._tries = None, 0
         self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=self._clock.now)
+        self.seq += 1  # a crash before everything of it was read finds the order, and the old place
+        self._moved_seq = self.seq
         self._note_state(self.window.state)
         return at, gap
+
+    @property
+    def moves(self) -> bool:
+        """Whether a store would not yet go on where an operator has ordered."""
+        return self._start_at is not None or self._moved_seq is not None
 
     def next_seq(self) -> int:
         """Return a new arrival number, for changes of which there are no events."""
@@ -505,7 +517,9 @@ class Poller:
     def mark_published(self, oldest_unpublished: int) -> None:
         """Note the arrival number of the oldest event that is not published."""
         while self._states and self._states[0][0] < oldest_unpublished:
-            self.published = self._states.popleft()[1]
+            seq, self.published = self._states.popleft()
+            if self._moved_seq is not None and seq >= self._moved_seq:
+                self._moved_seq = None
         if self.polled[1] < oldest_unpublished:
             self._current_at = self.polled_at
 

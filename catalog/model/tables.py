@@ -48,6 +48,7 @@ from ...topics.objects.values import (
     LOADING,
     NameRecord,
     PartitionRecord,
+    Pause,
     TableValue,
     decode_block,
     decode_database_value,
@@ -202,14 +203,14 @@ class Namespace:
             value = encode_problem(problem) if problem else None
             self._put(problem_key(), value, source=SOURCE_LOAD)
 
-    def pause(self) -> tuple[str, int]:
-        """Return who has paused the metastore's events, and when; empty: nobody has."""
+    def pause(self) -> Pause:
+        """Return what is ordered of the metastore's events, and is not over."""
         entry = self._topic.get(pause_key())
-        return ("", 0) if entry is None or entry.value is None else decode_pause(entry.value)
+        return Pause() if entry is None or entry.value is None else decode_pause(entry.value)
 
-    def set_pause(self, who: str, since_us: int) -> None:
-        """Keep over restarts who has paused events, and when; an empty ``who``: nobody has."""
-        value = encode_pause(who, since_us) if who else None
+    def set_pause(self, pause: Pause) -> None:
+        """Keep over restarts what is ordered of events, as long as that is not over."""
+        value = encode_pause(pause) if pause != Pause() else None
         self._put(pause_key(), value, source=SOURCE_ORDERS)
 
     def raise_version(self, db: str, *, source: int) -> None:

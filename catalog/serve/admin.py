@@ -81,8 +81,12 @@ class Core(Protocol):
     def follows(self, db: str) -> bool:
         """Return whether ``db`` is not left out by the operator."""
 
-    def skip_event(self, id_: int) -> None:
-        """Pass every event up to ``id_`` that was not read; raise UsageError if that cannot be."""
+    def skip_event(self, id_: int) -> tuple[int, int]:
+        """Pass every event up to ``id_`` that was not read; return the first and the last.
+
+        Raises:
+            UsageError: that cannot be.
+        """
 
     def load_in_background(self, table: TableId) -> None:
         """Load ``table`` if the mode has its content published."""
@@ -306,6 +310,7 @@ class AdminOrders:
     def _events(self, peer: bytes, order: Order, *, key: str) -> str | None:
         """Answer with the state of events, after a pause or a start; return what has changed."""
         verb, *more = order.arguments or ("",)
+        passed = (0, 0)
         match verb, more:
             case EventVerb.PAUSE, []:
                 changed = self._event_processor.pause(f"{key} ({order.sender})")
@@ -315,7 +320,7 @@ class AdminOrders:
                 self._show_event(peer, order.request, _event_id(at))
                 return None
             case EventVerb.SKIP, [at]:
-                self._core.skip_event(_event_id(at))
+                passed = self._core.skip_event(_event_id(at))
                 changed = True
             case EventVerb.START, [at]:
                 changed = self._event_processor.start(_event_id(at))
@@ -326,6 +331,8 @@ class AdminOrders:
             "state": found.state.value,
             "because": found.because,
             "since_us": found.since_us,
+            "passed_from": passed[0],
+            "passed_to": passed[1],
         }
         self._answer(peer, order.request, facts)
         return " ".join(order.arguments) if changed else None

@@ -39,12 +39,15 @@ class ByDefault(click.Group):
 class EventsState(TypedDict):
     """Whether events are followed, because of what, and since when, in microseconds since 1970.
 
-    ``since_us``: 0: since catalogd's start.
+    ``since_us``: 0: since catalogd's start. ``passed_from``, ``passed_to``: the ids of the first
+    and the last event that 'skip' has passed; 0: it was another order.
     """
 
     state: str
     because: str
     since_us: int
+    passed_from: int
+    passed_to: int
 
 
 class TableCostRow(TypedDict):
@@ -149,7 +152,8 @@ def start(event: int | None, output: str, **where: Any) -> None:
 def skip(event: int, output: str, **where: Any) -> None:
     """Pass the events that were not read up to ID, and read again what they may concern.
 
-    One that the metastore cannot send is passed by itself, after it has failed for some time.
+    It says which these are: ID alone as a rule, for those before it were read already. One that the
+    metastore cannot send is passed by itself, after it has failed for some time.
     """
     _order(output, "skip", str(event), **where)
 
@@ -227,7 +231,10 @@ def done_in_words(facts: Mapping[str, Any], words: tuple[str, ...]) -> str:
     """Return what an order has done, as a sentence."""
     verb, *at = words
     of = f" {' '.join(at)}" if at else ""
-    return f"events {verb}{of}: the state is {state_of(facts)}"
+    first, last = facts.get("passed_from", 0), facts.get("passed_to", 0)
+    which = f"event {last} is" if first == last else f"events {first} to {last} are"
+    passed = f"{which} passed, and everything is read again; " if last else ""
+    return f"events {verb}{of}: {passed}the state is {state_of(facts)}"
 
 
 for _one in (list_, status, pause, start, skip, show, tail):

@@ -106,20 +106,34 @@ def document_bytes(value: bytes) -> int:
         return 0
 
 
-def encode_pause(who: str, since_us: int) -> bytes:
-    """Return the value that says who has paused the metastore's events, and when."""
-    return pack([who, since_us])
+class Pause(NamedTuple):
+    """What operators have ordered of the metastore's events, and is not over.
+
+    ``who`` has paused them, ``since_us``; empty: nobody has. ``start_at``: where to go on, which is
+    not done yet; None: where they are.
+    """
+
+    who: str = ""
+    since_us: int = 0
+    start_at: int | None = None
 
 
-def decode_pause(value: bytes) -> tuple[str, int]:
+def encode_pause(pause: Pause) -> bytes:
+    """Return the value of what is ordered of events."""
+    return pack([*pause])
+
+
+def decode_pause(value: bytes) -> Pause:
     """Read what ``encode_pause`` wrote.
 
     Raises:
         WireError: ``value`` holds something else.
     """
     match unpack(value):
-        case [str(who), int(since_us)]:
-            return who, since_us
+        case [str(who), int(since_us), int() | None as start_at]:
+            return Pause(who, since_us, start_at)
+        case [str(who), int(since_us)]:  # of an older catalogd
+            return Pause(who, since_us)
         case _:
             raise WireError("value is not that of a pause")
 

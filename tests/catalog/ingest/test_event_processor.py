@@ -6,6 +6,7 @@ import pytest
 
 from topicast.catalog.ingest.event_processor import ERROR_S
 from topicast.catalog.ingest.event_window import START_OVERLAP
+from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import REFUSED_S, Poll
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.status import verdict
@@ -209,6 +210,63 @@ def test_start_at_the_newest_event_reads_everything_again_although_none_is_left_
     assert core.partitions() == ["ds=1", "ds=2", "ds=9"]
 
 
+def test_start_at_an_event_outlasts_a_catalogd_that_dies_at_once() -> None:
+    core = loaded()
+    core.wait(60)  # until no event is read again by itself
+    core.catalogd.hold(Identify)
+    answer = core.order("events", "start", "0", turns=2)
+    assert isinstance(answer, dict)
+    core.restart()
+    core.catalogd.resume()
+    core.wait(3)
+    assert core.catalog.counts.events == core.metastore.current_event_id()
+    core.restart()
+    core.wait(3)
+    assert core.catalog.counts.events < core.metastore.current_event_id(), "it was ordered once"
+
+
+def test_start_in_a_pause_that_is_paused_again_at_once_is_where_it_was_ordered() -> None:
+    core = loaded()
+    core.wait(60)
+    core.order("events", "pause")
+    core.catalogd.hold(Identify)
+    core.order("events", "start", "0", turns=2)
+    core.order("events", "pause", turns=2)
+    core.restart()
+    core.catalogd.resume()
+    assert state(core) == "PAUSED"
+    core.order("events", "start", turns=30)
+    assert core.catalog.counts.events == core.metastore.current_event_id()
+
+
+def test_what_a_start_leaves_out_is_read_though_catalogd_dies_meanwhile() -> None:
+    core = loaded(reconcile_calls_per_s=0)
+    core.order("events", "pause")
+    table = core.metastore.get_table("d", "t")
+    core.metastore.alter_partitions("d", "t", [part(table, "1", rev="new")])
+    core.catalogd.hold(Read)
+    newest = core.metastore.current_event_id()
+    core.order("events", "start", str(newest), turns=20)
+    core.restart()
+    core.catalogd.resume()
+    core.wait(5)
+    ((_, struct),) = core.catalog.tables.structs(("d", "t"), ["ds=1"])
+    assert b"new" in struct
+
+
+def test_skip_of_an_event_behind_others_that_were_not_read_says_which_are_passed() -> None:
+    core = loaded()
+    core.metastore.unsendable |= {core.metastore.current_event_id() + n for n in (1, 2, 3)}
+    first = core.metastore.current_event_id() + 1
+    for name in ("u", "v", "w"):
+        core.create("d", name)
+    core.wait(1)
+    answer = core.order("events", "skip", str(first + 2), turns=20)
+    assert isinstance(answer, dict)
+    assert (answer["passed_from"], answer["passed_to"]) == (first, first + 2)
+    assert core.tables() == ["t", "u", "v", "w"]
+
+
 def test_skip_passes_an_event_that_was_not_read_and_reads_everything_again() -> None:
     core = loaded()
     core.metastore.unsendable.add(core.metastore.current_event_id() + 1)
@@ -218,6 +276,7 @@ def test_skip_passes_an_event_that_was_not_read_and_reads_everything_again() -> 
     passed = core.metastore.current_event_id() - 1
     answer = core.order("events", "skip", str(passed), turns=20)
     assert isinstance(answer, dict)
+    assert (answer["passed_from"], answer["passed_to"]) == (passed, passed)
     assert (core.tables(), core.catalog.counts.events_passed) == (["t", "u", "v"], 1)
     assert core.orders_given[-1].object == f"skip {passed}"
     again = core.order("events", "skip", "1")
