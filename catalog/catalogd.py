@@ -31,6 +31,7 @@ from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
 from ..topics.topic import NAMESPACE, Topic
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
+from ..topics.wire.messages.answers import HubFacts
 from ..topics.wire.messages.connection import Bye, Channel
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.questions import ReadWriter
@@ -59,7 +60,7 @@ from .model.modes import overrides_text
 from .model.versions import Transaction
 from .publish import publisher
 from .publish.hub_questions import HubQuestions, Known
-from .publish.publisher import HubFacts, PublishedState, Publisher, delta_of_transaction
+from .publish.publisher import PublishedState, Publisher, delta_of_transaction
 from .serve.grants import Admit
 from .status import Status, verdict
 from .storage.store import Store
@@ -562,7 +563,7 @@ class Catalogd:
         handshake = self._link.handshake(socket)
         if handshake not in (Handshake.REFUSED, Handshake.FAILED):
             return found
-        return replace(found, reason=f"{found.reason}, handshake {handshake.value}")
+        return found._replace(reason=f"{found.reason}, handshake {handshake.value}")
 
     def _renew_status(self, status: Status) -> None:
         self.status = status

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from ..topics.bulk import Send
 from ..topics.keys.clients import Client
@@ -27,15 +27,15 @@ from ..topics.objects.names import EVERYTHING, Scope, TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.turn import Turn
+from ..topics.wire.messages.answers import EventLines, HeldTopic, HubFacts, Inspected
 from ..topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from ..topics.wire.messages.fields import Message
-from ..topics.wire.messages.questions import Inspected, Question, ReadEventLog
+from ..topics.wire.messages.questions import Question, ReadEventLog
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, STATISTICS, dirty_objects, is_known, named_objects
 from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
-from .ingest.event_log import COLUMNS as LOG_COLUMNS
 from .ingest.event_log import LEFT_OUT, NOT_FOLLOWED, NOTHING, RUNS, EventLog
 from .ingest.event_processor import EventProcessor
 from .ingest.event_window import EventWindow, Gap
@@ -72,7 +72,6 @@ from .model.tables import Namespace, Tables, created_at, forget_decoded
 from .model.versions import LeaseRow, SweepRow, Transaction, VersionLog, WriteRow
 from .model.window_state import WindowState
 from .publish.backfill import Backfill
-from .publish.publisher import HubFacts
 from .reconcile.held import Difference, Held
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation
 from .serve.admin import AdminOrders
@@ -82,7 +81,7 @@ from .serve.leases import Leases
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
 from .serve.sweeps import Sweeps
-from .status import MetastoreFacts, Status, TopicStatus
+from .status import MetastoreFacts, Status
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
@@ -569,12 +568,12 @@ class Catalog:
         if self._loads_in_background(table) and not self.tables.loaded(table):
             self.loader.load(table)
 
-    def answer(self, question: Question) -> Inspected:
+    def answer(self, question: Question[Any]) -> Inspected:
         """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
         if isinstance(question, ReadEventLog):
             rows = self.event_log.after(None if question.newest else question.after)
-            return Inspected(request=question.request, columns=LOG_COLUMNS, rows=rows)
-        return status.table(self.status(), question)
+            return EventLines(request=question.request, rows=rows)
+        return status.answer(self.status(), question)
 
     def status(self) -> Status:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""
@@ -585,7 +584,7 @@ class Catalog:
 
         Its totals and its rows agree.
         """
-        topics: list[TopicStatus] = []
+        topics: list[HeldTopic] = []
         rows = self.version_log.topics.items()
         yield from in_slices(rows, lambda one: status.topic_status(*one), into=topics)
         yield self._status(tuple(topics))
@@ -607,7 +606,7 @@ class Catalog:
         if self.poller.window is not None:
             self.poller.window.check()
 
-    def _status(self, topics: tuple[TopicStatus, ...]) -> Status:
+    def _status(self, topics: tuple[HeldTopic, ...]) -> Status:
         (epoch, start), poller, mode = self.position, self.poller, self.backfill.mode
         load = self._load_progress.measure(self.loader.tables_left)
         metastore = MetastoreFacts(
@@ -650,8 +649,8 @@ class Catalog:
             unreadable=status.first_of(self._unreadable)
             or next((f"{one}: {why}" for one, why in self._unreadable_partitions.items()), ""),
             waiting_requests=self.dispatcher.waiting,
-            entries=sum(topic.entries for topic in topics),
-            held_bytes=sum(topic.held_bytes for topic in topics),
+            entries=sum(topic.entries or 0 for topic in topics),
+            held_bytes=sum(topic.held_bytes or 0 for topic in topics),
             cold_bytes=sum(one.cold_bytes for one in self.version_log.topics.values()),
             memory=None if self.memory is None else self.memory.facts,
             counts=asdict(self.counts)

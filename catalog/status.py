@@ -1,13 +1,12 @@
 """Status: an immutable picture of catalogd, for pages, metrics and operators.
 
-``table`` gives the answer to a question; other threads may hold a Status.
+``answer`` gives the answer to a question; other threads may hold a Status.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from .. import __version__
 from ..topics.errors import StoreFull
@@ -16,23 +15,32 @@ from ..topics.memory_limit import MemoryFacts, memory_short
 from ..topics.objects.names import TableId, table_name
 from ..topics.objects.rules import ON, Rule
 from ..topics.topic import Topic
-from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
-from ..topics.wire.messages.fields import Cell, Rows
-from ..topics.wire.messages.questions import (
+from ..topics.verdict import Reason, Serving, Verdict, refused_handshakes, verdict_of
+from ..topics.wire.messages.answers import (
+    EventCost,
+    EventCosts,
+    HeldTopic,
+    HeldTopics,
+    HubFacts,
+    HubList,
     Inspected,
+    NamedFacts,
+    Reasons,
+)
+from ..topics.wire.messages.fields import Cell
+from ..topics.wire.messages.questions import (
     Question,
     ReadEventCosts,
     ReadEvents,
+    ReadHeldTopics,
     ReadHubs,
     ReadStatus,
-    ReadTopics,
     ReadVerdict,
 )
 from .event_status import event_facts
 from .ingest.event_history import EventFacts
 from .ingest.event_processor import ProcessorFacts
 from .ingest.poller import EVENTS_OFF, PAUSED, UNPROVEN
-from .publish.publisher import HubFacts
 from .reconcile.progress import ReconciliationFacts
 
 NAMED_MAX: Final = 5  # tables, each with an error of a line
@@ -73,17 +81,6 @@ class MetastoreFacts:
     blind: str = ""
     unproven: bool = False
     not_understood: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStatus:
-    """One topic as catalogd holds it."""
-
-    topic: int
-    version: int
-    floor: int
-    entries: int
-    held_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,16 +146,16 @@ class Status:
     held_bytes: int
     cold_bytes: int
     counts: dict[str, int]
-    topics: tuple[TopicStatus, ...]
+    topics: tuple[HeldTopic, ...]
     events: EventFacts
     processor: ProcessorFacts
     reconciliation: ReconciliationFacts
     pull_times: HistogramFacts
 
 
-def topic_status(number: int, topic: Topic) -> TopicStatus:
+def topic_status(number: int, topic: Topic) -> HeldTopic:
     """Return the status of one topic."""
-    return TopicStatus(
+    return HeldTopic(
         topic=number,
         version=topic.version,
         floor=topic.floor,
@@ -330,25 +327,22 @@ def events(status: Status) -> dict[str, Cell]:
     )
 
 
-def table(status: Status, question: Question) -> Inspected:
+def answer(status: Status, question: Question[Any]) -> Inspected:
     """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
-    columns: tuple[str, ...]
-    rows: Rows
+    request = question.request
     match question:
         case ReadStatus():
-            columns, rows = ("name", "value"), tuple(facts(status).items())
+            return NamedFacts(request=request, rows=tuple(facts(status).items()))
         case ReadVerdict():
-            columns, rows = COLUMNS, verdict(status).rows
+            return Reasons(request=request, rows=verdict(status).rows)
         case ReadHubs():
-            columns = tuple(f.name for f in fields(HubFacts))
-            rows = tuple(map(attrgetter(*columns), status.hubs))
-        case ReadTopics():
-            columns = tuple(f.name for f in fields(TopicStatus))
-            rows = tuple(map(attrgetter(*columns), status.topics))
+            return HubList(request=request, rows=status.hubs)
+        case ReadHeldTopics():
+            return HeldTopics(request=request, rows=status.topics)
         case ReadEvents():
-            columns, rows = ("name", "value"), tuple(events(status).items())
+            return NamedFacts(request=request, rows=tuple(events(status).items()))
         case _:
             assert isinstance(question, ReadEventCosts), question
-            columns = ("table", "reads", "seconds")
-            rows = tuple((table_name(*t), reads, s) for t, reads, s in status.events.costs)
-    return Inspected(request=question.request, columns=columns, rows=rows)
+            costs = status.events.costs
+            rows = tuple(EventCost(table_name(*one), reads, took_s) for one, reads, took_s in costs)
+            return EventCosts(request=request, rows=rows)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ..subscriber import Subscriber
 from ..subscriber.client.conversation import (
@@ -33,10 +33,11 @@ from ..topics.link import Handshake, Link
 from ..topics.settings import Address, parse_addresses
 from ..topics.verdict import Serving, Verdict, verdict_in
 from ..topics.wire import header
+from ..topics.wire.messages.answers import EventTexts, NamedFacts
 from ..topics.wire.messages.connection import Welcome
 from ..topics.wire.messages.data import Heartbeat
 from ..topics.wire.messages.questions import (
-    Inspected,
+    A,
     Order,
     Question,
     ReadDrivers,
@@ -66,7 +67,13 @@ OF_DRIVERS: Final = "drivers_problem"  # the code of a reason that the list itse
 COMMANDS: Final = frozenset(("operator", "command"))  # roles of members that end soon
 
 T = TypeVar("T")
-Answer = Inspected | TopicastError
+
+
+class Asked(Protocol):
+    """What answers questions: a hub or catalogd, which is connected."""
+
+    def __call__(self, question: Question[A]) -> A:
+        """Return the answer; raises as ``Operator.hub``."""
 
 
 class Operator:
@@ -123,7 +130,7 @@ class Operator:
         finally:
             self._link.close()
 
-    def hub(self, question: Question) -> Inspected:
+    def hub(self, question: Question[A]) -> A:
         """Return what the hub answers, or the reader that ``question`` names.
 
         Raises:
@@ -133,12 +140,12 @@ class Operator:
         return self._hub.inspect(question, timeout_s=self.timeout_s)
 
     def readers(
-        self, kind: type[ReaderQuestion], registrations: Sequence[str]
-    ) -> dict[str, Answer]:
+        self, kind: type[ReaderQuestion[A]], registrations: Sequence[str]
+    ) -> dict[str, A | TopicastError]:
         """Return the answer or refusal of each reader; nothing for silent readers."""
         return self._hub.inspect_readers(kind, registrations, timeout_s=self.timeout_s)
 
-    def catalog(self, question: Question) -> Inspected:
+    def catalog(self, question: Question[A]) -> A:
         """Return what catalogd answers.
 
         Raises:
@@ -194,8 +201,8 @@ class Operator:
         finally:
             self._link.disconnect(DATA)
 
-    def order(self, order: str, arguments: tuple[str, ...], *, sender: str) -> Inspected:
-        """Give catalogd an order; return its answer once the order has been carried out.
+    def order(self, order: str, arguments: tuple[str, ...], kind: type[A], *, sender: str) -> A:
+        """Give catalogd an order; return its answer, of ``kind``, once it has been carried out.
 
         Raises:
             NotReady: no answer in time; the order may still be carried out.
@@ -206,7 +213,7 @@ class Operator:
         """
         wanted = Order(request=0, sender=sender, order=order, arguments=arguments)
         with self._catalog() as catalogd:
-            return catalogd.request(wanted, Inspected, timeout_s=self.timeout_s)
+            return catalogd.request(wanted, kind, timeout_s=self.timeout_s)
 
     @contextmanager
     def _catalog(self) -> Iterator[Conversation]:
@@ -270,7 +277,7 @@ def each_of(statestores: tuple[Address, ...], look: Callable[[Operator], T]) -> 
 
 
 @contextmanager
-def catalogd_at(address: Address) -> Iterator[Callable[[Question], Inspected]]:
+def catalogd_at(address: Address) -> Iterator[Asked]:
     """Connect to the catalogd at ``address``; yield what returns its tables, as ``Operator.hub``.
 
     Raises:
@@ -288,16 +295,33 @@ def catalogd_at(address: Address) -> Iterator[Callable[[Question], Inspected]]:
             client=credential.name,
         ) as catalogd,
     ):
-        yield lambda question: catalogd.inspect(question, timeout_s=ANSWER_TIMEOUT_S)
+
+        def asked(question: Question[A]) -> A:
+            return catalogd.inspect(question, timeout_s=ANSWER_TIMEOUT_S)
+
+        yield asked
 
 
-def ordered(
-    order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float
-) -> Inspected:
-    """Give catalogd an order in the name of the current user; return its answer."""
+def ordered(order: str, arguments: tuple[str, ...], **where: Any) -> NamedFacts:
+    """Give catalogd an order in the name of the current user; return its answer.
+
+    ``where``: ``statestores`` and ``timeout_s``.
+    """
+    return _ordered(order, arguments, NamedFacts, **where)
+
+
+def shown_events(event: int, **where: Any) -> EventTexts:
+    """Have catalogd read the events of an id, as ``ordered``."""
+    return _ordered("events", ("show", str(event)), EventTexts, **where)
+
+
+def _ordered(
+    order: str, arguments: tuple[str, ...], kind: type[A], *, statestores: str, timeout_s: float
+) -> A:
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
-        return visit.order(order, arguments, sender=f"{getpass.getuser()}@{socket.gethostname()}")
+        sender = f"{getpass.getuser()}@{socket.gethostname()}"
+        return visit.order(order, arguments, kind, sender=sender)
 
 
 def members_of(visit: Operator) -> list[Record]:
@@ -357,14 +381,14 @@ def note_policy(left_out: str) -> bool:
     return policy is not None
 
 
-def verdict_by(inspect: Callable[[Question], Inspected]) -> Verdict:
+def verdict_by(inspect: Asked) -> Verdict:
     """Return the verdict of a daemon, which ``inspect`` asks."""
-    return verdict_in(inspect(ReadVerdict()).records())
+    return verdict_in(inspect(ReadVerdict()).rows)
 
 
-def facts_of(table: Inspected) -> dict[str, Any]:
+def facts_of(table: NamedFacts) -> dict[str, Any]:
     """Return the facts of a table of names and values."""
-    return {str(name): value for name, value in table.rows}
+    return dict(table.rows)
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ..topics.bulk import Send
 from ..topics.keys.clients import Clients
+from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
-from ..topics.wire.messages.questions import Inspected
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from ..topics.bulk import Send, Sender
 from ..topics.errors import ConfigError, WireError
@@ -33,6 +33,7 @@ from ..topics.wire.header import (
     prefix,
     prefixes_in,
 )
+from ..topics.wire.messages.answers import DriverStatus, HubTopic, Inspected, SubscriberStatus
 from ..topics.wire.messages.connection import (
     Bye,
     Channel,
@@ -47,7 +48,7 @@ from ..topics.wire.messages.connection import (
 from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.publishers import Announce, ClientList, Filed
-from ..topics.wire.messages.questions import Inspected, Question, ReaderQuestion
+from ..topics.wire.messages.questions import Question, ReaderQuestion
 from ..topics.wire.messages.readers import (
     Cancel,
     CatchUp,
@@ -69,10 +70,7 @@ from .policies import Policies
 from .reader_requests import ReaderRequest, ReaderRequests
 from .status import (
     Counts,
-    DriverStatus,
     HubStatus,
-    SubscriberStatus,
-    TopicStatus,
     driver_status,
     subscriber_status,
     topic_status,
@@ -135,7 +133,7 @@ class Tick:
 class Ask:
     """A page of this process has a question to a reader; ``Answered`` has its number."""
 
-    question: ReaderQuestion
+    question: ReaderQuestion[Any]
 
 
 Fact = MessageReceived | Subscription | Undecodable | Ask | Tick
@@ -316,7 +314,7 @@ class Hub:
         ingest, membership = self.ingest, self._membership
         while True:
             of = ingest.epoch, ingest.start
-            topics: list[TopicStatus] = []
+            topics: list[HubTopic] = []
             members: list[SubscriberStatus] = []
             yield from in_slices(
                 ingest.slots.items(), lambda one: topic_status(*one, membership), into=topics
@@ -344,7 +342,7 @@ class Hub:
 
     def _status(
         self,
-        topics: tuple[TopicStatus, ...],
+        topics: tuple[HubTopic, ...],
         members: tuple[SubscriberStatus, ...],
         drivers: tuple[DriverStatus, ...],
     ) -> HubStatus:

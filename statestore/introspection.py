@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from ..topics.bulk import Send
 from ..topics.liveness import LOST
@@ -22,21 +22,16 @@ from ..topics.newest import Newest
 from ..topics.objects.drivers import ANNOUNCED
 from ..topics.topic import LEVELS
 from ..topics.turn import Turn
+from ..topics.wire.messages.answers import FollowedTopic, FollowedTopics, Inspected, NamedFacts
 from ..topics.wire.messages.connection import CONTROL_CHANNEL, READER, Refused
-from ..topics.wire.messages.questions import (
-    Inspected,
-    Question,
-    ReaderQuestion,
-    ReadPositions,
-    ReadWriter,
-)
+from ..topics.wire.messages.questions import Question, ReaderQuestion, ReadPositions, ReadWriter
 from ..topics.wire.refusal import Refusal, refuse
 from .drivers import Driver, Drivers
 from .effects import Answered, Effect
 from .ingest import Ingest
 from .membership import Member, Membership
 from .reader_requests import lag_versions
-from .status import HubStatus, table, table_for_policy
+from .status import HubStatus, answer, answer_for_policy
 
 WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
 ASKED_MAX: Final = 256  # requests that wait for a picture: a thousand rows of it take 20 ms
@@ -67,7 +62,7 @@ class _Asked:
 
     peer: bytes
     caller: Member
-    question: Question
+    question: Question[Any]
 
 
 class Introspection:
@@ -100,8 +95,8 @@ class Introspection:
         self._last_id = 0
 
     def answer(
-        self, caller: Member, peer: bytes, question: Question
-    ) -> tuple[bytes, ReaderQuestion | Inspected | Refused | None]:
+        self, caller: Member, peer: bytes, question: Question[Any]
+    ) -> tuple[bytes, ReaderQuestion[Any] | Inspected | Refused | None]:
         """Return a peer and the message for it: the answer to ``peer``, or a reader's request.
 
         None: ``make_slice`` sends the answer, once a picture of the hub has been made. A ``caller``
@@ -145,7 +140,7 @@ class Introspection:
         if found is not None and found[0] is asked.caller:
             self._turn.add(self._answer(asked, status))
 
-    def ask(self, question: ReaderQuestion) -> None:
+    def ask(self, question: ReaderQuestion[Any]) -> None:
         """Send the question of a page to the reader that it names, or answer why not."""
         member = self._membership.get(question.member)
         if member is None:
@@ -171,12 +166,12 @@ class Introspection:
             if driver.said.writer == wanted and _shows(driver, caller):
                 said = ((name, getattr(driver.said, name)) for name in ANNOUNCED)
                 rows = (*said, ("registration", driver.registration.hex()))
-                return Inspected(request=question.request, columns=("name", "value"), rows=rows)
+                return NamedFacts(request=question.request, rows=rows)
         return refuse(Refusal.INSPECT, f"no driver reports its writes as {wanted}")
 
     def _forwarded(
-        self, member: Member, question: ReaderQuestion, *, peer: bytes
-    ) -> tuple[bytes, ReaderQuestion | Refused]:
+        self, member: Member, question: ReaderQuestion[Any], *, peer: bytes
+    ) -> tuple[bytes, ReaderQuestion[Any] | Refused]:
         """Return a reader's connection and the request for it; to ``peer``, why there is none."""
         to = member.peers.get(CONTROL_CHANNEL, b"")
         if member.role != READER or member.state == LOST or not to:
@@ -199,18 +194,20 @@ class Introspection:
         if caller.client.policy is not None:
             known: Iterable[Member | Driver] = chain(self._membership, self._drivers)
             seen = {one.registration.hex() for one in known if _shows(one, caller)}
-            columns, rows = table_for_policy(status, question, members=seen)
-        else:
-            columns, rows = table(status, question)
-        return Send(asked.peer, Inspected(request=question.request, columns=columns, rows=rows))
+            return Send(asked.peer, answer_for_policy(status, question, members=seen))
+        return Send(asked.peer, answer(status, question))
 
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(
-            (one.topic, LEVELS[one.level], one.version, lag_versions(self._ingest, (one,)))
+            FollowedTopic(
+                topic=one.topic,
+                level=LEVELS[one.level],
+                version=one.version,
+                lag_versions=lag_versions(self._ingest, (one,)),
+            )
             for one in member.joined.values()
         )
-        columns = ("topic", "level", "version", "lag_versions")
-        return Inspected(request=request, columns=columns, rows=rows)
+        return FollowedTopics(request=request, rows=rows)
 
 
 def _shows(member: Member | Driver, caller: Member) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from ..topics.bulk import Send
 from ..topics.errors import ConfigError, WireError
@@ -25,8 +25,9 @@ from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND
+from ..topics.wire.messages.answers import Inspected
 from ..topics.wire.messages.connection import Refused
-from ..topics.wire.messages.questions import Inspected, ReaderQuestion
+from ..topics.wire.messages.questions import ReaderQuestion
 from .config import StatestoredConfig
 from .effects import Admit, Answered, Broadcast, Effect, Effects
 from .hub import Ask, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
@@ -114,7 +115,7 @@ class Statestored:
         self._stopping = True
         self._link.wake()
 
-    def ask(self, question: ReaderQuestion) -> "Future[Inspected | Refused]":
+    def ask(self, question: ReaderQuestion[Any]) -> "Future[Inspected | Refused]":
         """Return what a reader will answer to ``question``; from any thread.
 
         Who has waited long enough cancels it: a reader that is stopped never answers.

@@ -1,12 +1,11 @@
 """Status: an immutable picture of a hub for pages, metrics and operators.
 
-``table`` gives the columns and rows that answer a question; any thread may hold a HubStatus.
+``answer`` gives the answer to a question; any thread may hold a HubStatus.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from operator import attrgetter
 from typing import Any, Final
 
 from .. import __version__
@@ -17,9 +16,20 @@ from ..topics.objects.drivers import ANNOUNCED, CONNECTING, GONE, PLAIN, is_ill
 from ..topics.objects.drivers import LIVE as DRIVER_LIVE
 from ..topics.objects.rules import ON
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
-from ..topics.verdict import COLUMNS, Reason, Serving, Verdict, refused_handshakes, verdict_of
+from ..topics.verdict import Reason, Serving, Verdict, refused_handshakes, verdict_of
+from ..topics.wire.messages.answers import (
+    AttachedDrivers,
+    DriverStatus,
+    HubTopic,
+    HubTopics,
+    Inspected,
+    NamedFacts,
+    Reasons,
+    Subscribers,
+    SubscriberStatus,
+)
 from ..topics.wire.messages.connection import READER
-from ..topics.wire.messages.fields import Cell, Rows
+from ..topics.wire.messages.fields import Cell
 from ..topics.wire.messages.questions import (
     Question,
     ReadDrivers,
@@ -50,9 +60,10 @@ _COMMON: Final = frozenset(
     )
 )
 """The facts that are shown to a caller with access to some databases only."""
-_COMMON_OF_TOPIC: Final = frozenset(
-    ("topic", "state", "version", "floor", "minimal_bytes", "lag_versions")
+_TOTALS_OF_TOPIC: Final = dict.fromkeys(
+    ("entries", "full_bytes", "full_members", "minimal_members")
 )
+"""Of a topic, what is not shown to such a caller."""
 
 
 @dataclass(slots=True)
@@ -71,70 +82,6 @@ class Counts:
     unreachable: int = 0  # messages not sent: no such peer, or its queue is full
     subscriptions_invalid: int = 0
     refused: dict[str, int] = field(default_factory=dict)  # by code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStatus:
-    """One topic. ``lag_versions``: behind the publisher's last heartbeat.
-
-    ``full_bytes`` and ``minimal_bytes``: what the topic takes of a member at that level; what a
-    member at minimal has pulled comes on top.
-    """
-
-    topic: int
-    state: str
-    version: int
-    floor: int
-    entries: int
-    full_bytes: int
-    minimal_bytes: int
-    full_members: int
-    minimal_members: int
-    lag_versions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriberStatus:
-    """One member. ``lag_s`` is what it reported, and its silence while it is not LIVE.
-
-    ``role``: reader, publisher or operator; of a command that reads: command.
-    """
-
-    name: str
-    registration: str
-    role: str
-    state: str
-    topics: int
-    lag_versions: int
-    lag_s: float
-    held_bytes: int
-    budget_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverStatus:
-    """One attached driver, as it last announced itself; ``since_s``: how long it is in its state.
-
-    ``state``: connecting, live, plain, or gone, for an hour; ``reason``: why, or what a live one
-    does without. ``hubs``: how many it may go to, this one included; 0: not known. ``writer``:
-    the id under which it reports its writes.
-    """
-
-    driver: str
-    registration: str
-    application: str
-    application_id: str
-    user: str
-    host: str
-    pid: int
-    spark: str
-    release: str
-    state: str
-    reason: str
-    control: str
-    hubs: int = 0
-    writer: str = ""
-    since_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +124,7 @@ class HubStatus:
     counts: Counts
     driver_counts: Mapping[str, int]
     applied: HistogramFacts
-    topics: tuple[TopicStatus, ...]
+    topics: tuple[HubTopic, ...]
     subscribers: tuple[SubscriberStatus, ...]
     drivers: tuple[DriverStatus, ...]
 
@@ -275,10 +222,10 @@ def _catalogd(status: HubStatus) -> Iterator[Reason]:
         )
 
 
-def topic_status(number: int, slot: Slot, membership: Membership) -> TopicStatus:
+def topic_status(number: int, slot: Slot, membership: Membership) -> HubTopic:
     """Return the status of one topic."""
     topic = slot.topic
-    return TopicStatus(
+    return HubTopic(
         topic=number,
         state=slot.follower.state.value,
         version=topic.version,
@@ -324,46 +271,41 @@ def driver_status(driver: Driver, *, now: float) -> DriverStatus:
     )
 
 
-def table(status: HubStatus, question: Question) -> tuple[tuple[str, ...], Rows]:
-    """Return columns and rows of the answer to ``question``, which is one about a hub."""
+def answer(status: HubStatus, question: Question[Any]) -> Inspected:
+    """Return the answer to ``question``, which is one about a hub."""
+    request = question.request
     match question:
         case ReadStatus():
-            return ("name", "value"), tuple(facts(status).items())
+            return NamedFacts(request=request, rows=tuple(facts(status).items()))
         case ReadVerdict():
-            return COLUMNS, verdict(status).rows
+            return Reasons(request=request, rows=verdict(status).rows)
         case ReadTopics():
-            columns = _columns(TopicStatus)
-            return columns, tuple(map(attrgetter(*columns), status.topics))
+            return HubTopics(request=request, rows=status.topics)
         case ReadSubscribers():
-            columns = _columns(SubscriberStatus)
-            return columns, tuple(map(attrgetter(*columns), status.subscribers))
+            return Subscribers(request=request, rows=status.subscribers)
         case _:
             assert isinstance(question, ReadDrivers), question
-            columns = _columns(DriverStatus)
-            return columns, tuple(map(attrgetter(*columns), status.drivers))
+            return AttachedDrivers(request=request, rows=status.drivers)
 
 
-def table_for_policy(
-    status: HubStatus, question: Question, *, members: Collection[str]
-) -> tuple[tuple[str, ...], Rows]:
-    """Return ``table`` for a caller that sees some databases, and the registrations ``members``.
+def answer_for_policy(
+    status: HubStatus, question: Question[Any], *, members: Collection[str]
+) -> Inspected:
+    """Return ``answer`` for a caller that sees some databases, and the registrations ``members``.
 
     What counts more than these is None: totals of a topic would give others away.
     """
     own = tuple(one for one in status.subscribers if one.registration in members)
     drivers = tuple(one for one in status.drivers if one.registration in members)
-    columns, rows = table(replace(status, subscribers=own, drivers=drivers), question)
-    if isinstance(question, ReadStatus):
-        return columns, tuple((name, value if name in _COMMON else None) for name, value in rows)
-    if isinstance(question, ReadTopics):
-        return columns, tuple(
-            tuple(
-                value if name in _COMMON_OF_TOPIC else None
-                for name, value in zip(columns, row, strict=True)
-            )
-            for row in rows
-        )
-    return columns, rows
+    found = answer(replace(status, subscribers=own, drivers=drivers), question)
+    match found:
+        case NamedFacts(rows=facts):
+            shown = tuple((name, value if name in _COMMON else None) for name, value in facts)
+            return replace(found, rows=shown)
+        case HubTopics(rows=topics):
+            return replace(found, rows=tuple(map(_without_totals, topics)))
+        case _:
+            return found
 
 
 def facts(status: HubStatus) -> dict[str, Cell]:
@@ -380,8 +322,8 @@ def facts(status: HubStatus) -> dict[str, Cell]:
     found["reader_lag_s"] = max((one.lag_s for one in readers), default=0.0)
     found |= _counts_of_drivers(status.drivers)
     found |= {f"drivers_{name}": count for name, count in status.driver_counts.items()}
-    found["entries"] = sum(one.entries for one in status.topics)
-    found["full_bytes"] = sum(one.full_bytes for one in status.topics)
+    found["entries"] = sum(one.entries or 0 for one in status.topics)
+    found["full_bytes"] = sum(one.full_bytes or 0 for one in status.topics)
     counts = asdict(status.counts)
     refused = counts.pop("refused")
     return found | counts | {f"refused_{code}": refused[code] for code in sorted(refused)}
@@ -397,5 +339,5 @@ def _counts_of_drivers(drivers: Collection[DriverStatus]) -> dict[str, Cell]:
     }
 
 
-def _columns(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls))
+def _without_totals(topic: HubTopic) -> HubTopic:
+    return topic._replace(entries=None, full_bytes=None, full_members=None, minimal_members=None)

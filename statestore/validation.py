@@ -6,6 +6,7 @@ from ..topics.keys.clients import Client, ClientRole
 from ..topics.newest import Newest
 from ..topics.topic import FULL
 from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
+from ..topics.wire.messages.answers import LevelList, MessageTrace, NamedFacts, TableUses
 from ..topics.wire.messages.connection import (
     Bye,
     Channel,
@@ -18,7 +19,7 @@ from ..topics.wire.messages.connection import (
 from ..topics.wire.messages.data import Chunk, Delta, Heartbeat
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.publishers import Announce, ClientList
-from ..topics.wire.messages.questions import HUB_ANSWERS, Inspected, ReadWriter
+from ..topics.wire.messages.questions import HUB_ANSWERS, ReadWriter
 from ..topics.wire.messages.readers import Cancel, CatchUp, Credit, DriverFacts, Drop, Join, Status
 from ..topics.wire.refusal import Refusal, refuse
 
@@ -37,7 +38,7 @@ _MAY_BE: Final[dict[ClientRole, tuple[Role, ...]]] = {
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
     (Role.READER, Channel.CONTROL): (
         *(KeepAlive, Join, Drop, Status),
-        *(DriverFacts, Inspected),
+        *(DriverFacts, NamedFacts, LevelList, TableUses, MessageTrace),
         *HUB_ANSWERS,
     ),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),

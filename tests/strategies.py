@@ -1,6 +1,7 @@
 """What the property tests draw: entries, deltas, chunks, heartbeats, and every control message."""
 
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -144,6 +145,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: text,
     bool: st.booleans(),
     Cell: cells,
+    float: st.floats() | st.integers(0, 9),
     Entry: _pulled_entries(),
 }
 
@@ -165,7 +167,11 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         if second is Ellipsis:
             return st.lists(_values(first), max_size=3).map(tuple)
         return st.tuples(_values(first), _values(second))
-    return _PLAIN[hint] if hint in _PLAIN else control_messages(hint)
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if get_origin(hint) in (Union, UnionType):
+        return st.none() | _values(get_args(hint)[0])
+    return control_messages(hint)
 
 
 def control_messages(cls: type) -> st.SearchStrategy[Any]:

@@ -12,6 +12,7 @@ import pytest
 
 from topicast.topics.wire import header as h
 from topicast.topics.wire.codec import SHAPES
+from topicast.topics.wire.messages.answers import Inspected, columns_of
 from topicast.topics.wire.refusal import Refusal
 
 if sys.version_info >= (3, 11):
@@ -125,6 +126,14 @@ def test_messages_have_the_numbers_and_fields_that_are_written_down() -> None:
         for cls, (number, _) in shapes
     ]
     assert written == known
+
+
+def test_rows_of_answers_are_those_that_are_written_down() -> None:
+    """P-MSG-1."""
+    text = (ROOT / "docs" / "protocol.md").read_text("utf-8")
+    written = dict(re.findall(r"^\| rows of `(\w+)` \| \(([^)]*)\)…", text, re.MULTILINE))
+    answers = [cls for cls in SHAPES if issubclass(cls, Inspected)]
+    assert written == {cls.__name__: ", ".join(columns_of(cls)) for cls in answers}
 
 
 def test_codes_of_refusals_are_those_that_are_written_down_and_each_is_used() -> None:

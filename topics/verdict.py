@@ -5,13 +5,13 @@
 Each process makes one verdict, and every surface shows that one and nothing of its own.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from logging import INFO, WARNING
 from typing import Any, Final
 
-from .wire.messages.fields import Cell, Rows
+from .wire.messages.answers import ReasonRow
 
 HANDSHAKES_S: Final = 60.0  # a client with a wrong key tries again every second
 
@@ -49,9 +49,6 @@ class Reason:
         return f"{self.what}; {self.mend}" if self.mend else self.what
 
 
-COLUMNS: Final = tuple(one.name for one in fields(Reason))
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """``reasons`` why a process does not serve as it should, the worst first; none: it serves."""
@@ -70,14 +67,14 @@ class Verdict:
         return found or (str(self.state),)
 
     @property
-    def rows(self) -> Rows:
-        """A row for each reason, of COLUMNS."""
-        return tuple(tuple(_cell(getattr(one, name)) for name in COLUMNS) for one in self.reasons)
+    def rows(self) -> tuple[ReasonRow, ...]:
+        """A row for each reason."""
+        return tuple(map(_row, self.reasons))
 
     @property
     def document(self) -> dict[str, Any]:
         """The verdict for programs: its state, and for each reason its row by names."""
-        reasons = [dict(zip(COLUMNS, row, strict=True)) for row in self.rows]
+        reasons = [row._asdict() for row in self.rows]
         return {"verdict": str(self.state), "reasons": reasons}
 
     def texts(self, state: Serving) -> str:
@@ -90,19 +87,19 @@ def verdict_of(reasons: Iterable[Reason]) -> Verdict:
     return Verdict(tuple(sorted(reasons, key=lambda one: -one.state)))
 
 
-def verdict_in(records: Iterable[Mapping[str, Cell]]) -> Verdict:
-    """Return the verdict whose ``rows`` a process has answered, as a record for each."""
+def verdict_in(rows: Iterable[ReasonRow]) -> Verdict:
+    """Return the verdict whose ``rows`` a process has answered."""
     states = {str(state): state for state in Serving}
     return verdict_of(
         Reason(
-            state=states.get(str(one.get("state")), Serving.DEGRADED),
-            code=str(one.get("code") or ""),
-            subject=str(one.get("subject") or ""),
-            what=str(one.get("what") or ""),
-            mend=str(one.get("mend") or ""),
-            starting=bool(one.get("starting")),
+            state=states.get(one.state, Serving.DEGRADED),
+            code=one.code,
+            subject=one.subject,
+            what=one.what,
+            mend=one.mend,
+            starting=one.starting,
         )
-        for one in records
+        for one in rows
     )
 
 
@@ -148,5 +145,6 @@ def _named(reason: Reason) -> str:
     return f"{reason.code} {reason.subject}".rstrip()
 
 
-def _cell(value: Cell | Serving) -> Cell:
-    return str(value) if isinstance(value, Serving) else value
+def _row(reason: Reason) -> ReasonRow:
+    one = reason
+    return ReasonRow(str(one.state), one.code, one.subject, one.what, one.mend, one.starting)

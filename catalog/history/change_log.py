@@ -9,24 +9,10 @@ from typing import ClassVar, Final
 
 from ...topics.policy import Policy
 from ...topics.wire.header import FRAME_BYTES_MAX
+from ...topics.wire.messages.answers import Inspected, LogEnds, LogLine, LogPage, LogSpan
 from ...topics.wire.messages.data import ORIGINS
-from ...topics.wire.messages.questions import Inspected
 from ..storage.history import HistoryReader, LogRow
 
-BOUNDS_COLUMNS: Final = ("first", "last")
-COLUMNS: Final = (
-    "number",
-    "time_us",
-    "source",
-    "topic",
-    "object",
-    "change",
-    "version_before",
-    "version_after",
-    "event_before",
-    "event_after",
-    "who",
-)
 LINES_MAX: Final = FRAME_BYTES_MAX // 4096  # an object's name takes 1 KB at most, an order's 4 KB
 
 
@@ -39,7 +25,7 @@ class LogBounds:
 
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
         """Return both numbers."""
-        return Inspected(request=request, columns=BOUNDS_COLUMNS, rows=(reader.log_bounds(),))
+        return LogSpan(request=request, rows=(LogEnds(*reader.log_bounds()),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +39,8 @@ class LogLines:
     def answer(self, reader: HistoryReader, request: int, policy: Policy | None) -> Inspected:
         """Return the lines; with a ``policy`` what it sees, without orders."""
         seen = (row for row in reader.log(self.after) if policy is None or _sees(policy, row))
-        rows = tuple((*row[:2], ORIGINS[row[2]], *row[3:]) for row in islice(seen, LINES_MAX))
-        return Inspected(request=request, columns=COLUMNS, rows=rows)
+        rows = tuple(_line(row) for row in islice(seen, LINES_MAX))
+        return LogPage(request=request, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +66,15 @@ class Recent:
         found = reader.recent(self.since_us, self.pattern)
         seen = (row for row in found if policy is None or _sees(policy, row))
         rows = tuple(
-            (*row[:2], ORIGINS[row[2]], *row[3:], writers.get((row[3], row[7])))
+            _line(row)._replace(driver=writers.get((row[3], row[7])))
             for row in islice(seen, min(self.count, LINES_MAX))
         )
-        return Inspected(request=request, columns=(*COLUMNS, "driver"), rows=rows)
+        return LogPage(request=request, rows=rows)
+
+
+def _line(row: LogRow) -> LogLine:
+    number, at_us, source, *rest = row
+    return LogLine(number, at_us, ORIGINS[source], *rest)  # type: ignore[arg-type]  # as LogRow
 
 
 def _sees(policy: Policy, row: LogRow) -> bool:

@@ -14,9 +14,9 @@ from typing import Final
 
 from ...topics.errors import HistoryGone, UsageError
 from ...topics.policy import Policy
+from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import Scanned
 from ...topics.wire.messages.connection import Refused
-from ...topics.wire.messages.questions import Inspected
 from ...topics.wire.refusal import Refusal, refuse
 from ..storage.history import HistoryReader
 from .queries import StoreQuery

@@ -1,12 +1,12 @@
 """StoreQuery: what a request asks of the store's file."""
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ...topics.objects.names import TableId
 from ...topics.policy import Policy
+from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import Scan, Scanned
 from ...topics.wire.messages.questions import (
-    Inspected,
     ReadBound,
     ReadChanges,
     ReadCuts,
@@ -42,7 +42,7 @@ class StoreQuery(Protocol):
         """Return the answer to ``request``, of what ``policy`` sees."""
 
 
-def query_of(asked: Scan | StoreRequest) -> StoreQuery:
+def query_of(asked: Scan | StoreRequest[Any]) -> StoreQuery:
     """Return what ``asked`` reads; what is asked of sweeps needs more than the store."""
     match asked:
         case Scan():

@@ -15,12 +15,11 @@ from ...topics.policy import Policy
 from ...topics.topic import VALUE, Entry, is_topic, topic_ids, value_of
 from ...topics.wire.codec import fitting, is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_BYTES_MAX
+from ...topics.wire.messages.answers import Inspected, KeyCut, KeyCuts, TopicVersion, TopicVersions
 from ...topics.wire.messages.catalog import Scan, Scanned
-from ...topics.wire.messages.questions import Inspected
 from ..storage.history import HistoryReader
 
 CUTS_MAX: Final = FRAME_BYTES_MAX // (2 * KEY_BYTES_MAX)
-VERSIONS_COLUMNS: Final = ("epoch", "topic", "version", "oldest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +33,10 @@ class Versions:
         """Return, of one moment, each topic's committed version and the oldest that is readable."""
         epoch, versions = reader.epoch(), reader.versions()
         rows = tuple(
-            (epoch, topic, versions.get(topic, 0), reader.floor(topic))
+            TopicVersion(epoch, topic, versions.get(topic, 0), reader.floor(topic))
             for topic in topic_ids(reader.num_topics())
         )
-        return Inspected(request=request, columns=VERSIONS_COLUMNS, rows=rows)
+        return TopicVersions(request=request, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ class Cuts:
         """Return keys of the topic that ``policy`` sees, CUTS_MAX at most, in order."""
         keys = reader.cuts(self.topic, every_bytes=max(self.every_bytes, 1))
         seen = (k for k in keys if policy is None or policy.sees_group(self.topic, group_of(k)))
-        rows = tuple((key.decode(),) for key in islice(seen, CUTS_MAX))
-        return Inspected(request=request, columns=("key",), rows=rows)
+        rows = tuple(KeyCut(key) for key in islice(seen, CUTS_MAX))
+        return KeyCuts(request=request, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)

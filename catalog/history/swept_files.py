@@ -5,25 +5,16 @@ from typing import ClassVar, Final
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
-from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.answers import (
+    FilePage,
+    Inspected,
+    PartitionFiles,
+    SweepPage,
+    SweepState,
+)
 from ...topics.wire.messages.reports import FileFacts
-from ..storage import file_facts
 from ..storage.history import HistoryReader
 
-SWEEPS_COLUMNS: Final = (
-    "table",
-    "revision",
-    "as_of",
-    "swept_us",
-    "open_as_of",
-    "open_until",
-    "whole",
-    "partitions",
-    "files",
-    "bytes",
-    "small",
-    "newest_ms",
-)
 ROWS_MAX: Final = 2000  # of an answer: their numbers take 100 KB
 
 
@@ -43,7 +34,7 @@ class SweptFiles:
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
         """Return the facts about the next partitions."""
         found = reader.files(self.table, self.incarnation, after=self.after, count=ROWS_MAX)
-        return Inspected(request=request, columns=file_facts.COLUMNS, rows=tuple(found))
+        return FilePage(request=request, rows=tuple(map(PartitionFiles._make, found)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +47,10 @@ class SweptTables:
 
     def answer(self, reader: HistoryReader, request: int, _policy: Policy | None) -> Inspected:
         """Return a row of each table."""
-        rows = tuple(reader.sweeps(self.tables))
-        return Inspected(request=request, columns=SWEEPS_COLUMNS, rows=rows)
+        rows = tuple(map(SweepState._make, reader.sweeps(self.tables)))
+        return SweepPage(request=request, rows=rows)
 
 
 def numbers_of(one: FileFacts) -> tuple[int, int, int, int, int, int]:
-    """Return the numbers of one fact, in the order of COLUMNS."""
+    """Return the numbers of one fact, in the order of its fields."""
     return one.fingerprint, one.files, one.bytes, one.small, one.newest_ms, one.folder_ms

@@ -26,17 +26,21 @@ from ...topics.policy import Policy
 from ...topics.topic import NAMESPACE, Entry, table_topic
 from ...topics.wire.codec import fitting
 from ...topics.wire.header import FRAME_BYTES_MAX
+from ...topics.wire.messages.answers import (
+    HistoryLine,
+    HistoryPage,
+    Inspected,
+    VersionBound,
+    VersionBounds,
+)
 from ...topics.wire.messages.data import ORIGINS, SOURCE_LOAD
-from ...topics.wire.messages.questions import Inspected
 from ..storage.history import HistoryReader, Replacement
 
-COLUMNS: Final = ("time_us", "object", "change", "source", "version", "before", "after")
 ENTRIES_MAX: Final = 4000  # of a table, that one request reads: each names up to 64 partitions
 ROWS_MAX: Final = 1000  # of an answer
 CHANGES_MAX: Final = 5000  # rows of an answer about a topic: their numbers take 200 KB
 ROWS_BYTES_MAX: Final = FRAME_BYTES_MAX // 2  # their texts; the rest of a frame is for numbers
 NAMED_MAX: Final = 100  # partitions of one transaction
-Row = tuple[int, str, str, str, int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Newest:
         rows = islice(self._rows(reader), min(self.count, ROWS_MAX))
         return _fitting(rows, request)
 
-    def _rows(self, reader: HistoryReader) -> Iterator[Row]:
+    def _rows(self, reader: HistoryReader) -> Iterator[HistoryLine]:
         group, topic = table_key(*self.table), table_topic(*self.table, reader.num_topics())
         own = reader.present(topic, group)
         found = reader.replacements(topic, group, count=ENTRIES_MAX, after=self.after)
@@ -105,7 +109,7 @@ class ChangeRange:
         reader.demand_epoch(self.epoch)
         return _fitting(islice(self._rows(reader, policy), CHANGES_MAX), request)
 
-    def _rows(self, reader: HistoryReader, policy: Policy | None) -> Iterator[Row]:
+    def _rows(self, reader: HistoryReader, policy: Policy | None) -> Iterator[HistoryLine]:
         skip = self.skip
         for replaced in reader.steps(self.topic, after=self.after, until=self.until):
             group, version = group_of(replaced[0].key), replaced[0].version
@@ -146,16 +150,16 @@ class Bound:
             if left < 0 and last > self.after:
                 break
             last = version
-        return Inspected(request=request, columns=("version",), rows=((last,),))
+        return VersionBounds(request=request, rows=(VersionBound(last),))
 
 
-def _fitting(rows: Iterable[Row], request: int) -> Inspected:
+def _fitting(rows: Iterable[HistoryLine], request: int) -> Inspected:
     """Return the first of ``rows``, as many as a frame holds."""
     some = fitting(rows, _text_bytes, bytes_max=ROWS_BYTES_MAX)
-    return Inspected(request=request, columns=COLUMNS, rows=tuple(some))
+    return HistoryPage(request=request, rows=tuple(some))
 
 
-def _text_bytes(row: Row) -> int:
+def _text_bytes(row: HistoryLine) -> int:
     return sum(len(cell.encode()) for cell in row if isinstance(cell, str))
 
 
@@ -203,12 +207,20 @@ class _Step:
             return partitions  # the table's own entry says no more than these
         return own + partitions
 
-    def row(self, changed: _Changed) -> Row:
+    def row(self, changed: _Changed) -> HistoryLine:
         """Return the row of one of ``changes``."""
         one = self._first
         before, after = changed.texts()
         source = ORIGINS[one.source]
-        return one.at_us, changed.name, str(changed.kind), source, one.version, before, after
+        return HistoryLine(
+            time_us=one.at_us,
+            object=changed.name,
+            change=str(changed.kind),
+            source=source,
+            version=one.version,
+            before=before,
+            after=after,
+        )
 
     def _knows_partitions(self) -> bool:
         """Return whether the partitions that came and went with this step are all that changed."""

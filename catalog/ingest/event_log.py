@@ -13,6 +13,7 @@ from typing import Final
 
 from ...topics.objects.names import table_name
 from ...topics.turn import Clock
+from ...topics.wire.messages.answers import EventLine
 from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, RawEvent
 
 EVENTS_MAX: Final = 1_000  # 20 s of 50 a second
@@ -25,9 +26,6 @@ LEFT_OUT: Final = "left out"
 NOT_FOLLOWED: Final = "not followed"
 PUBLISHED: Final = "published"
 RUNS: Final = "runs"
-COLUMNS: Final = ("number", "id", "type", "object", "time_us", "outcome", "took_s", "changes")
-
-Row = tuple[int, int, str, str, int, str, float | None, str]
 
 
 @dataclass(slots=True)
@@ -46,9 +44,17 @@ class _Logged:
     took_s: float | None = None
 
     @property
-    def row(self) -> Row:
-        head = self.number, self.event_id, self.type, self.object, self.time_us
-        return (*head, self.outcome, self.took_s, self.changes)
+    def row(self) -> EventLine:
+        return EventLine(
+            number=self.number,
+            id=self.event_id,
+            type=self.type,
+            object=self.object,
+            time_us=self.time_us,
+            outcome=self.outcome,
+            took_s=self.took_s,
+            changes=self.changes,
+        )
 
 
 class EventLog:
@@ -89,11 +95,11 @@ class EventLog:
                 round(max(self._clock.now - done.began_at, 0.0), 3),
             )
 
-    def after(self, number: int | None) -> tuple[Row, ...]:
+    def after(self, number: int | None) -> tuple[EventLine, ...]:
         """Return the events behind ``number`` up to the first that runs; None: the newest ones."""
         if number is None:
             return tuple(one.row for one in list(self._events)[-NEWEST_SHOWN:])
-        found: list[Row] = []
+        found: list[EventLine] = []
         for one in self._events:
             if one.number > number:
                 if one.outcome == RUNS or len(found) == SHOWN_MAX:

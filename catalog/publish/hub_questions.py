@@ -1,6 +1,6 @@
 """HubQuestions: what pages ask of hubs, such as the name of the driver behind a report.
 
-    page ──ask──▶ loop ──ReadWriter──▶ each connected hub ──Inspected | Refused──▶ loop ──▶ page
+    page ──ask──▶ loop ──ReadWriter──▶ each connected hub ──NamedFacts | Refused──▶ loop ──▶ page
 
 The first hub that knows it answers. ``ask`` may be called by any thread, the rest by the loop's.
 """
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
+from ...topics.wire.messages.answers import NamedFacts
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import Inspected, ReadWriter
+from ...topics.wire.messages.questions import ReadWriter
 
 FIRST_REQUEST: Final = 1 << 62  # above what else a publisher numbers: streams of catch-ups
 QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and waits for a second
@@ -22,10 +23,10 @@ QUESTIONS_MAX: Final = 1024  # that wait for an answer: a page asks few, and wai
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the hub at ``hub`` knows, as a table."""
+    """What the hub at ``hub`` knows, of a driver."""
 
     hub: str
-    table: Inspected
+    facts: NamedFacts
 
 
 @dataclass(slots=True)
@@ -69,12 +70,12 @@ class HubQuestions:
 
     def on_message(self, hub: str, message: Message) -> bool:
         """Take an answer of ``hub``; return False if ``message`` is none to a question."""
-        if not isinstance(message, Inspected | Refused) or message.request < FIRST_REQUEST:
+        if not isinstance(message, NamedFacts | Refused) or message.request < FIRST_REQUEST:
             return False
         question = self._sent.get(message.request)
         if question is not None:
             question.left.discard(hub)
-            known = Known(hub, message) if isinstance(message, Inspected) else None
+            known = Known(hub, message) if isinstance(message, NamedFacts) else None
             self._settle(question, known)
         return True
 

@@ -30,6 +30,7 @@ from ...topics.topic import FULL, NAMESPACE, Entry, Topic, stub
 from ...topics.turn import Turn
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import DELTA_BYTES_MAX, PROTOCOL, PROTOCOL_MIN
+from ...topics.wire.messages.answers import HubFacts
 from ...topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -203,22 +204,6 @@ class Tick:
 
 
 Fact = FromHub | Committed | EpochBegun | Lost | Tick
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubFacts:
-    """A hub as catalogd sees it: whether it is connected, for how long it has (not) been, why.
-
-    ``unacknowledged``: changes that were sent to it, and that it has not said that it holds.
-    ``pages``: where its pages are, as it said last; empty: not known.
-    """
-
-    address: str
-    connected: bool
-    since_s: float
-    reason: str
-    unacknowledged: int
-    pages: str = ""
 
 
 class Publisher:

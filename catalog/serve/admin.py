@@ -20,9 +20,9 @@ from ...topics.objects.names import TableId, check_partition_name, database_key,
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
 from ...topics.turn import Clock
+from ...topics.wire.messages.answers import EventText, EventTexts, NamedFacts
 from ...topics.wire.messages.data import SOURCE_ORDERS
-from ...topics.wire.messages.fields import Cell
-from ...topics.wire.messages.questions import Inspected, Order, OrderKind
+from ...topics.wire.messages.questions import Order, OrderKind
 from ...topics.wire.refusal import Refusal
 from ..ingest.actions import decode
 from ..ingest.event_log import EventLog
@@ -50,9 +50,6 @@ EVENTS_TAKES: Final = (
     "events takes pause, start and perhaps an id, skip or show and an id: topicast events --help"
 )
 
-EVENT_COLUMNS: Final = (
-    *("id", "type", "object", "time_us", "format", "changes", "outcome", "took_s", "message"),
-)
 MESSAGE_CHARS_MAX: Final = 4_000  # of an event that is shown
 JOBS_MAX: Final = 100
 REFRESHED_PER_STEP_MAX: Final = 8  # tables: as many as are read together with their partitions
@@ -215,7 +212,7 @@ class AdminOrders:
             self._replies.refuse(peer, request, Refusal.NO_OBJECT, why=why)
         else:
             rows = tuple(_event_row(one, log) for one in fact.events)
-            self._replies.add(peer, Inspected(request=request, columns=EVENT_COLUMNS, rows=rows))
+            self._replies.add(peer, EventTexts(request=request, rows=rows))
 
     def listings(self) -> list[tuple[int, str]]:
         """Hand over the jobs that wait for names, each with its database, or with ""."""
@@ -517,7 +514,7 @@ class AdminOrders:
             self._replies.refuse(caller.peer, caller.request, code, why=why)
 
     def _answer(self, peer: bytes, request: int, facts: dict[str, str | int]) -> None:
-        rows = Inspected(request=request, columns=("name", "value"), rows=tuple(facts.items()))
+        rows = NamedFacts(request=request, rows=tuple(facts.items()))
         self._replies.add(peer, rows)
 
 
@@ -528,14 +525,24 @@ def _kind_of(order: Order) -> OrderKind:
         raise UsageError(f"no order {order.order!r}: {', '.join(OrderKind)}") from None
 
 
-def _event_row(event: RawEvent, log: EventLog) -> tuple[Cell, ...]:
+def _event_row(event: RawEvent, log: EventLog) -> EventText:
     try:
         message = json.dumps(decode(event).body, ensure_ascii=False)
     except WireError as error:
         message = f"({error})"
     named = f"{event.db}.{event.table}" if event.table.strip() else event.db
-    what = event.id, event.type, named, event.at_s * 1_000_000, event.message_format
-    return (*what, *log.outcome_of(event), message[:MESSAGE_CHARS_MAX])
+    changes, outcome, took_s = log.outcome_of(event)
+    return EventText(
+        id=event.id,
+        type=event.type,
+        object=named,
+        time_us=event.at_s * 1_000_000,
+        format=event.message_format,
+        changes=changes,
+        outcome=outcome,
+        took_s=took_s,
+        message=message[:MESSAGE_CHARS_MAX],
+    )
 
 
 def _event_id(text: str) -> int:

@@ -8,7 +8,7 @@ Invariant: every request gets exactly one answer, or the parts of one stream, or
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ...topics.bulk import Send
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
@@ -18,6 +18,7 @@ from ...topics.newest import Newest
 from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_name, table_name
 from ...topics.policy import Policy
 from ...topics.turn import Clock
+from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (
     Compare,
     Compared,
@@ -36,7 +37,6 @@ from ...topics.wire.messages.connection import Bye, Refused
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import (
     CATALOG_ANSWERS,
-    Inspected,
     MetastoreQuestion,
     Order,
     OrderKind,
@@ -87,7 +87,7 @@ class Core(Protocol):
     def blind(self) -> str:
         """Why not every change of the metastore arrives; empty when they do."""
 
-    def answer(self, question: Question) -> Inspected:
+    def answer(self, question: Question[Any]) -> Inspected:
         """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
 
 
@@ -451,7 +451,7 @@ class Dispatcher:
         answer = Validated(request=validate.request, epoch=epoch, start=start, stale=stale)
         self._replies.add(peer, answer)
 
-    def _on_read(self, peer: bytes, asked: Scan | StoreRequest, policy: Policy | None) -> None:
+    def _on_read(self, peer: bytes, asked: Scan | StoreRequest[Any], policy: Policy | None) -> None:
         """Have the store read, unless ``policy`` does not see the table that is asked about."""
         try:
             query = self._query(asked, policy)
@@ -463,7 +463,7 @@ class Dispatcher:
             return
         self._reads.append(ReadStore(peer=peer, request=asked.request, query=query, policy=policy))
 
-    def _query(self, asked: Scan | StoreRequest, policy: Policy | None) -> StoreQuery:
+    def _query(self, asked: Scan | StoreRequest[Any], policy: Policy | None) -> StoreQuery:
         """Return what ``asked`` asks of the store.
 
         Raises:

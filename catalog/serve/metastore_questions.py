@@ -7,15 +7,18 @@ is sent again while it waits or runs is answered once.
 """
 
 from collections.abc import Iterable
-from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.wire.codec import fitting
-from ...topics.wire.messages.fields import Cell
+from ...topics.wire.messages.answers import (
+    FunctionPage,
+    FunctionRow,
+    StatisticsPage,
+    StatisticsRow,
+)
 from ...topics.wire.messages.questions import (
     STATISTICS_MAX,
-    Inspected,
     MetastoreQuestion,
     ReadFunctions,
     ReadStatistics,
@@ -32,10 +35,6 @@ WAITING_MAX: Final = 1_000
 WAITING_PER_PEER_MAX: Final = 32
 BYTES_MAX: Final = 512 << 10  # of the functions in one answer
 ROW_BYTES: Final = 40  # of a row, besides its texts
-FUNCTION_COLUMNS: Final = ("name", "class_name", "owner", "created_at_s", "resources")
-STATISTICS_COLUMNS: Final = tuple(
-    one.name for one in fields(ColumnStatistics) if one.name != "version"
-)
 
 
 class MetastoreQuestions:
@@ -45,16 +44,18 @@ class MetastoreQuestions:
         self._namespace = namespace
         self._poller = poller
         self._replies = replies
-        self._waiting: FairQueue[MetastoreQuestion] = FairQueue(
+        self._waiting: FairQueue[MetastoreQuestion[Any]] = FairQueue(
             items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
         )
-        self._running: dict[int, tuple[bytes, MetastoreQuestion]] = {}  # by the number of the read
+        self._running: dict[
+            int, tuple[bytes, MetastoreQuestion[Any]]
+        ] = {}  # by the number of the read
         self._last_job = 0
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._running)
 
-    def ask(self, peer: bytes, question: MetastoreQuestion) -> None:
+    def ask(self, peer: bytes, question: MetastoreQuestion[Any]) -> None:
         """Have a question answered, once however often it is sent."""
         request = question.request
         if any((one, q.request) == (peer, request) for one, q in self._running.values()):
@@ -85,12 +86,11 @@ class MetastoreQuestions:
             self._replies.refuse(peer, request, code, why=fact.error)
             return
         if isinstance(question, ReadFunctions):
-            rows = tuple(_function_rows(fact.functions, question.after))
-            answer = Inspected(request=request, columns=FUNCTION_COLUMNS, rows=rows)
+            functions = tuple(_function_rows(fact.functions, question.after))
+            self._replies.add(peer, FunctionPage(request=request, rows=functions))
         else:
-            cells = tuple(map(_statistics_row, fact.statistics))
-            answer = Inspected(request=request, columns=STATISTICS_COLUMNS, rows=cells)
-        self._replies.add(peer, answer)
+            statistics = tuple(map(_statistics_row, fact.statistics))
+            self._replies.add(peer, StatisticsPage(request=request, rows=statistics))
 
     def remove_peer(self, peer: bytes) -> None:
         """Answer nothing to ``peer``, which has left; what is being read for it is dropped."""
@@ -103,7 +103,7 @@ class MetastoreQuestions:
         asked: list[RequestId] = [(peer, one.request) for peer, one in self._running.values()]
         assert len(asked) == len(set(asked))
 
-    def _fault(self, question: MetastoreQuestion) -> tuple[Refusal, str] | None:
+    def _fault(self, question: MetastoreQuestion[Any]) -> tuple[Refusal, str] | None:
         """Return why a question cannot be answered; None: it can."""
         db = question.db
         if not self._poller.reads:
@@ -119,7 +119,7 @@ class MetastoreQuestions:
         return None
 
 
-def _read(job: int, question: MetastoreQuestion) -> ReadFacts:
+def _read(job: int, question: MetastoreQuestion[Any]) -> ReadFacts:
     if not isinstance(question, ReadStatistics):
         return ReadFacts(job=job, db=question.db)
     return ReadFacts(
@@ -131,19 +131,20 @@ def _read(job: int, question: MetastoreQuestion) -> ReadFacts:
     )
 
 
-def _function_rows(functions: Iterable[Function], after: str) -> list[tuple[Cell, ...]]:
+def _function_rows(functions: Iterable[Function], after: str) -> list[FunctionRow]:
     """Return the next functions behind the name ``after``, as many as an answer takes."""
-    rows: Iterable[tuple[Cell, ...]] = (
-        (one.name, one.class_name, one.owner, one.created_at_s, "\n".join(one.resources))
+    rows = (
+        FunctionRow(one.name, one.class_name, one.owner, one.created_at_s, one.resources)
         for one in functions
         if one.name > after
     )
     return fitting(rows, _bytes_of, bytes_max=BYTES_MAX)
 
 
-def _bytes_of(row: tuple[Cell, ...]) -> int:
-    return ROW_BYTES + sum(len(cell.encode()) for cell in row if isinstance(cell, str))
+def _bytes_of(row: FunctionRow) -> int:
+    texts = (row.name, row.class_name, row.owner, *row.resources)
+    return ROW_BYTES + sum(len(text.encode()) for text in texts)
 
 
-def _statistics_row(one: ColumnStatistics) -> tuple[Cell, ...]:
-    return tuple(getattr(one, name) for name in STATISTICS_COLUMNS)
+def _statistics_row(one: ColumnStatistics) -> StatisticsRow:
+    return StatisticsRow(*(getattr(one, name) for name in StatisticsRow._fields))

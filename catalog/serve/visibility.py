@@ -10,10 +10,10 @@ from typing import Final
 
 from ...topics.objects.names import TableId, table_name
 from ...topics.policy import PROBLEM, Policy
+from ...topics.wire.messages.answers import HeldTopics, Inspected, NamedFacts, ReasonRow, Reasons
 from ...topics.wire.messages.catalog import Claimed, Pull, Validate
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Cell
-from ...topics.wire.messages.questions import Inspected
 from ...topics.wire.refusal import Refusal
 
 _NO_TABLE: Final = ""  # the name of no database and of no table
@@ -28,12 +28,11 @@ _FACTS: Final = frozenset(
     (
         *("release", "epoch", "start", "num_topics", "mode", "offers", "watermark", "newest_event"),
         *("lag_events", "lag_s"),
-        *("metastore", "metastore_silent_s", "topic", "version", "floor"),
-        *("verdict", "state", "code", "sync_off_by_default"),
+        *("metastore", "metastore_silent_s", "verdict", "state", "sync_off_by_default"),
     )
 )
 """The facts of catalogd that tell nothing of a database."""
-_TEXTS: Final = frozenset(("problem", "warning", "what"))
+_TEXTS: Final = frozenset(("problem", "warning"))
 
 
 def fault(table: TableId, policy: Policy) -> str:
@@ -50,15 +49,20 @@ def without_claims(message: Pull | Validate, policy: Policy) -> Pull | Validate:
 
 
 def common(found: Inspected, policy: Policy | None) -> Inspected:
-    """Return the table of facts ``found`` with None for what ``policy`` does not see."""
+    """Return what ``policy`` sees of the answer ``found``: nothing that names or counts others."""
     if policy is None:
         return found
-    rows: tuple[tuple[Cell, ...], ...]
-    if found.columns == ("name", "value"):
-        rows = tuple((name, _fact(str(name), value)) for name, value in found.rows)
-    else:
-        rows = tuple(tuple(map(_fact, found.columns, row)) for row in found.rows)
-    return replace(found, rows=rows)
+    match found:
+        case NamedFacts(rows=facts):
+            return replace(found, rows=tuple((name, _fact(name, value)) for name, value in facts))
+        case Reasons(rows=reasons):
+            return replace(found, rows=tuple(map(_reason, reasons)))
+        case HeldTopics(rows=topics):
+            return replace(
+                found, rows=tuple(one._replace(entries=None, held_bytes=None) for one in topics)
+            )
+        case _:
+            return replace(found, rows=())
 
 
 def plain(refused: Refused) -> Refused:
@@ -75,3 +79,7 @@ def _fact(name: str, value: Cell) -> Cell:
     if name in _TEXTS:
         return PROBLEM if value else ""
     return value if name in _FACTS else None
+
+
+def _reason(one: ReasonRow) -> ReasonRow:
+    return one._replace(subject="", what=PROBLEM if one.what else "", mend="", starting=False)

@@ -60,19 +60,6 @@ PAGE: Final = """SELECT ?, ?, partition, fingerprint, files, bytes, small, newes
                  FROM files
                  WHERE db = ? AND name = ? AND partition > ? ORDER BY partition LIMIT ?"""
 
-COLUMNS: Final = (
-    "revision",
-    "swept_us",
-    "partition",
-    "fingerprint",
-    "files",
-    "bytes",
-    "small",
-    "newest_ms",
-    "folder_ms",
-)
-"""Of PAGE: as of which revision the facts are, when all was swept, and a FileFacts."""
-
 
 def write(db: sqlite3.Connection, rows: Iterable[SweepRow]) -> None:
     """Store ``rows``, in their order, inside a transaction of the caller's."""
@@ -98,7 +85,7 @@ def load(db: sqlite3.Connection) -> Iterator[SweepRow]:
 def read(
     db: sqlite3.Connection, table: TableId, incarnation: int, *, after: str | None, count: int
 ) -> list[tuple[Cell, ...]]:
-    """Return ``count`` facts behind ``after``, by partition, in the order of COLUMNS.
+    """Return ``count`` facts behind ``after``, by partition, in the order of PartitionFiles.
 
     Nothing if no sweep saw this ``incarnation`` of ``table``. ``after`` None: from the first.
     """

@@ -19,6 +19,7 @@ from ...topics.settings import parse_addresses
 from ...topics.wire.messages.questions import (
     Question,
     ReadDrivers,
+    ReadHeldTopics,
     ReadHubs,
     ReadRecent,
     ReadStatus,
@@ -32,7 +33,7 @@ from ..operator import Operator, each_of
 from ..output import Output, WrittenFile, note, written
 from ..page_reader import PageReader, Secrets
 
-QUESTIONS: Final[Mapping[str, Mapping[str, Question]]] = {
+QUESTIONS: Final[Mapping[str, Mapping[str, Question[Any]]]] = {
     "statestored": {
         "status": ReadStatus(),
         "verdict": ReadVerdict(),
@@ -44,7 +45,7 @@ QUESTIONS: Final[Mapping[str, Mapping[str, Question]]] = {
         "status": ReadStatus(),
         "verdict": ReadVerdict(),
         "hubs": ReadHubs(),
-        "topics": ReadTopics(),
+        "topics": ReadHeldTopics(),
         "recent": ReadRecent(since_us=0, count=1000),  # of the log of changes
     },
 }

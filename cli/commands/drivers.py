@@ -9,7 +9,8 @@ from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import Address, parse_addresses
-from ...topics.wire.messages.questions import Inspected, ReadDriver
+from ...topics.wire.messages.answers import NamedFacts
+from ...topics.wire.messages.questions import ReadDriver
 from ..exit_codes import DONE
 from ..flags import TIMEOUT, Documents, Words, command, option, prints, statestores_option
 from ..fleet import (
@@ -148,7 +149,7 @@ def _meant(addresses: tuple[Address, ...], app: str) -> str:
     return str(names.pop()) if len(names) == 1 else app
 
 
-def _rules(facts: Inspected) -> list[OrderedRule]:
+def _rules(facts: NamedFacts) -> list[OrderedRule]:
     return [OrderedRule(applications=str(one), state=str(state)) for one, state in facts.rows]
 
 
@@ -162,7 +163,7 @@ def drivers_of(visit: Operator) -> list[Record]:
         answer = answers.get(reader["registration"])
         known: Record = {name: reader[name] for name in KNOWN if name in reader}
         said = announced.pop(reader["registration"], {})
-        if isinstance(answer, Inspected):
+        if isinstance(answer, NamedFacts):
             records.append(said | known | facts_of(answer))
         elif said.get("state") == GONE:
             records.append(said | known)

@@ -15,7 +15,7 @@ from .. import changes
 from ..event_words import state_of, told
 from ..flags import ORDER_OPTIONS, command, prints, settings
 from ..lists import Record, in_ms
-from ..operator import Operator, facts_of, note_policy, ordered
+from ..operator import Operator, facts_of, note_policy, ordered, shown_events
 from ..output import Output
 from ..schemas import Fields, Iso
 from .changes import events as list_
@@ -167,7 +167,7 @@ def show(event: int, output: str, **where: Any) -> None:
 
     Writers of Hive 2.3 that commit at once may give one id to several events: all are shown.
     """
-    found = ordered("events", ("show", str(event)), **where).records()
+    found = shown_events(event, **where).records()
     records = [with_time(one) for one in found]
     printed = Output(output)
     if printed.is_json:

@@ -1,6 +1,5 @@
 """The command that shows whether the daemons serve, and what a restart would mean."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,10 +9,10 @@ from ...topics.errors import LinkError, NotReady, TopicastError
 from ...topics.settings import Address, parse_addresses
 from ...topics.topic import offered_names
 from ...topics.verdict import Reason
-from ...topics.wire.messages.questions import Inspected, Question, ReadHubs, ReadStatus
+from ...topics.wire.messages.questions import ReadHubs, ReadStatus
 from ..exit_codes import DONE
 from ..flags import Documents, command, option, prints, statestores_option
-from ..operator import Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
+from ..operator import Asked, Operator, catalogd_at, each_of, facts_of, note_policy, verdict_by
 from ..output import Output, complain
 from ..overview import STATES, DaemonAnswers, Installation, counters, document, lines
 from ..reaching import stranger, unknown_host
@@ -27,9 +26,9 @@ COUNTED: Final = ("with_problem", "with_another_hub")  # drivers, beside those o
 
 
 def _documents() -> Documents:
-    from ...catalog.publish.publisher import HubFacts
     from ...catalog.status import APART, COMPARED, Status
     from ...statestore import status as hub
+    from ...topics.wire.messages.answers import HubFacts
 
     about = {"address": str, "verdict": str, "reasons": [fields_of(Reason).but(state=str)]}
     drivers = dict.fromkeys((f"drivers_{one}" for one in (*STATES, *COUNTED)), int)
@@ -159,9 +158,7 @@ def _look_at_hub(visit: Operator) -> Installation:
     return Installation(hubs=(hub,), catalogd=DaemonAnswers(kind="catalogd", address=""))
 
 
-def _with_catalogd(
-    hubs: tuple[DaemonAnswers, ...], address: str, inspect: Callable[[Question], Inspected]
-) -> Installation:
+def _with_catalogd(hubs: tuple[DaemonAnswers, ...], address: str, inspect: Asked) -> Installation:
     facts, verdict = _facts(inspect), verdict_by(inspect)
     catalogd = DaemonAnswers(kind="catalogd", address=address, facts=facts, verdict=verdict)
     connections: tuple[dict[str, Any], ...] = ()
@@ -202,7 +199,7 @@ def _alone(addresses: tuple[Address, ...]) -> Installation:
     )
 
 
-def _facts(inspect: Callable[[Question], Inspected]) -> dict[str, Any]:
+def _facts(inspect: Asked) -> dict[str, Any]:
     """Return the facts of the daemon that ``inspect`` asks for tables, but those of its verdict."""
     facts = facts_of(inspect(ReadStatus()))
     shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}

@@ -13,13 +13,8 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.settings import Address, parse_addresses
 from ...topics.sizes import size
 from ...topics.topic import LEVELS, NAMESPACE, table_topic
-from ...topics.wire.messages.questions import (
-    Inspected,
-    ReadLevels,
-    ReadPositions,
-    ReadStatus,
-    ReadTopics,
-)
+from ...topics.wire.messages.answers import LevelList
+from ...topics.wire.messages.questions import ReadLevels, ReadPositions, ReadStatus, ReadTopics
 from ..flags import READER_OPTIONS, Documents, command, prints, statestores_option
 from ..fleet import called
 from ..levels import alike, ranges, topic_name
@@ -103,10 +98,10 @@ class SubscriberLevel(TypedDict):
 
 
 def _documents_of_topics() -> Documents:
-    from ...statestore.status import SubscriberStatus, TopicStatus
     from ...subscriber.protocol.status import TopicInfo
+    from ...topics.wire.messages.answers import HubTopic, SubscriberStatus
 
-    topic = fields_of(TopicStatus).or_null(but=("topic", "state", "version", "floor"))
+    topic = fields_of(HubTopic).or_null(but=("topic", "state", "version", "floor"))
     level = Fields({"topic": int, **fields_of(TopicInfo).without(("id",)).types})
     reader = fields_of(SubscriberStatus).types
     about = {name: reader[name] for name in ABOUT}
@@ -119,7 +114,7 @@ def _documents_of_topics() -> Documents:
 
 
 def _documents_of_subscribers() -> Documents:
-    from ...statestore.status import SubscriberStatus
+    from ...topics.wire.messages.answers import SubscriberStatus
 
     member = fields_of(SubscriberStatus).but(statestored=str)
     return {"": [member], "--topics": list[SubscriberLevel]}
@@ -274,7 +269,7 @@ def _readers_in(visit: Operator, number: int) -> tuple[Record, list[TopicReader]
         if number not in levels:
             continue
         answer = answers.get(registration)
-        versions = _versions(answer) if isinstance(answer, Inspected) else {}
+        versions = _versions(answer) if isinstance(answer, LevelList) else {}
         lag = max(topic["version"] - versions.get(number, topic["version"]), 0)
         found.append(
             TopicReader(
@@ -291,8 +286,8 @@ def _readers_in(visit: Operator, number: int) -> tuple[Record, list[TopicReader]
     return topic, found
 
 
-def _versions(answer: Inspected) -> Mapping[int, int]:
-    return {one["id"]: one["version"] for one in answer.records()}
+def _versions(answer: LevelList) -> Mapping[int, int]:
+    return {one.id: one.version for one in answer.rows}
 
 
 def _called(reader: Record, drivers: Mapping[str, Record]) -> str:

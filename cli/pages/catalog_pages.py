@@ -114,7 +114,7 @@ def _hubs(status: Status) -> Grid:
 
 
 def _topics(status: Status) -> Grid:
-    rows = sorted(status.topics, key=lambda one: (-one.held_bytes, one.topic))
+    rows = sorted(status.topics, key=lambda one: (-(one.held_bytes or 0), one.topic))
     return Grid(
         about=f"Each topic, the largest first. {NAMESPACE} has the names of databases and tables.",
         columns=TOPIC,

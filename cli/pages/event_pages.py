@@ -182,7 +182,7 @@ async def _history(
             rows = [one for one in newest if one["time_us"] >= since_us]
     known = await _drivers_of(log, ask)
     records = changes.about(
-        changes.told(log, [facts_of(one.table) for one in known.values()]), pattern
+        changes.told(log, [facts_of(one.facts) for one in known.values()]), pattern
     )
     if rows is not None:
         records = _with_content(rows, records)

@@ -1,16 +1,16 @@
 """The pages of a statestored: tables of its last status, the worst or busiest row first."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Final
 from urllib.parse import quote
 
-from ...statestore.status import DriverStatus, HubStatus, facts
+from ...statestore.status import HubStatus, facts
 from ...topics.errors import UsageError
 from ...topics.liveness import LIVE
 from ...topics.objects.drivers import CONNECTING, GONE, PLAIN
 from ...topics.objects.drivers import LIVE as DRIVER_LIVE
 from ...topics.topic import NAMESPACE
+from ...topics.wire.messages.answers import DriverStatus
 from ...topics.wire.messages.fields import Cell
 from .. import fleet
 from ..lists import Record
@@ -89,7 +89,9 @@ def peers_of_hub(status: HubStatus) -> dict[str, str]:
 
 def held_by_hub(status: HubStatus) -> Iterator[MemoryUse]:
     """Yield what the parts of a hub hold."""
-    yield MemoryUse("entries of all topics", sum(one.full_bytes for one in status.topics), None)
+    yield MemoryUse(
+        "entries of all topics", sum(one.full_bytes or 0 for one in status.topics), None
+    )
     if status.memory is not None:
         yield MemoryUse("at catalogd alone: content that changed long ago", status.cold_bytes, None)
 
@@ -122,7 +124,7 @@ def _topic(status: HubStatus, number: str) -> Grid:
     return Grid(
         about=f"Topic {number} holds {what}.",
         columns=("name", "value"),
-        rows=tuple(asdict(found).items()),
+        rows=tuple(found._asdict().items()),
     )
 
 
@@ -149,7 +151,7 @@ def _address(row: Mapping[str, Cell]) -> str:
 
 def _told(driver: DriverStatus, stale_s: Mapping[str, float]) -> Record:
     """Return the facts of a driver, how old what it reads may be, and what to do about it."""
-    said = asdict(driver)
+    said = driver._asdict()
     is_here = driver.state != GONE
     return {
         **said,

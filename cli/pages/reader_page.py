@@ -8,23 +8,17 @@ A reader that is stopped does not answer: the page says so after ANSWER_S.
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
-from ...statestore.status import DriverStatus, HubStatus, SubscriberStatus
+from ...statestore.status import HubStatus
 from ...topics.errors import UsageError
 from ...topics.objects.drivers import GONE
 from ...topics.sizes import size
+from ...topics.wire.messages.answers import DriverStatus, Inspected, SubscriberStatus
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Cell
-from ...topics.wire.messages.questions import (
-    Inspected,
-    ReaderQuestion,
-    ReadLevels,
-    ReadTrace,
-    ReadUsage,
-)
+from ...topics.wire.messages.questions import ReaderQuestion, ReadLevels, ReadTrace, ReadUsage
 from .. import fleet
 from ..levels import alike
 from ..lists import Record
@@ -32,7 +26,7 @@ from .grid import Grid
 from .page import NEEDS_SECRET, Part
 
 ANSWER_S: Final = 2.0  # a driver answers within milliseconds, unless it is stopped
-Ask = Callable[[ReaderQuestion], "Future[Inspected | Refused]"]
+Ask = Callable[[ReaderQuestion[Any]], "Future[Inspected | Refused]"]
 """Asks the reader that the question names."""
 ABOUT_DRIVER: Final = (
     *("application", "state", "stale_s", "reason", "what to do", "since_s", "control", "user"),
@@ -64,7 +58,7 @@ async def reader_parts(
     driver = next((one for one in status.drivers if _is_driver(one, named)), None)
     registration = driver.registration if driver else named
     reader = next(
-        (one for one in status.subscribers if fleet.is_id(asdict(one), registration)), None
+        (one for one in status.subscribers if fleet.is_id(one._asdict(), registration)), None
     )
     if driver is None and reader is not None:
         is_its = (one for one in status.drivers if one.registration == reader.registration)
@@ -102,12 +96,12 @@ def _is_driver(driver: DriverStatus, named: str) -> bool:
 def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid:
     facts: dict[str, Cell] = {}
     if driver is not None:
-        said: Record = asdict(driver)
+        said: Record = driver._asdict()
         stale_s = reader.lag_s if reader is not None and driver.state != GONE else None
         said |= {"stale_s": stale_s, "what to do": fleet.mend(said)}
         facts |= {name: said[name] for name in ABOUT_DRIVER}
     if reader is not None:
-        of_reader = asdict(reader)
+        of_reader = reader._asdict()
         facts |= {name: of_reader[name] for name in ABOUT_READER}
     called = (driver.application if driver else "") or (reader.name if reader else "a driver")
     return Grid(
@@ -118,7 +112,7 @@ def _about(driver: DriverStatus | None, reader: SubscriberStatus | None) -> Grid
     )
 
 
-async def _answer(ask: Ask, question: ReaderQuestion) -> Inspected | str:
+async def _answer(ask: Ask, question: ReaderQuestion[Any]) -> Inspected | str:
     """Return what the reader answers, or why it does not."""
     asked = ask(question)
     try:

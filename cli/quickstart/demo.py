@@ -19,6 +19,7 @@ from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ...catalog.metastore.embedded.listener import pyspark_jars
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages.answers import NamedFacts
 from ...topics.wire.messages.questions import ReadTopics
 from ..operator import Operator
 from .class_archive import MADE_S_MAX, application_environment
@@ -353,7 +354,7 @@ class Demo:
 
     def _order(self, *words: str) -> None:
         with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
-            visit.order(words[0], words[1:], sender="quickstart")
+            visit.order(words[0], words[1:], NamedFacts, sender="quickstart")
 
     def _bytes_at_full(self) -> int:
         """Return the bytes of all topics at level full, from the hub."""

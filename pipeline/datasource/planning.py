@@ -33,15 +33,16 @@ from ...topics.objects.names import (
 from ...topics.objects.values import decode_names
 from ...topics.settings import parse_addresses
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
+from ...topics.wire.messages.answers import NamedFacts, Subscribers
 from ...topics.wire.messages.connection import Welcome
 from ...topics.wire.messages.questions import (
-    Inspected,
+    A,
     Question,
     ReadCuts,
     ReadDriver,
+    ReadHeldTopics,
     ReadLogBounds,
     ReadSubscribers,
-    ReadTopics,
     ReadVersions,
 )
 from .options import EARLIEST, LATEST, SourceOptions, hubs_of
@@ -57,7 +58,7 @@ from .scanning import (
     patiently,
     scan,
 )
-from .snapshot_versions import SnapshotVersion, snapshot_version_of
+from .snapshot_versions import SnapshotVersion, oldest_version_of, snapshot_version_of
 from .views import CHANGES, DATABASES, DRIVERS, EVENTS, FILES, PARTITIONS, SUBSCRIBERS, TOPICS
 
 WORK_BYTES: Final = 4 << 20  # of entries, for one task: about a second
@@ -139,7 +140,8 @@ class ReadPlanner:
         if isinstance(options.starting, SnapshotVersion):
             return options.starting
         latest = (options.starting or usual) == LATEST
-        found = snapshot_version_of(self._facts(ReadVersions()), "version" if latest else "oldest")
+        versions = self._facts(ReadVersions())
+        found = snapshot_version_of(versions) if latest else oldest_version_of(versions)
         return found.beginning if options.latest_state else found
 
     def bounded(
@@ -174,7 +176,7 @@ class ReadPlanner:
         Raises:
             HistoryGone: changes are not known any more; says of which topics and versions.
         """
-        oldest = snapshot_version_of(self._facts(ReadVersions()), "oldest")
+        oldest = oldest_version_of(self._facts(ReadVersions()))
         if options.fail_on_data_loss:
             self._demand(after, until, oldest)
         if not _of_one_catalog(until, oldest):
@@ -233,7 +235,7 @@ class ReadPlanner:
         """Return the work of a view; ``columns``: those wanted of views that need no executor."""
         match options.view:
             case TOPICS.name:
-                held = {row["topic"]: row for row in self._facts(ReadTopics()).records()}
+                held = {row["topic"]: row for row in self._facts(ReadHeldTopics()).records()}
                 found = self._facts(ReadVersions()).records()
                 return [_of_rows([held.get(row["topic"], {}) | row for row in found], columns)]
             case SUBSCRIBERS.name:
@@ -264,7 +266,7 @@ class ReadPlanner:
                 as_of = self._as_of(options)
                 return self._works(as_of, _bundles(self._pieces(as_of, options)))
 
-    def _members(self) -> Inspected:
+    def _members(self) -> Subscribers:
         wanted = ReadSubscribers()
         return self._patiently(lambda: self._hub.inspect(wanted, timeout_s=ANSWER_S))
 
@@ -272,15 +274,13 @@ class ReadPlanner:
         """Return what each attached driver of the hub that answers says of itself."""
         members = self._patiently(lambda: self._hub.inspect(ReadSubscribers(), timeout_s=ANSWER_S))
         readers = [
-            str(one["registration"])
-            for one in members.records()
-            if one["role"] == "reader" and one["state"] != "LOST"
+            one.registration for one in members.rows if one.role == "reader" and one.state != "LOST"
         ]
         answers = self._hub.inspect_readers(ReadDriver, readers, timeout_s=ANSWER_S)
         return [
-            {"registration": registration, **{str(name): value for name, value in answer.rows}}
+            {"registration": registration, **dict(answer.rows)}
             for registration, answer in answers.items()
-            if isinstance(answer, Inspected)
+            if isinstance(answer, NamedFacts)
         ]
 
     def _pieces(
@@ -312,11 +312,11 @@ class ReadPlanner:
         """Return where ``topic``, which takes ``size`` bytes, is cut for several tasks."""
         every = max(WORK_BYTES, size // TASKS_OF_TOPIC_MAX)
         cuts = ReadCuts(topic=topic, every_bytes=every)
-        return [str(key).encode() for (key,) in self._facts(cuts).rows]
+        return [one.key for one in self._facts(cuts).rows]
 
     def _held_bytes(self) -> dict[int, int]:
         """Return about how many bytes each topic holds now."""
-        return {row["topic"]: int(row["held_bytes"]) for row in self._facts(ReadTopics()).records()}
+        return {one.topic: one.held_bytes or 0 for one in self._facts(ReadHeldTopics()).rows}
 
     def _as_of(self, options: SourceOptions) -> SnapshotVersion:
         return self.snapshot_version() if options.as_of is None else self._checked(options.as_of)
@@ -358,7 +358,7 @@ class ReadPlanner:
         granted = replace(own, role=observer, pair=pair, hubs=(), policy=None)
         return credential_text(granted)
 
-    def _facts(self, question: Question) -> Inspected:
+    def _facts(self, question: Question[A]) -> A:
         return self._patiently(lambda: self._catalogd.inspect(question, timeout_s=ANSWER_S))
 
     def _patiently(self, call: Callable[[], T]) -> T:

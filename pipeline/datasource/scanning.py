@@ -18,10 +18,11 @@ from ...topics.bulk import CREDIT_MAX
 from ...topics.errors import LinkError, WireError
 from ...topics.objects.names import TableId, parse_table_name
 from ...topics.topic import Entry, value_of
+from ...topics.wire.messages.answers import FilePage, SweepPage
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled, Scan, Scanned
 from ...topics.wire.messages.fields import Cell
 from ...topics.wire.messages.questions import (
-    Inspected,
+    A,
     Question,
     ReadBound,
     ReadChanges,
@@ -41,7 +42,7 @@ T = TypeVar("T")
 class Inspects(Protocol):
     """What answers with tables of facts: a conversation, or what makes new ones."""
 
-    def inspect(self, question: Question, *, timeout_s: float) -> Inspected:
+    def inspect(self, question: Question[A], *, timeout_s: float) -> A:
         """As ``Conversation.inspect``."""
 
 
@@ -137,9 +138,8 @@ def changes(catalogd: Inspects, span: VersionRange, *, epoch: int) -> Iterator[d
         if not answer.rows:
             return
         yield from answer.records()
-        version = answer.columns.index("version")
-        last = int(answer.rows[-1][version] or 0)
-        same = sum(row[version] == last for row in answer.rows)
+        last = answer.rows[-1].version
+        same = sum(row.version == last for row in answer.rows)
         skip = skip + same if last == after + 1 else same
         after = last - 1
 
@@ -155,7 +155,7 @@ def bounded(catalogd: Conversation, span: VersionRange, *, epoch: int, entries_m
     """
     asked = ReadBound(topic=span.topic, epoch=epoch, after=span.after, count=entries_max)
     answer = catalogd.inspect(asked, timeout_s=ANSWER_S)
-    return min(int(answer.rows[0][0] or 0), span.until)
+    return min(answer.rows[0].version, span.until)
 
 
 def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
@@ -177,7 +177,7 @@ def log_lines(catalogd: Inspects, span: LogRange) -> Iterator[dict[str, Cell]]:
             return
 
 
-def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> Iterator[Inspected]:
+def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> Iterator[FilePage]:
     """Yield what sweeps have found of the files of ``table``, by partition, page after page.
 
     ``behind``: the partition behind which it begins; None: with the first.
@@ -194,11 +194,10 @@ def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> 
         if not page.rows:
             return
         yield page
-        last = page.rows[-1][page.columns.index("partition")]
-        asked = replace(asked, behind=(str(last),))
+        asked = replace(asked, behind=(page.rows[-1].partition,))
 
 
-def sweeps(inspect: Callable[[ReadSweeps], Inspected]) -> Iterator[dict[str, Any]]:
+def sweeps(inspect: Callable[[ReadSweeps], SweepPage]) -> Iterator[dict[str, Any]]:
     """Yield how far each table is swept, and what was found of its files, as catalogd's columns.
 
     ``inspect`` requests a table of catalogd.
@@ -209,7 +208,7 @@ def sweeps(inspect: Callable[[ReadSweeps], Inspected]) -> Iterator[dict[str, Any
         yield from page.records()
         if not page.rows:
             return
-        behind = str(page.rows[-1][0])
+        behind = page.rows[-1].table
 
 
 def pull(catalogd: Conversation, table: TableId) -> tuple[int, list[Entry]] | None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError, TopicastError
 from ...topics.topic import check_num_topics, topic_ids
-from ...topics.wire.messages.questions import Inspected
+from ...topics.wire.messages.answers import TopicVersions
 
 EPOCH: Final = "epoch"  # in an offset, besides the numbers of the topics
 
@@ -53,14 +53,14 @@ def parse_snapshot_version(text: str, *, setting: str = "asOf") -> SnapshotVersi
     return as_of
 
 
-def snapshot_version_of(versions: Inspected, column: str = "version") -> SnapshotVersion:
-    """Return the snapshot version in catalogd's answer ``versions``.
+def snapshot_version_of(versions: TopicVersions) -> SnapshotVersion:
+    """Return the snapshot version in catalogd's answer ``versions``."""
+    return SnapshotVersion(versions.rows[0].epoch, tuple(one.version for one in versions.rows))
 
-    ``column`` "oldest": the oldest snapshot version that can be read.
-    """
-    at = versions.columns.index(column)
-    epoch = int(versions.rows[0][versions.columns.index("epoch")] or 0)
-    return SnapshotVersion(epoch, tuple(int(row[at] or 0) for row in versions.rows))
+
+def oldest_version_of(versions: TopicVersions) -> SnapshotVersion:
+    """Return the oldest snapshot version that can be read, in catalogd's answer ``versions``."""
+    return SnapshotVersion(versions.rows[0].epoch, tuple(one.oldest for one in versions.rows))
 
 
 def offset_of(as_of: SnapshotVersion) -> dict[str, int]:

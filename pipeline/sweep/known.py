@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, fields
-from operator import attrgetter, itemgetter
+from dataclasses import dataclass, field
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -18,14 +18,14 @@ from ...topics.keys.folder import DRIVER, find_credential
 from ...topics.objects.changes import ChangeKind
 from ...topics.objects.names import parse_table_name
 from ...topics.settings import Address, parse_addresses
+from ...topics.wire.messages.answers import FilePage
 from ...topics.wire.messages.data import ORIGINS, Source
 from ...topics.wire.messages.questions import (
-    Inspected,
+    A,
     Question,
     ReadHistory,
     ReadLogBounds,
     ReadVersions,
-    StoreRequest,
 )
 from ...topics.wire.messages.reports import FileFacts, Sweep, Swept
 from ..datasource.options import hubs_of
@@ -45,7 +45,6 @@ from .plan import ALL, NAMED_ONLY, Point, SweepPlan, SweptTable, note_history
 UNSEEN: Final = (ChangeKind.LOADED, ChangeKind.DROPPED)  # by files that are there
 NEWEST_MAX: Final = (2, 20, 1000)  # changes that are read to find the last; catalogd has no more
 LOADS: Final = (ChangeKind.LOADED, ChangeKind.UNLOADED)  # no reader learns of these
-FACTS: Final = tuple(one.name for one in fields(FileFacts))
 PAGES_AHEAD: Final = 3  # of facts, 1 MB each, that are read before they are wanted
 
 T = TypeVar("T")
@@ -74,7 +73,7 @@ class CatalogdClient:
                 self._disconnect()
                 raise
 
-    def inspect(self, question: Question, *, timeout_s: float) -> Inspected:
+    def inspect(self, question: Question[A], *, timeout_s: float) -> A:
         """As ``Conversation.inspect``; raises as ``answer``."""
         return self.answer(lambda catalogd: catalogd.inspect(question, timeout_s=timeout_s))
 
@@ -150,7 +149,7 @@ class KnownFiles:
 
     def next_line(self) -> tuple[int, int]:
         """Return the numbers of the first line of the log of changes, and of the next one."""
-        first, last = (int(cell or 0) for cell in self._inspect(ReadLogBounds()).rows[0])
+        ((first, last),) = self._inspect(ReadLogBounds()).rows
         return (first, last + 1) if last else (1, 1)
 
     def swept(self) -> dict[str, SweptTable]:
@@ -279,7 +278,7 @@ class KnownFiles:
         asked = ReadHistory(db=db, table=name, after=after, count=count)
         return self._inspect(asked).records()
 
-    def _inspect(self, question: StoreRequest) -> Inspected:
+    def _inspect(self, question: Question[A]) -> A:
         return patiently(lambda: self._catalogd.inspect(question, timeout_s=ANSWER_S))
 
 
@@ -376,8 +375,18 @@ def _read_ahead(pages: Iterator[T], reads: Executor, *, count: int) -> Iterator[
         yield page
 
 
-def _facts_of(page: Inspected) -> tuple[int, list[FileFacts]]:
+def _facts_of(page: FilePage) -> tuple[int, list[FileFacts]]:
     """Return the facts of a page of at least one, and their revision."""
-    cells: Any = itemgetter(*map(page.columns.index, FACTS))
-    found = [FileFacts(**dict(zip(FACTS, cells(row), strict=True))) for row in page.rows]
-    return int(page.rows[0][page.columns.index("revision")] or 0), found
+    found = [
+        FileFacts(
+            partition=one.partition,
+            fingerprint=one.fingerprint,
+            files=one.files,
+            bytes=one.bytes,
+            small=one.small,
+            newest_ms=one.newest_ms,
+            folder_ms=one.folder_ms,
+        )
+        for one in page.rows
+    ]
+    return page.rows[0].revision, found

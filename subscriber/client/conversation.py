@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ...topics import wire
 from ...topics.errors import (
@@ -41,7 +41,7 @@ from ...topics.wire.messages.connection import (
     Welcome,
 )
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import Inspected, Order, Question, ReaderQuestion
+from ...topics.wire.messages.questions import A, Order, Question, ReaderQuestion, answer_to
 from ...topics.wire.messages.reports import Sweep
 from ...topics.wire.refusal import Refusal
 
@@ -51,7 +51,7 @@ CATALOG: Final = "catalog"
 ADD: Final = "get a key file where catalogd's keys are: topicast keys add NAME --role ROLE"
 
 M = TypeVar("M")
-Request = Question | Order | Scan | Pull | Sweep | Grant | Lease
+Request = Question[Any] | Order | Scan | Pull | Sweep | Grant | Lease
 
 
 class Conversation:
@@ -98,37 +98,38 @@ class Conversation:
         self.send(replace(message, request=self.next_request()))
         return self.receive(kind, timeout_s=timeout_s)
 
-    def inspect(self, question: Question, *, timeout_s: float) -> Inspected:
+    def inspect(self, question: Question[A], *, timeout_s: float) -> A:
         """Return what answers ``question``; raises as ``request``."""
-        return self.request(question, Inspected, timeout_s=timeout_s)
+        return self.request(question, answer_to(type(question)), timeout_s=timeout_s)
 
     def inspect_readers(
-        self, kind: type[ReaderQuestion], registrations: Sequence[str], *, timeout_s: float
-    ) -> dict[str, Inspected | TopicastError]:
+        self, kind: type[ReaderQuestion[A]], registrations: Sequence[str], *, timeout_s: float
+    ) -> dict[str, A | TopicastError]:
         """Return what each reader of this hub answers to a question of ``kind``, or its refusal.
 
         Readers that have not answered within ``timeout_s`` are left out.
         """
-        found: dict[str, Inspected | TopicastError] = {}
+        found: dict[str, A | TopicastError] = {}
         for begin in range(0, len(registrations), READERS_MAX):
             some = registrations[begin : begin + READERS_MAX]
             found |= self._inspect_readers(kind, some, timeout_s=timeout_s)
         return found
 
     def _inspect_readers(
-        self, kind: type[ReaderQuestion], registrations: Sequence[str], *, timeout_s: float
-    ) -> dict[str, Inspected | TopicastError]:
+        self, kind: type[ReaderQuestion[A]], registrations: Sequence[str], *, timeout_s: float
+    ) -> dict[str, A | TopicastError]:
         open_: dict[int, str] = {}
         for registration in registrations:
             request = self.next_request()
             open_[request] = registration
             self.send(kind(request=request, member=bytes.fromhex(registration)))
-        found: dict[str, Inspected | TopicastError] = {}
+        found: dict[str, A | TopicastError] = {}
+        answers = answer_to(kind)
         deadline = time.monotonic() + timeout_s
         while open_ and (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
                 answer = self.read(received.frame) if received.name == self._name else None
-                if isinstance(answer, Inspected | Refused) and answer.request in open_:
+                if isinstance(answer, (answers, Refused)) and answer.request in open_:
                     reader = open_.pop(answer.request)
                     found[reader] = (
                         error_of(answer, reader) if isinstance(answer, Refused) else answer

@@ -8,7 +8,7 @@ from ...topics.objects.metastore_facts import ColumnStatistics, Function
 from ...topics.objects.names import TableId
 from ...topics.wire.messages.questions import (
     STATISTICS_MAX,
-    Inspected,
+    A,
     MetastoreQuestion,
     ReadFunctions,
     ReadStatistics,
@@ -24,7 +24,7 @@ class Source(Protocol):
     def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""
 
-    def ask(self, question: MetastoreQuestion) -> Inspected:
+    def ask(self, question: MetastoreQuestion[A]) -> A:
         """Get what catalogd reads from the metastore."""
 
 
@@ -35,13 +35,13 @@ def functions_of(source: Source, db: str) -> tuple[Function, ...]:
         found += [
             Function(
                 db=db,
-                name=str(name),
-                class_name=str(class_name),
-                owner=str(owner),
-                created_at_s=int(created_at_s or 0),
-                resources=tuple(str(resources).splitlines()),
+                name=one.name,
+                class_name=one.class_name,
+                owner=one.owner,
+                created_at_s=one.created_at_s,
+                resources=one.resources,
             )
-            for name, class_name, owner, created_at_s, resources in rows
+            for one in rows
         ]
     return tuple(found)
 

@@ -38,7 +38,7 @@ from ...topics.objects.values import decode_listing
 from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
 from ...topics.wire.codec import LIST_MAX, fitting
 from ...topics.wire.messages.catalog import Claimed
-from ...topics.wire.messages.questions import Inspected, MetastoreQuestion
+from ...topics.wire.messages.questions import A, MetastoreQuestion
 from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core
@@ -138,7 +138,7 @@ class Reader:
         except EngineRestarted:
             return self._begin(operation, deadline)
 
-    def ask(self, question: MetastoreQuestion) -> Inspected:
+    def ask(self, question: MetastoreQuestion[A]) -> A:
         """Get what catalogd reads from the metastore."""
         return self.call(partial(self.core.ask, question))
 

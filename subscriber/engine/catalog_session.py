@@ -7,7 +7,7 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from ...topics.errors import NoSuchObject, NotVisible, SourceError, TopicastError, UsageError
 from ...topics.objects.names import Scope, table_key
@@ -15,6 +15,7 @@ from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
 from ...topics.turn import Turn
+from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (
     Claimed,
     Compared,
@@ -26,7 +27,7 @@ from ...topics.wire.messages.catalog import (
 )
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.fields import Message
-from ...topics.wire.messages.questions import Inspected, MetastoreQuestion, ReadStatistics
+from ...topics.wire.messages.questions import A, MetastoreQuestion, ReadStatistics, answer_to
 from ...topics.wire.messages.reports import Reported
 from ...topics.wire.refusal import Refusal
 from ..fetch.fetcher import (
@@ -79,7 +80,7 @@ class CatalogSession:
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
-        self._requests: Requests[_SyncWait | _ValidateWait | _QuestionWait] = Requests(next_id)
+        self._requests: Requests[_SyncWait | _ValidateWait | _QuestionWait[Any]] = Requests(next_id)
         self.address = ""  # of catalogd; empty: not known yet
 
     @property
@@ -109,7 +110,7 @@ class CatalogSession:
         self.tick()
         return wait
 
-    def ask(self, question: MetastoreQuestion) -> Wait[Inspected]:
+    def ask(self, question: MetastoreQuestion[A]) -> Wait[A]:
         """Get what catalogd reads from the metastore, because nobody holds it."""
         wait = _QuestionWait(self, question)
         self._requests.open(wait, now=self._turn.now)
@@ -130,7 +131,7 @@ class CatalogSession:
         """Take a caller off its fetch, which goes on for other callers."""
         self.fetcher.detach(fetch)
 
-    def cancel(self, wait: "_SyncWait | _ValidateWait | _QuestionWait") -> None:
+    def cancel(self, wait: "_SyncWait | _ValidateWait | _QuestionWait[Any]") -> None:
         """Repeat a request no longer."""
         for request in self._requests.find(lambda one: one is wait):
             self._requests.close(request)
@@ -193,7 +194,7 @@ class CatalogSession:
     def on_inspected(self, answer: Inspected) -> None:
         """Complete a question about the metastore."""
         wait = self._requests.get(answer.request)
-        if isinstance(wait, _QuestionWait):
+        if isinstance(wait, _QuestionWait) and isinstance(answer, answer_to(type(wait.question))):
             self._requests.close(answer.request)
             wait.answer = answer
 
@@ -420,21 +421,21 @@ class _ValidateWait(Wait[Mapping[int, Version]]):
         self._session.cancel(self)
 
 
-class _QuestionWait(Wait[Inspected]):
+class _QuestionWait(Wait[A]):
     """Until catalogd has answered what it reads from the metastore."""
 
-    def __init__(self, session: CatalogSession, question: MetastoreQuestion) -> None:
+    def __init__(self, session: CatalogSession, question: MetastoreQuestion[A]) -> None:
         self.question = question
-        self.answer: Inspected | None = None
+        self.answer: A | None = None
         self.error: TopicastError | None = None  # why it will not be answered
         self.why = ""  # why it is not answered now
         self._session = session
 
-    def message(self, request: int) -> MetastoreQuestion:
+    def message(self, request: int) -> MetastoreQuestion[A]:
         """Return what to send."""
         return replace(self.question, request=request)
 
-    def poll(self) -> Done[Inspected] | None:
+    def poll(self) -> Done[A] | None:
         if self.error is not None:
             raise self.error
         return None if self.answer is None else Done(self.answer)
@@ -446,7 +447,7 @@ class _QuestionWait(Wait[Inspected]):
         self._session.cancel(self)
 
 
-def _error_of(refused: Refused, question: MetastoreQuestion) -> TopicastError:
+def _error_of(refused: Refused, question: MetastoreQuestion[Any]) -> TopicastError:
     """Return the error of a question that is refused for good."""
     table = question.table if isinstance(question, ReadStatistics) else ""
     name = str(Scope(question.db, table))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from ...topics.backports import assert_never
 from ...topics.errors import ConfigError
@@ -21,12 +21,13 @@ from ...topics.objects.names import Scope, name_of
 from ...topics.policy import Policy
 from ...topics.topic import LEVELS, MINIMAL, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.turn import Turn
+from ...topics.wire.messages.answers import FunctionPage, StatisticsPage
 from ...topics.wire.messages.catalog import Claimed, Compared, Pulled, Synced, Validated
 from ...topics.wire.messages.connection import Bye, Refused, ServerKeys, Welcome
 from ...topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from ...topics.wire.messages.fields import Message
 from ...topics.wire.messages.questions import (
-    Inspected,
+    A,
     MetastoreQuestion,
     ReadDriver,
     ReaderQuestion,
@@ -317,7 +318,7 @@ class Core:
         """Wait until what HMS has committed in ``scope`` by now is visible here."""
         return self.catalog.sync(scope, within_s=within_s)
 
-    def ask(self, question: MetastoreQuestion) -> Started[Inspected]:
+    def ask(self, question: MetastoreQuestion[A]) -> Started[A]:
         """Get what catalogd reads from the metastore, because nobody holds it."""
         return self.catalog.ask(question)
 
@@ -386,7 +387,8 @@ class Core:
             (Connection.SERVICE, Compared): catalog.on_compared,
             (Connection.SERVICE, Synced): catalog.on_synced,
             (Connection.SERVICE, Validated): catalog.on_validated,
-            (Connection.SERVICE, Inspected): catalog.on_inspected,
+            (Connection.SERVICE, FunctionPage): catalog.on_inspected,
+            (Connection.SERVICE, StatisticsPage): catalog.on_inspected,
             (Connection.SERVICE, Reported): catalog.on_reported,
             (Connection.SERVICE, Refused): catalog.on_sync_refused,
             (Connection.PULLS, Pulled): catalog.on_pulled,
@@ -516,7 +518,7 @@ class Core:
         self.turn.add(Send(Connection.CONTROL, announced))
         return True
 
-    def _on_question(self, question: ReaderQuestion) -> None:
+    def _on_question(self, question: ReaderQuestion[Any]) -> None:
         read, now = self._priorities.usage.newest(TABLES_MAX), self.turn.now
         answer = inspected(
             question,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from math import isfinite
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from ...topics.errors import UsageError
 from ...topics.objects.drivers import (
@@ -25,9 +25,18 @@ from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.trace import Step
 from ...topics.wire.codec import TEXT_MAX
+from ...topics.wire.messages.answers import (
+    Inspected,
+    LevelList,
+    MessageTrace,
+    NamedFacts,
+    TableUse,
+    TableUses,
+    TopicLevel,
+    TracedMessage,
+)
 from ...topics.wire.messages.connection import Refused
 from ...topics.wire.messages.questions import (
-    Inspected,
     ReadDriver,
     ReaderQuestion,
     ReadLevels,
@@ -41,7 +50,6 @@ from ..protocol.status import Stats, TopicInfo
 from ..store.view import View
 
 Cell = str | int | float | bool | None
-Rows = tuple[tuple[Cell, ...], ...]
 Facts = Mapping[str, Cell]
 
 TABLES_MAX: Final = 200  # of those that were read last: a page
@@ -119,7 +127,7 @@ _but_counts: Final = attrgetter(*ANNOUNCED)
 
 
 def inspected(
-    question: ReaderQuestion,
+    question: ReaderQuestion[Any],
     *,
     topics: Sequence[TopicInfo],
     tables: Sequence[tuple[str, int, float]],
@@ -132,31 +140,31 @@ def inspected(
     ``tables``: the names of those that were read last, their topics, and how many seconds ago.
     ``messages``: what came and went, and how many seconds ago.
     """
-    columns: tuple[str, ...] = ("name", "value")
+    request = question.request
     match question:
         case ReadLevels():
-            columns = tuple(field.name for field in fields(TopicInfo))
-            rows: Rows = tuple(tuple(map(_cell, _values(one))) for one in topics)
+            return LevelList(request=request, rows=tuple(map(_level_of, topics)))
         case ReadUsage():
-            columns = ("table", "topic", "read_s")
-            rows = tuple((name, topic, _cell(read_s)) for name, topic, read_s in tables)
+            uses = tuple(TableUse(name, topic, round(ago_s, 3)) for name, topic, ago_s in tables)
+            return TableUses(request=request, rows=uses)
         case ReadTrace():
-            columns = ("ago_s", "way", "message", "topics", "version")
-            rows = tuple(
-                (_cell(ago_s), way, kind, " ".join(map(str, of)), version or None)
+            trace = tuple(
+                TracedMessage(round(ago_s, 3), way, kind, " ".join(map(str, of)), version or None)
                 for ago_s, (_, way, kind, of, version) in messages
             )
+            return MessageTrace(request=request, rows=trace)
         case ReadStats():
             names = [field.name for field in fields(Stats)]
-            rows = tuple(zip(names, map(_cell, _values(stats)), strict=True))
+            stated = tuple(zip(names, map(_cell, _values(stats)), strict=True))
+            return NamedFacts(request=request, rows=stated)
         case _:
             assert isinstance(question, ReadDriver), question
             if driver is None:
                 text = "this subscriber is no attached driver"
-                return refuse(Refusal.INSPECT, text, request=question.request)
+                return refuse(Refusal.INSPECT, text, request=request)
             found = {**driver, **_summary(topics, stats)}
-            rows = tuple((name, _cell(value)) for name, value in found.items())
-    return Inspected(request=question.request, columns=columns, rows=rows)
+            facts = tuple((name, _cell(value)) for name, value in found.items())
+            return NamedFacts(request=request, rows=facts)
 
 
 def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
@@ -172,7 +180,20 @@ def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
     }
 
 
-def _values(record: TopicInfo | Stats) -> tuple[Cell, ...]:
+def _level_of(topic: TopicInfo) -> TopicLevel:
+    return TopicLevel(
+        id=topic.id,
+        level=topic.level,
+        version=topic.version,
+        bytes=topic.bytes,
+        hits=topic.hits,
+        lag_s=round(topic.lag_s, 3) if isfinite(topic.lag_s) else None,
+        full_bytes=topic.full_bytes,
+        why=_text(topic.why),
+    )
+
+
+def _values(record: Stats) -> tuple[Cell, ...]:
     return tuple(getattr(record, field.name) for field in fields(record))
 
 

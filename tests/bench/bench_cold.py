@@ -29,6 +29,7 @@ from topicast.topics.bulk import CREDIT_DEFAULT
 from topicast.topics.keys.folder import DRIVER
 from topicast.topics.link import Link
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
 from topicast.topics.wire.messages.questions import ReadStatus
 
@@ -97,7 +98,7 @@ def prepared(bench: Bench) -> tuple[HMSClient, str, Operator, str]:
     address, _ = bench.served(hive, MINIMAL)
     visit = bench.operator(address)
     for order in ("refresh", "invalidate"):  # events of their creation may have loaded them
-        visit.order(order, (DB,), sender="bench")
+        visit.order(order, (DB,), NamedFacts, sender="bench")
     return client, hive.uri, visit, address
 
 
@@ -105,7 +106,7 @@ def one_of_many(client: HMSClient, visit: Operator, catalog: Subscriber) -> None
     """Say how long a driver waits for one partition of a large table that is not loaded."""
     mine, theirs = [], []
     for number in range(CALLS):
-        visit.order("invalidate", ("bench.large",), sender="bench")
+        visit.order("invalidate", ("bench.large",), NamedFacts, sender="bench")
         day = f"{LARGE - 1 - number:08}"
         theirs.append(timed_s(lambda day=day: straight_to_one(client, day)) * 1000)
         how = {"filter": f"ds = '{day}'"} if number % 2 else {"names": [f"ds={day}"]}

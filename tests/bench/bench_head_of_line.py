@@ -32,6 +32,7 @@ from topicast.tests.cluster.fake_metastore import make_table
 from topicast.topics.errors import SourceError
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import table_topic
+from topicast.topics.wire.messages.answers import NamedFacts
 
 SEED: Final = 9
 PARTITIONS: Final = 50_000
@@ -183,7 +184,7 @@ def measure(client: HMSClient, load: Callable[[], object], holder: Reader, joine
 def load_large(hub: str) -> None:
     """Have catalogd read the large table; the reader says when it has it."""
     with Operator(parse_addresses(hub), timeout_s=TIMEOUT_S) as visit, suppress(SourceError):
-        visit.order("refresh", (f"{DB}.{LARGE}",), sender="bench")
+        visit.order("refresh", (f"{DB}.{LARGE}",), NamedFacts, sender="bench")
 
 
 def prepared(bench: Bench) -> tuple[HMSClient, str]:

@@ -29,7 +29,7 @@ from topicast.cli.pages.event_pages import event_pages
 from topicast.cli.pages.hub_pages import hub_pages
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, registry_of
 from topicast.cli.pages.page import Page
-from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, facts
+from topicast.statestore.status import HubStatus, facts
 from topicast.tests.bench.bench import Bench
 from topicast.tests.bench.report import RUNS, at_most, quantile, say
 from topicast.tests.bench.stores import NOW_US, fill_store, opened, table_of, transaction
@@ -39,6 +39,7 @@ from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
 from topicast.topics.verdict import Verdict
+from topicast.topics.wire.messages.answers import DriverStatus, SubscriberStatus
 
 TABLES: Final = 100_000
 PARTITIONS: Final = 10_000
@@ -144,7 +145,7 @@ def hub() -> Sources:
 
 def catalogd(store: Path) -> Sources:
     status = loaded().catalog.status()
-    topics = tuple(replace(status.topics[0], topic=number) for number in range(NUM_TOPICS_DEFAULT))
+    topics = tuple(status.topics[0]._replace(topic=number) for number in range(NUM_TOPICS_DEFAULT))
     status = replace(status, topics=topics)
     pages = catalog_pages(lambda: status, store)
     pages |= event_pages(lambda: status, store, hubs=dict, ask=lambda *_: Future(), is_guarded=True)

@@ -15,10 +15,10 @@ from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.tests.strategies import value
 from topicast.topics.policy import Policy
 from topicast.topics.topic import Entry, Topic, prefix_tombstone, stub, tombstone, topic_ids
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import Scanned
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import SOURCE_EVENTS
-from topicast.topics.wire.messages.questions import Inspected
 
 NOW_US = 1_700_000_000_000_000
 TOPICS = topic_ids(4)

@@ -31,10 +31,11 @@ from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
 from topicast.topics.verdict import Serving
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import Grant, Granted
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspected, ReadHistory, ReadStatus
+from topicast.topics.wire.messages.questions import ReadHistory, ReadStatus
 
 WAIT_S = 60.0
 SETTLED = WindowState(last_id=41, settled=41)

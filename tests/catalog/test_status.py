@@ -7,7 +7,6 @@ import pytest
 
 from topicast.catalog.core import Counts
 from topicast.catalog.ingest.poller import NO_LISTENER, UNPROVEN, Poll
-from topicast.catalog.publish.publisher import HubFacts
 from topicast.catalog.status import (
     APART,
     COMPARED,
@@ -16,9 +15,8 @@ from topicast.catalog.status import (
     TRY_EVENTS,
     MetastoreFacts,
     Status,
-    TopicStatus,
+    answer,
     first_of,
-    table,
     verdict,
 )
 from topicast.tests.cluster.alone import Alone, loaded
@@ -27,7 +25,13 @@ from topicast.topics.objects.rules import Rule
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.verdict import HANDSHAKES_S, Serving
-from topicast.topics.wire.messages.questions import ReadHubs, ReadStatus, ReadTopics, ReadVerdict
+from topicast.topics.wire.messages.answers import HeldTopic, HubFacts
+from topicast.topics.wire.messages.questions import (
+    ReadHeldTopics,
+    ReadHubs,
+    ReadStatus,
+    ReadVerdict,
+)
 
 DEGRADED, NOT_SERVING = Serving.DEGRADED, Serving.NOT_SERVING
 
@@ -38,7 +42,7 @@ def status() -> Status:
 
 
 def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) -> None:
-    found = table(status, ReadStatus())
+    found = answer(status, ReadStatus())
     assert found.columns == ("name", "value")
     facts = dict(found.rows)
     named = {field.name for field in fields(Status)} - APART
@@ -54,9 +58,9 @@ def test_every_count_of_the_core_is_told(status: Status) -> None:
 
 
 def test_topics_are_told_one_by_one(status: Status) -> None:
-    found = table(status, ReadTopics())
+    found = answer(status, ReadHeldTopics())
     columns, rows = found.columns, found.rows
-    assert columns == tuple(field.name for field in fields(TopicStatus))
+    assert columns == HeldTopic._fields
     assert [row[0] for row in rows] == [0, 1, 2, 3, NAMESPACE]
     reported = [dict(zip(columns, row, strict=True)) for row in rows]
     assert sum(one["entries"] for one in reported) == status.entries
@@ -193,10 +197,10 @@ def test_catalogd_is_degraded_by_each_hub_that_has_been_away_for_longer_than_a_r
         ("hub_away", "tcp://hub-61:24000"),
     ]
     assert "tcp://hub-61:24000 has not been connected for 61 s (silent)" in found.lines[1]
-    facts = dict(table(lacks, ReadStatus()).rows)
+    facts = dict(answer(lacks, ReadStatus()).rows)
     assert (facts["verdict"], facts["hubs"], facts["hubs_connected"]) == ("degraded", 4, 1)
-    assert table(lacks, ReadVerdict()).rows == found.rows
-    assert [one["address"] for one in table(lacks, ReadHubs()).records()] == [
+    assert answer(lacks, ReadVerdict()).rows == found.rows
+    assert [one["address"] for one in answer(lacks, ReadHubs()).records()] == [
         h.address for h in hubs
     ]
 

@@ -9,7 +9,7 @@ writes them into it.
 
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -21,7 +21,6 @@ from prometheus_client import generate_latest
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.ingest.event_history import EventBatch
 from topicast.catalog.ingest.poller import EVENTS_OFF, NO_LISTENER, PAUSED
-from topicast.catalog.publish.publisher import HubFacts
 from topicast.catalog.reconcile.progress import ReconciliationFacts
 from topicast.catalog.status import MetastoreFacts, Status
 from topicast.catalog.status import facts as facts_of_catalogd
@@ -37,7 +36,7 @@ from topicast.cli.doctor.checks import Answer, Check, examine
 from topicast.cli.doctor.metastore import MetastoreChecks
 from topicast.cli.fleet import problems, told, told_at_length
 from topicast.cli.levels import topic_name
-from topicast.cli.lists import Record, described, listed, wrapped
+from topicast.cli.lists import described, listed, wrapped
 from topicast.cli.overview import DaemonAnswers, Installation, counters, lines
 from topicast.cli.pages.event_pages import events
 from topicast.cli.pages.grid import Grid, in_words, shown
@@ -45,7 +44,7 @@ from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Facts, Table, metr
 from topicast.cli.pages.sources import verdict_of_loop
 from topicast.cli.reaching import no_statestored, nobody
 from topicast.statestore import status as hub_tables
-from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, TopicStatus
+from topicast.statestore.status import HubStatus
 from topicast.subscriber.client.conversation import catalogd_behind
 from topicast.subscriber.engine.reachability import Connection, unreached
 from topicast.tests.cluster.alone import Alone, loaded
@@ -60,6 +59,7 @@ from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, offered_names
 from topicast.topics.verdict import Verdict
+from topicast.topics.wire.messages.answers import DriverStatus, HubFacts, HubTopic, SubscriberStatus
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Welcome
 from topicast.topics.wire.messages.questions import ReadDrivers, ReadSubscribers, ReadTopics
 
@@ -119,11 +119,11 @@ def connection(**changed: Any) -> HubFacts:
     well = HubFacts(
         address=HUB, connected=True, since_s=90.0, reason="in sync", unacknowledged=0, pages=""
     )
-    return replace(well, **changed)
+    return well._replace(**changed)
 
 
-def topic(number: int, *, behind: int = 0) -> TopicStatus:
-    return TopicStatus(
+def topic(number: int, *, behind: int = 0) -> HubTopic:
+    return HubTopic(
         topic=number,
         state="LIVE" if not behind else "BEHIND",
         version=70 - behind,
@@ -154,7 +154,7 @@ def driver(number: int, **changed: Any) -> DriverStatus:
         hubs=2,
         since_s=600.0,
     )
-    return replace(well, **changed)
+    return well._replace(**changed)
 
 
 ILL: Final = driver(51, state="plain", reason="catalogd refuses the key", since_s=75.0)
@@ -172,7 +172,7 @@ def subscriber(number: int, **changed: Any) -> SubscriberStatus:
         held_bytes=48_000_000,
         budget_bytes=256_000_000,
     )
-    return replace(well, **changed)
+    return well._replace(**changed)
 
 
 STOPPED: Final = subscriber(2, state=LOST, lag_versions=9, lag_s=41.0)
@@ -223,27 +223,23 @@ def _shown(facts: Facts) -> dict[str, Any]:
 
 
 def subscribers(*members: SubscriberStatus) -> Iterator[str]:
-    columns, rows = hub_tables.table(hub(subscribers=members), ReadSubscribers())
+    found = hub_tables.answer(hub(subscribers=members), ReadSubscribers())
     yield "$ topicast subscribers"
-    yield from listed(MEMBERS, late_first(_records(columns, rows)), width=WIDTH)
+    yield from listed(MEMBERS, late_first(found.records()), width=WIDTH)
 
 
-def topics(*found: TopicStatus) -> Iterator[str]:
-    columns, rows = hub_tables.table(hub(topics=found), ReadTopics())
-    used = [one | {"called": topic_name(one["topic"])} for one in in_use(_records(columns, rows))]
+def topics(*found: HubTopic) -> Iterator[str]:
+    answer = hub_tables.answer(hub(topics=found), ReadTopics())
+    used = [one | {"called": topic_name(one["topic"])} for one in in_use(answer.records())]
     yield "$ topicast topics"
     yield from listed(TOPICS, used, width=WIDTH)
 
 
 def ill_drivers(*found: DriverStatus) -> Iterator[str]:
-    columns, rows = hub_tables.table(hub(drivers=found), ReadDrivers())
-    records = [one | {"statestored": HUB} for one in _records(columns, rows)]
+    answer = hub_tables.answer(hub(drivers=found), ReadDrivers())
+    records = [one | {"statestored": HUB} for one in answer.records()]
     yield "$ topicast drivers --problems"
     yield from told_at_length(problems(told(records, now=NOW)), width=WIDTH)
-
-
-def _records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Record]:
-    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def doctor(name: str, run: Callable[[], Answer], *, port: int, as_if: str) -> Iterator[str]:

@@ -18,9 +18,10 @@ from topicast.topics.keys.clients import Client
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Topic
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspected, Order
+from topicast.topics.wire.messages.questions import Order
 
 NUM_TOPICS = 4
 PEER = b"peer"

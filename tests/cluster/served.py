@@ -23,6 +23,7 @@ from topicast.tests.waiting import until
 from topicast.topics.keys.folder import CATALOGD, STATESTORED
 from topicast.topics.settings import parse_addresses
 from topicast.topics.verdict import Serving
+from topicast.topics.wire.messages.answers import NamedFacts
 
 POLL_S = 0.02
 HEARTBEAT_MS = 50
@@ -118,7 +119,7 @@ class Served:
         """Do what an operator does with ``topicast``."""
         addresses = parse_addresses(self.address, setting="statestores")
         with Operator(addresses, timeout_s=START_S) as operator:
-            operator.order(order, arguments, sender="ann")
+            operator.order(order, arguments, NamedFacts, sender="ann")
 
     def stop(self) -> None:
         self.catalogd.stop()

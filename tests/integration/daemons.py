@@ -15,6 +15,7 @@ from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import offered_names
+from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.questions import ReadStatus
 
 ANSWER_S: Final = 60.0  # of a machine that is busy with other tests
@@ -92,7 +93,7 @@ class Daemons:
     def order(self, *words: str) -> dict[str, Any]:
         """Give catalogd an order; return its answer."""
         with self.operator() as operator:
-            return facts_of(operator.order(words[0], words[1:], sender="test"))
+            return facts_of(operator.order(words[0], words[1:], NamedFacts, sender="test"))
 
     def turn(self, *mode: str) -> None:
         """Let another mode hold; return when the hub has received it."""

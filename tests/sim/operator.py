@@ -6,8 +6,9 @@ from topicast.tests.cluster.catalogd import MODES
 from topicast.tests.cluster.metastore import PARTS
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.world import World
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.fields import Message
-from topicast.topics.wire.messages.questions import Inspected, Order
+from topicast.topics.wire.messages.questions import Order
 
 EVERY_S = 0.6  # on average
 WRONG = (

@@ -23,7 +23,8 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
 from topicast.tests.waiting import until
 from topicast.topics.topic import MINIMAL_BYTES
-from topicast.topics.wire.messages.questions import Inspected, ReadDriver, ReadSubscribers
+from topicast.topics.wire.messages.answers import Inspected
+from topicast.topics.wire.messages.questions import ReadDriver, ReadSubscribers
 
 # The writer is not attached: its statistics leave an event where there is none otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"

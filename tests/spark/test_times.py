@@ -17,6 +17,7 @@ from topicast.tests.cli.processes import command
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.spark.pair import BEFORE, Pair
 from topicast.tests.waiting import in_time, until
+from topicast.topics.wire.messages.answers import NamedFacts
 
 SEEN_S_MAX: Final = 0.5  # p99
 SWITCHED_S_MAX: Final = 1.0
@@ -148,7 +149,7 @@ def test_drivers_are_switched_off_and_on_within_a_second_of_the_order(drivers: D
         def order(state: str) -> float:
             """Give an order; return when."""
             at = time.monotonic()
-            visit.order("drivers", (state, name), sender="test")
+            visit.order("drivers", (state, name), NamedFacts, sender="test")
             return at
 
         def reads(wanted: object) -> bool:

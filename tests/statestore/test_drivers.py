@@ -16,8 +16,9 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
 )
 from topicast.topics.objects.drivers import ANNOUNCED, CONNECTING_S
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, OPERATOR, Bye, KeepAlive
-from topicast.topics.wire.messages.questions import Inspected, ReadDrivers
+from topicast.topics.wire.messages.questions import ReadDrivers
 from topicast.topics.wire.messages.readers import DriverFacts
 
 ANN = DriverFacts(

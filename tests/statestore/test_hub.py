@@ -7,14 +7,7 @@ import pytest
 
 from topicast.statestore.hub import SIZES_EVERY, MessageReceived, Undecodable
 from topicast.statestore.membership import KEPT_S
-from topicast.statestore.status import (
-    LOST_SHOWN_S,
-    Counts,
-    HubStatus,
-    SubscriberStatus,
-    table,
-    verdict,
-)
+from topicast.statestore.status import LOST_SHOWN_S, Counts, HubStatus, answer, verdict
 from topicast.tests.keys import client
 from topicast.tests.statestore.hub_driver import (
     AMPLE,
@@ -42,9 +35,10 @@ from topicast.topics.keys.clients import Client, ClientRole, Clients, clients_te
 from topicast.topics.liveness import HEARTBEAT_MS, SUSPECT_S
 from topicast.topics.memory_limit import MemoryLimit
 from topicast.topics.topic import FULL, stub, topic_ids
-from topicast.topics.verdict import COLUMNS, Reason, Serving, Verdict
+from topicast.topics.verdict import Reason, Serving, Verdict
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import PROTOCOL
+from topicast.topics.wire.messages.answers import SubscriberStatus
 from topicast.topics.wire.messages.connection import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -520,8 +514,8 @@ def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:
     since = f"{status.publisher} at {status.catalog_address} has been silent for"
     assert reason.what.startswith(since)
     assert "--statestores" in reason.mend
-    assert table(status, ReadVerdict()) == (COLUMNS, verdict(status).rows)
-    facts = dict(table(status, ReadStatus())[1])
+    assert answer(status, ReadVerdict()).rows == verdict(status).rows
+    facts = dict(answer(status, ReadStatus()).rows)
     found = [facts[name] for name in ("verdict", "problem", "warning")]
     assert found == ["degraded", "", reason.text]
 
@@ -563,7 +557,7 @@ def test_status_made_in_slices_agrees_with_itself_while_members_come_and_go() ->
     assert len(pauses) > 2
     assert set(pauses) == {None}
     assert status is not None
-    facts = dict(table(status, ReadStatus())[1])
+    facts = dict(answer(status, ReadStatus()).rows)
     assert facts["members"] == len(status.subscribers) >= len(before.subscribers)
     assert len({one.registration for one in status.subscribers}) == len(status.subscribers)
     assert facts["entries"] == sum(one.entries for one in status.topics) == 1

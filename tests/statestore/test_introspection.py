@@ -18,10 +18,10 @@ from topicast.topics.keys.clients import Clients
 from topicast.topics.objects.drivers import driver_facts
 from topicast.topics.slices import ROWS_MAX
 from topicast.topics.topic import MINIMAL
+from topicast.topics.wire.messages.answers import Inspected, TableUse, TableUses
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, OPERATOR, READER, Bye, Refused
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     Question,
     ReadDrivers,
     ReadHubs,
@@ -66,8 +66,8 @@ def refusal(message: Message) -> str:
     return f"{message.code} {message.message}"
 
 
-def answer(request: int, cell: str = "x") -> Inspected:
-    return Inspected(request=request, columns=("why",), rows=((cell,),))
+def answer(request: int) -> Inspected:
+    return TableUses(request=request, rows=(TableUse("shop.orders", 2, 7.5),))
 
 
 def test_operator_receives_what_the_hub_knows_and_a_refusal_of_what_catalogd_does(

@@ -29,11 +29,11 @@ from topicast.topics.wire.header import (
     set_prefix,
     without_policy,
 )
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import Welcome
 from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     Question,
     ReadLevels,
     ReadStatus,

@@ -15,6 +15,7 @@ from topicast.statestore.validation import (
 from topicast.tests.statestore.hub_driver import HubDriver, hello, refused
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import PROTOCOL, PROTOCOL_MIN
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import CONTROL_CHANNEL, READER, Channel, Role, Welcome
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import HUB_ANSWERS
@@ -31,7 +32,9 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     **{one.__name__: {"READER CONTROL", "OPERATOR CONTROL"} for one in HUB_ANSWERS},
     "ReadWriter": ON_CONTROL,
     "DriverFacts": {"READER CONTROL"},
-    "Inspected": {"READER CONTROL"},
+    **dict.fromkeys(
+        ("NamedFacts", "LevelList", "TableUses", "MessageTrace"), frozenset(("READER CONTROL",))
+    ),
     "Bye": EVERYBODY,
     "Refused": EVERYBODY,
     "CatchUp": {"READER BULK"},
@@ -65,7 +68,8 @@ def test_message_is_accepted_only_from_its_own_senders(message: Message) -> None
 def test_request_is_refused_by_the_id_that_its_sender_knows(message: Message) -> None:
     """P-BAD-3: a refusal names its request or stream; 0 where there is none, as for answers."""
     fields = {field.name for field in dataclasses.fields(message)}
-    is_answer = type(message).__name__.endswith(("ed", "Swept"))  # Joined, Refused, Pulled
+    is_named_so = type(message).__name__.endswith(("ed", "Swept"))  # Joined, Refused, Pulled
+    is_answer = is_named_so or isinstance(message, Inspected)
     ids = [] if is_answer else sorted({"request", "stream"} & fields)
     assert request_id(message) == (getattr(message, ids[0]) if ids else 0)
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 from logging import INFO, WARNING
 
 from topicast.topics.verdict import (
-    COLUMNS,
     Reason,
     Serving,
     Verdict,
@@ -14,7 +13,7 @@ from topicast.topics.verdict import (
     verdict_of,
 )
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages.questions import Inspected
+from topicast.topics.wire.messages.answers import ReasonRow, Reasons
 
 AWAY = Reason(
     state=Serving.DEGRADED, code="hub_away", subject="tcp://a:1", what="a is away", mend="start it"
@@ -47,17 +46,17 @@ def test_without_a_reason_a_process_serves() -> None:
 
 def test_verdict_comes_back_from_the_wire() -> None:
     found = verdict_of((AWAY, NEW))
-    sent = Inspected(request=1, columns=COLUMNS, rows=found.rows)
+    sent = Reasons(request=1, rows=found.rows)
     received = decode(encode(sent))
-    assert isinstance(received, Inspected)
-    assert verdict_in(received.records()) == found
+    assert isinstance(received, Reasons)
+    assert verdict_in(received.rows) == found
 
 
 def test_reasons_that_a_key_does_not_see_leave_their_state() -> None:
-    row = {"state": "not serving", "code": "new", "subject": None, "what": "hidden", "mend": None}
-    (reason,) = verdict_in([row]).reasons
+    row = ReasonRow("not serving", "new", "", "hidden", "", False)
+    (reason,) = verdict_in((row,)).reasons
     assert (reason.state, reason.text) == (Serving.NOT_SERVING, "hidden")
-    assert verdict_in([{"state": "of a later release"}]).state is Serving.DEGRADED
+    assert verdict_in((row._replace(state="of a later release"),)).state is Serving.DEGRADED
 
 
 def test_each_reason_is_logged_when_it_begins_and_when_it_has_ended() -> None:

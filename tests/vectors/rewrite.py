@@ -20,6 +20,55 @@ from topicast.topics.topic import (
     tombstone,
 )
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages.answers import (
+    AttachedDrivers,
+    DriverStatus,
+    EventCost,
+    EventCosts,
+    EventLine,
+    EventLines,
+    EventText,
+    EventTexts,
+    FilePage,
+    FollowedTopic,
+    FollowedTopics,
+    FunctionPage,
+    FunctionRow,
+    HeldTopic,
+    HeldTopics,
+    HistoryLine,
+    HistoryPage,
+    HubFacts,
+    HubList,
+    HubTopic,
+    HubTopics,
+    KeyCut,
+    KeyCuts,
+    LevelList,
+    LogEnds,
+    LogLine,
+    LogPage,
+    LogSpan,
+    MessageTrace,
+    NamedFacts,
+    PartitionFiles,
+    ReasonRow,
+    Reasons,
+    StatisticsPage,
+    StatisticsRow,
+    Subscribers,
+    SubscriberStatus,
+    SweepPage,
+    SweepState,
+    TableUse,
+    TableUses,
+    TopicLevel,
+    TopicVersion,
+    TopicVersions,
+    TracedMessage,
+    VersionBound,
+    VersionBounds,
+)
 from topicast.topics.wire.messages.catalog import (
     SELECT_FILTER,
     SELECT_NAMES,
@@ -55,7 +104,6 @@ from topicast.topics.wire.messages.data import Barrier, Chunk, Delta, Heartbeat
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import Announce, ClientList, Filed, Have
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     Order,
     ReadBound,
     ReadChanges,
@@ -67,6 +115,7 @@ from topicast.topics.wire.messages.questions import (
     ReadEvents,
     ReadFiles,
     ReadFunctions,
+    ReadHeldTopics,
     ReadHistory,
     ReadHubs,
     ReadLevels,
@@ -420,6 +469,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
     ("read-status", ReadStatus(request=6)),
     ("read-verdict", ReadVerdict(request=6)),
     ("read-topics", ReadTopics(request=6)),
+    ("read-held-topics", ReadHeldTopics(request=6)),
     ("read-subscribers", ReadSubscribers(request=6)),
     ("read-drivers", ReadDrivers(request=6)),
     ("read-writer", ReadWriter(request=6, writer=bytes(range(16)))),
@@ -553,11 +603,134 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
         Introduction(catalog_address="tcp://127.0.0.1:26000", pages="http://c:25020"),
     ),
     (
-        "inspected",
-        Inspected(
+        "named-facts",
+        NamedFacts(
             request=6,
-            columns=("name", "lag_s", "live", "held"),
-            rows=(("driver-1", 0.25, True, 7), ("driver-2", None, False, -1)),
+            rows=(("name", "driver-1"), ("lag_s", 0.25), ("live", True), ("held", -1), ("x", None)),
+        ),
+    ),
+    (
+        "reasons",
+        Reasons(
+            request=6,
+            rows=(ReasonRow("degraded", "hub_away", "tcp://b:1", "it is away", "start it", False),),
+        ),
+    ),
+    (
+        "hub-topics",
+        HubTopics(
+            request=6,
+            rows=(
+                HubTopic(7, "LIVE", 42, 40, 3, 900, 64, 1, 2, 0),
+                HubTopic(8, "LIVE", 42, 40, None, None, 64, None, None, 0),
+            ),
+        ),
+    ),
+    ("held-topics", HeldTopics(request=6, rows=(HeldTopic(7, 42, 40, 3, None),))),
+    (
+        "subscribers",
+        Subscribers(
+            request=6,
+            rows=(SubscriberStatus("a@b", "ab" * 16, "reader", "LIVE", 3, 1, 0.5, 900, 1 << 30),),
+        ),
+    ),
+    (
+        "attached-drivers",
+        AttachedDrivers(
+            request=6,
+            rows=(
+                DriverStatus(
+                    driver="app-1@node1:4711",
+                    registration="ab" * 16,
+                    application="nightly",
+                    application_id="app-1",
+                    user="ann",
+                    host="node1",
+                    pid=4711,
+                    spark="4.1.0",
+                    release="0.1.0",
+                    state="live",
+                    reason="",
+                    control="on",
+                    hubs=2,
+                    writer="cd" * 16,
+                    since_s=1.5,
+                ),
+            ),
+        ),
+    ),
+    ("followed-topics", FollowedTopics(request=6, rows=(FollowedTopic(7, "full", 42, 0),))),
+    (
+        "level-list",
+        LevelList(request=6, rows=(TopicLevel(7, "none", 0, 0, 0, None, 900, "never read here"),)),
+    ),
+    ("table-uses", TableUses(request=6, rows=(TableUse("sales.orders", 7, 7.5),))),
+    (
+        "message-trace",
+        MessageTrace(request=6, rows=(TracedMessage(9.125, "out", "Join", "1 2", None),)),
+    ),
+    (
+        "hub-list",
+        HubList(request=6, rows=(HubFacts("tcp://b:1", True, 90.0, "in sync", 0, "http://b:2"),)),
+    ),
+    ("event-costs", EventCosts(request=6, rows=(EventCost("sales.orders", 3, 1.25),))),
+    (
+        "event-lines",
+        EventLines(
+            request=6,
+            rows=(
+                EventLine(
+                    NOW, 17, "INSERT", "sales.orders", NOW, "published", 0.25, "sales.orders"
+                ),
+            ),
+        ),
+    ),
+    (
+        "event-texts",
+        EventTexts(
+            request=6,
+            rows=(EventText(17, "INSERT", "sales.orders", NOW, "json-0.2", "", "", None, "{}"),),
+        ),
+    ),
+    ("topic-versions", TopicVersions(request=6, rows=(TopicVersion(EPOCH, 7, 42, 40),))),
+    ("key-cuts", KeyCuts(request=6, rows=(KeyCut(b"sales\0orders\0"),))),
+    (
+        "history-page",
+        HistoryPage(
+            request=6,
+            rows=(HistoryLine(NOW, "sales.orders", "schema", "events", 42, "columns=a", "b"),),
+        ),
+    ),
+    ("version-bounds", VersionBounds(request=6, rows=(VersionBound(42),))),
+    ("log-span", LogSpan(request=6, rows=(LogEnds(1, 99),))),
+    (
+        "log-page",
+        LogPage(
+            request=6,
+            rows=(
+                LogLine(9, NOW, "reports", 7, "sales.orders", "data", 41, 42, 16, None, None, "ab"),
+            ),
+        ),
+    ),
+    ("file-page", FilePage(request=6, rows=(PartitionFiles(3, NOW, "ds=1", 9, 2, 900, 1, 7, 8),))),
+    (
+        "function-page",
+        FunctionPage(
+            request=6, rows=(FunctionRow("f", "a.F", "ann", 1_785_000_000, ("JAR:hdfs:///a.jar",)),)
+        ),
+    ),
+    (
+        "statistics-page",
+        StatisticsPage(
+            request=6,
+            rows=(StatisticsRow("ds=1", "id", "bigint", 0, 9, "-5", "9", None, None, None, None),),
+        ),
+    ),
+    (
+        "sweep-page",
+        SweepPage(
+            request=6,
+            rows=(SweepState("sales.orders", 3, 9, NOW, 0, "", 0, 2, 4, 900, 1, 7),),
         ),
     ),
     (

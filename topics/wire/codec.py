@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from struct import Struct, error
+from types import UnionType
 from typing import (
     Annotated,
     Any,
     Final,
     NamedTuple,
     TypeVar,
+    Union,
     cast,
     get_args,
     get_origin,
@@ -522,7 +524,12 @@ def _codec_of(hint: Any) -> Codec:
         if second is Ellipsis:
             return _many(_codec_of(first))
         return _pair(_codec_of(first), _codec_of(second))
-    return _PLAIN[hint] if hint in _PLAIN else _record(hint)
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if get_origin(hint) in (Union, UnionType):
+        kind, _ = get_args(hint)  # and None, which is last
+        return _optional(_codec_of(kind))
+    return _row(hint) if issubclass(hint, tuple) else _record(hint)
 
 
 def _same(value: Any) -> Any:
@@ -551,6 +558,12 @@ def _flag(value: Any, where: str) -> bool:
     if type(value) is not bool:
         raise WireError(f"{where}: true or false expected")
     return value
+
+
+def _number(value: Any, where: str) -> float:
+    if type(value) not in (float, int):
+        raise WireError(f"{where}: number expected")
+    return value  # type: ignore[no-any-return]  # the test above is the check
 
 
 def _cell(value: Any, where: str) -> str | int | float | bool | None:
@@ -587,6 +600,8 @@ def _pair(first: Codec, second: Codec) -> Codec:
             raise WireError(f"{where}: pairs expected")
         return first.read(value[0], where), second.read(value[1], where)
 
+    if first.write is second.write is _same:
+        return Codec(read, _same)
     return Codec(read, lambda pair: [first.write(pair[0]), second.write(pair[1])])
 
 
@@ -602,6 +617,28 @@ def _record(cls: type) -> Codec:
     return Codec(
         read, lambda record: [codec.write(getattr(record, name)) for name, codec in fields.items()]
     )
+
+
+def _row(cls: Any) -> Codec:
+    """Return how a NamedTuple is written: as it is, for its fields are numbers and texts."""
+    fields = _fields_of(cls)
+    assert all(codec.write is _same for codec in fields.values()), cls
+    reads = tuple(codec.read for codec in fields.values())
+
+    def read(value: Any, where: str) -> Any:
+        if type(value) is not tuple or len(value) != len(reads):
+            raise WireError(f"{where}: {cls.__name__} of {len(reads)} fields expected")
+        return cls._make([check(one, where) for check, one in zip(reads, value, strict=True)])
+
+    return Codec(read, _same)
+
+
+def _optional(codec: Codec) -> Codec:
+    def read(value: Any, where: str) -> Any:
+        return None if value is None else codec.read(value, where)
+
+    assert codec.write is _same
+    return Codec(read, _same)
 
 
 def _column(values: list[Any]) -> Any:
@@ -659,6 +696,7 @@ _STEP: Final = _integer(-65_536, 65_536)
 _PLAIN: Final[dict[Any, Codec]] = {
     str: _TEXT,
     bool: Codec(_flag, _same),
+    float: Codec(_number, _same),
     Cell: Codec(_cell, _same),
     Entry: Codec(_read_entry, _write_entry),
 }

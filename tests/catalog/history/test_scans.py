@@ -15,9 +15,9 @@ from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, Entry, prefix_tombstone, stub
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX, VALUE_BYTES_MAX
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import Scan, Scanned
 from topicast.topics.wire.messages.connection import Refused
-from topicast.topics.wire.messages.questions import Inspected
 from topicast.topics.wire.refusal import Refusal
 
 GROUP = b"db\0t\0"

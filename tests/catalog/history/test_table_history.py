@@ -13,12 +13,10 @@ from topicast.catalog.history.history_thread import WAITING_MAX, HistoryRead, Hi
 from topicast.catalog.history.queries import NUMBER_MAX, StoreQuery, query_of
 from topicast.catalog.history.scans import Cuts, Versions
 from topicast.catalog.history.table_history import (
-    COLUMNS,
     NAMED_MAX,
     Bound,
     ChangeRange,
     Newest,
-    Row,
 )
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.storage.history import HistoryReader
@@ -34,6 +32,7 @@ from topicast.topics.policy import Policy
 from topicast.topics.topic import NAMESPACE, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import FRAME_BYTES_MAX
+from topicast.topics.wire.messages.answers import HistoryLine, Inspected
 from topicast.topics.wire.messages.data import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
@@ -41,7 +40,6 @@ from topicast.topics.wire.messages.data import (
     SOURCE_REPORTS,
 )
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     ReadBound,
     ReadChanges,
     ReadCuts,
@@ -69,7 +67,7 @@ class Recorded(Holding):
         """Commit what was written."""
         self._store.commit(Commit(transactions=self.written(), window=None))
 
-    def changes(self, *, after: int = 0, until: int = 99, skip: int = 0) -> list[Row]:
+    def changes(self, *, after: int = 0, until: int = 99, skip: int = 0) -> list[HistoryLine]:
         """Commit what was written; return the changes of the topic of ``d.t``."""
         self.commit()
         change_range = ChangeRange(
@@ -92,7 +90,7 @@ class Recorded(Holding):
             found = answer(read(Newest(T, after, count), 7))
         assert isinstance(found, Inspected)
         self.answer = found
-        assert (found.request, found.columns) == (7, COLUMNS)
+        assert found.request == 7
         assert {row[0] for row in found.rows} <= {NOW_US}
         return [(*row[1:4], *row[5:]) for row in found.rows]
 
@@ -277,7 +275,7 @@ def test_changes_go_on_where_an_answer_ended_and_name_every_partition(held: Reco
     days = [f"{day:04}" for day in range(NAMED_MAX + 900)]
     held.change(parts(*days, note="é" * 400))
     held.change(parts(*days[:3], note="x"))
-    found: list[Row] = []
+    found: list[HistoryLine] = []
     answers, after, skip = 0, 0, 0
     while rows := held.changes(after=after, skip=skip):
         answers += 1
@@ -383,7 +381,7 @@ def test_log_and_cuts_are_of_what_the_key_sees(held: Recorded) -> None:
     assert objects["other"] == (set(), [])
     names, keys = objects["d"]
     assert TABLE in names
-    assert keys == ["d\0t\0", "d\0t\0\x01"]
+    assert keys == [b"d\0t\0", b"d\0t\0\x01"]
 
 
 def test_newest_lines_of_the_log_are_told_since_a_time_of_the_objects_that_are_named(

@@ -3,8 +3,9 @@
 from topicast.catalog.ingest.event_log import EVENTS_MAX, NEWEST_SHOWN, SHOWN_MAX
 from topicast.catalog.metastore.port import Read
 from topicast.tests.cluster.alone import Alone, loaded
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import Refused
-from topicast.topics.wire.messages.questions import Inspected, Order, ReadEventLog
+from topicast.topics.wire.messages.questions import Order, ReadEventLog
 
 
 def log(core: Alone, after: int | None = None) -> list[dict[str, object]]:

@@ -3,10 +3,11 @@
 import pytest
 
 from topicast.catalog.publish.hub_questions import QUESTIONS_MAX, HubQuestions, Known
+from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.publishers import Have
-from topicast.topics.wire.messages.questions import Inspected, ReadWriter
+from topicast.topics.wire.messages.questions import ReadWriter
 
 A, B = "tcp://a:24000", "tcp://b:24000"
 WRITER = b"w" * 16
@@ -22,8 +23,8 @@ def questions(wakes: list[None]) -> HubQuestions:
     return HubQuestions(lambda: wakes.append(None))
 
 
-def table(request: int) -> Inspected:
-    return Inspected(request=request, columns=("name", "value"), rows=(("user", "ann"),))
+def table(request: int) -> NamedFacts:
+    return NamedFacts(request=request, rows=(("user", "ann"),))
 
 
 def refused(request: int) -> Message:

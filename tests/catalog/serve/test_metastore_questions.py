@@ -12,13 +12,9 @@ from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.keys import client
 from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.policy import parse_policy
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.connection import Bye, Refused
-from topicast.topics.wire.messages.questions import (
-    STATISTICS_MAX,
-    Inspected,
-    ReadFunctions,
-    ReadStatistics,
-)
+from topicast.topics.wire.messages.questions import STATISTICS_MAX, ReadFunctions, ReadStatistics
 
 FUNCTIONS = ReadFunctions(request=4, db="d")
 STATISTICS = ReadStatistics(request=4, db="d", table="t", columns=("id",), partitions=("ds=1",))
@@ -41,7 +37,7 @@ def test_functions_are_answered_page_after_page(
     """P-FACTS-3."""
     answer = core.answer_to(FUNCTIONS, Inspected, turns=3)
     assert [one["name"] for one in answer.records()] == ["first", "second"]
-    assert answer.records()[0]["resources"] == "JAR:hdfs:///a.jar"
+    assert answer.records()[0]["resources"] == ("JAR:hdfs:///a.jar",)
     monkeypatch.setattr(questions, "BYTES_MAX", 1)
     after, names = "", []
     while rows := core.answer_to(

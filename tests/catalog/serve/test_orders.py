@@ -15,10 +15,11 @@ from topicast.topics.keys.clients import ClientRole
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import STUB, TOMBSTONE, Entry
+from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.catalog import SELECT_BLOCKS, Pull, Pulled
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_ORDERS
-from topicast.topics.wire.messages.questions import Inspected, Order
+from topicast.topics.wire.messages.questions import Order
 
 # mode
 
@@ -355,7 +356,7 @@ def test_refreshed_table_is_read_again_before_the_answer(held: type, events: boo
     assert core.replies() == []
     core.catalogd.resume()
     core.turn(4)
-    assert [type(answer) for answer in core.replies()] == [Inspected]
+    assert [type(answer) for answer in core.replies()] == [NamedFacts]
     assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
 
 

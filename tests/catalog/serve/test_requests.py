@@ -19,6 +19,7 @@ from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.keys.clients import ClientRole
 from topicast.topics.topic import table_topic
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_FILTER,
@@ -38,11 +39,10 @@ from topicast.topics.wire.messages.catalog import (
 from topicast.topics.wire.messages.connection import Bye, Refused
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     Order,
+    ReadHeldTopics,
     ReadStatus,
     ReadSubscribers,
-    ReadTopics,
 )
 from topicast.topics.wire.messages.readers import Cancel, Join
 from topicast.topics.wire.messages.reports import WRITTEN, Report, Write
@@ -258,7 +258,7 @@ def test_pull_whose_filter_cannot_be_read_is_refused_with_the_reason(core: Alone
 def test_question_about_catalogd_is_answered_and_one_about_a_hub_is_refused(
     core: Alone,
 ) -> None:
-    for question in (ReadStatus(request=3), ReadTopics(request=3), ReadSubscribers(request=3)):
+    for question in (ReadStatus(request=3), ReadHeldTopics(request=3), ReadSubscribers(request=3)):
         core.ask(question)
     core.turn()
     status, topics, refused = core.replies()

@@ -15,6 +15,7 @@ from topicast.topics.objects.names import table_key, table_name
 from topicast.topics.policy import Policy
 from topicast.topics.topic import table_topic
 from topicast.topics.wire import encode
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
     SELECT_TABLE,
@@ -29,12 +30,11 @@ from topicast.topics.wire.messages.catalog import (
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     ReadFiles,
+    ReadHeldTopics,
     ReadHistory,
     ReadStatus,
     ReadSweeps,
-    ReadTopics,
 )
 from topicast.topics.wire.messages.reports import (
     INTENT,
@@ -167,7 +167,7 @@ def test_status_has_no_totals_and_no_texts_of_the_metastore(core: Alone) -> None
     assert facts["epoch"] == EPOCH_0
     assert {facts[name] for name in ("databases", "entries", "held_bytes", "overrides")} == {None}
     assert {facts[name] for name in ("pulls", "unreadable", "loading", "reads")} == {None}
-    topics = answer(core, ReadTopics(request=4))
+    topics = answer(core, ReadHeldTopics(request=4))
     assert isinstance(topics, Inspected)
     rows = [dict(zip(topics.columns, row, strict=True)) for row in topics.rows]
     assert {row["held_bytes"] for row in rows} == {row["entries"] for row in rows} == {None}

@@ -15,6 +15,7 @@ from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 from topicast.topics.keys.folder import OPERATOR, find_credential
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.questions import ReadStatus
 
 
@@ -151,5 +152,5 @@ def test_order_that_is_wrong_says_why(
     assert printed in done.stderr
     assert done.stdout == ""
     with Operator(parse_addresses(served.statestores), timeout_s=60.0) as visit:
-        rows = dict(visit.order("mode", (), sender="test").rows)
+        rows = dict(visit.order("mode", (), NamedFacts, sender="test").rows)
     assert (rows["mode"], rows["overrides"]) == ("mixed", ""), "nothing changed"

@@ -24,8 +24,9 @@ from topicast.topics.errors import UsageError
 from topicast.topics.histogram import Histogram
 from topicast.topics.objects.changes import ChangeKind
 from topicast.topics.topic import table_topic
+from topicast.topics.wire.messages.answers import NamedFacts
 from topicast.topics.wire.messages.data import SOURCE_REPORTS
-from topicast.topics.wire.messages.questions import Inspected, ReadWriter
+from topicast.topics.wire.messages.questions import ReadWriter
 
 HUB = "tcp://hub:24000"
 WRITER = b"\xab" * 16
@@ -139,8 +140,8 @@ def test_names_of_tables_need_a_secret() -> None:
 def known_of(**said: str) -> "Future[Known | None]":
     """Return what a hub has answered; nothing said: that it does not know."""
     found = Future[Known | None]()
-    table = Inspected(request=1, columns=("name", "value"), rows=tuple(said.items()))
-    found.set_result(Known(HUB, table) if said else None)
+    facts = NamedFacts(request=1, rows=tuple(said.items()))
+    found.set_result(Known(HUB, facts) if said else None)
     return found
 
 

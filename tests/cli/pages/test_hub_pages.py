@@ -7,19 +7,25 @@ import pytest
 from topicast.cli.pages.grid import Grid
 from topicast.cli.pages.hub_pages import hub_pages, peers_of_hub
 from topicast.cli.pages.page import Parts
-from topicast.statestore.status import DriverStatus, HubStatus, SubscriberStatus, TopicStatus
+from topicast.statestore.status import HubStatus
 from topicast.tests.cli.pages.asking import parts
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.errors import UsageError
+from topicast.topics.wire.messages.answers import (
+    DriverStatus,
+    HubTopic,
+    Inspected,
+    LevelList,
+    MessageTrace,
+    SubscriberStatus,
+    TableUse,
+    TableUses,
+    TopicLevel,
+    TracedMessage,
+)
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.fields import Cell
-from topicast.topics.wire.messages.questions import (
-    Inspected,
-    ReaderQuestion,
-    ReadLevels,
-    ReadTrace,
-    ReadUsage,
-)
+from topicast.topics.wire.messages.questions import ReaderQuestion, ReadLevels, ReadTrace, ReadUsage
 
 READ_BY = {1: (0, 0), 2: (3, 0), 3: (0, 1), 4: (0, 0)}  # each topic in full, and at its minimum
 
@@ -56,9 +62,9 @@ def reader(of: DriverStatus) -> SubscriberStatus:
     )
 
 
-def topic(number: int) -> TopicStatus:
+def topic(number: int) -> HubTopic:
     full, minimal = READ_BY[number]
-    return TopicStatus(
+    return HubTopic(
         topic=number,
         state="LIVE",
         version=9,
@@ -87,19 +93,21 @@ STATUS: HubStatus = replace(
 )
 
 
-ANSWERS: Mapping[str, Inspected | Refused] = {
-    ReadLevels: Inspected(
+ANSWERS: Mapping[type, Inspected | Refused] = {
+    ReadLevels: LevelList(
         request=1,
-        columns=("id", "level", "bytes", "full_bytes", "hits", "why"),
-        rows=((1, "none", 0, 5, 0, "never read here"), (2, "minimal", 3, 9, 1, "too large")),
+        rows=(
+            TopicLevel(1, "none", 7, 0, 0, None, 5, "never read here"),
+            TopicLevel(2, "minimal", 7, 3, 1, 0.5, 9, "too large"),
+        ),
     ),
-    ReadUsage: Inspected(
-        request=2, columns=("table", "topic", "read_s"), rows=(("shop.orders", 2, 7.5),)
-    ),
-    ReadTrace: Inspected(
+    ReadUsage: TableUses(request=2, rows=(TableUse("shop.orders", 2, 7.5),)),
+    ReadTrace: MessageTrace(
         request=3,
-        columns=("ago_s", "way", "message", "topics", "version"),
-        rows=((9.1, "out", "Join", "1 2", None), (0.5, "in", "Delta", "2", 7)),
+        rows=(
+            TracedMessage(9.1, "out", "Join", "1 2", None),
+            TracedMessage(0.5, "in", "Delta", "2", 7),
+        ),
     ),
 }
 

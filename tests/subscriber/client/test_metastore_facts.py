@@ -7,8 +7,9 @@ from topicast.subscriber.client import metastore_facts
 from topicast.tests.catalog.metastore.test_facts import function, statistics
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, SourceError, UsageError
+from topicast.topics.wire.messages.answers import FunctionPage
 from topicast.topics.wire.messages.connection import Refused
-from topicast.topics.wire.messages.questions import Inspected, ReadFunctions, ReadStatistics
+from topicast.topics.wire.messages.questions import ReadFunctions, ReadStatistics
 
 CATALOGD, READER = "catalogd", "reader-0"
 
@@ -79,7 +80,7 @@ def test_nothing_is_requested_where_nothing_is_named(shopping: Shopping) -> None
 def test_question_that_is_lost_is_sent_again_and_one_that_times_out_says_why(
     shopping: Shopping,
 ) -> None:
-    shopping.lose(CATALOGD, READER, Inspected, count=1)
+    shopping.lose(CATALOGD, READER, FunctionPage, count=1)
     assert shopping.call(lambda catalog: catalog.functions("shop")) == ()
     assert len(shopping.messages(ReadFunctions)) == 2
     shopping.shop.failures += [SourceError("no route")] * 1000
@@ -95,7 +96,7 @@ def test_question_that_is_refused_for_good_fails_at_once(
     shopping: Shopping, code: str, error: type[Exception]
 ) -> None:
     shopping.alter(
-        Inspected,
+        FunctionPage,
         lambda answer: Refused(request=answer.request, code=code, message="why", retry_ms=0),
     )
     with pytest.raises(error):

@@ -29,12 +29,12 @@ from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.policy import Policy
 from topicast.topics.topic import STUB, VALUE, accounted_bytes, table_topic
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import Sync
 from topicast.topics.wire.messages.connection import Bye, Refused, Welcome
 from topicast.topics.wire.messages.data import Delta, Heartbeat
 from topicast.topics.wire.messages.publishers import Announce
 from topicast.topics.wire.messages.questions import (
-    Inspected,
     Order,
     ReadDriver,
     ReaderQuestion,

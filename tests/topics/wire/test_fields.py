@@ -11,6 +11,13 @@ from topicast.topics.objects.names import KEY_BYTES_MAX
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.codec import LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
+from topicast.topics.wire.messages.answers import (
+    HubTopics,
+    KeyCuts,
+    NamedFacts,
+    SweepPage,
+    TableUses,
+)
 from topicast.topics.wire.messages.catalog import (
     Compared,
     Grant,
@@ -28,7 +35,6 @@ from topicast.topics.wire.messages.catalog import (
 from topicast.topics.wire.messages.connection import Bye, Hello, Refused
 from topicast.topics.wire.messages.numbers import NUMBERS
 from topicast.topics.wire.messages.publishers import Filed
-from topicast.topics.wire.messages.questions import Inspected
 from topicast.topics.wire.messages.readers import CatchUp, DriverFacts, Drop, Join, Joined, Position
 from topicast.topics.wire.messages.reports import Report, Reported, Sweep, Swept
 
@@ -75,7 +81,11 @@ FIELDS: dict[type, list[Any]] = {
     ],
     Swept: [1, 4, 42, True],
     Synced: [1, 5, 6, 9, [1, 2]],
-    Inspected: [1, ["c"], [[None, 1, -1, 0.5, True, "x"]]],
+    NamedFacts: [1, [["a", None], ["b", -1], ["c", 0.5], ["d", True], ["e", "x"]]],
+    HubTopics: [1, [[7, "LIVE", 42, 40, None, 900, 64, None, 2, 0]]],
+    KeyCuts: [1, [[KEY]]],
+    TableUses: [1, [["db.t", 7, 7.5]]],
+    SweepPage: [1, [["db.t", 3, 9, 7, 0, "", 0, 2, 4, 900, 1, 7]]],
     DriverFacts: [
         *("d7", "nightly", "app-1", "ann", "node1", 7, "4.1.0", "0.1.0"),
         *("live", "", "on", 2, "ab", 1, 2, 3, 4, 5),
@@ -135,9 +145,17 @@ HOSTILE: list[tuple[type, str, Any, str]] = [
     (Pulled, "names", "names", "0 to 786432 bytes"),
     (Pulled, "moved", 0, "true or false"),
     (Pulled, "gone", [bytes(KEY_BYTES_MAX + 1)], "0 to 1024 bytes"),
-    (Inspected, "rows", [[b"x"]], "text of at most"),
-    (Inspected, "rows", [[["x"]]], "text of at most"),
-    (Inspected, "rows", [7], "list of at most"),
+    (NamedFacts, "rows", [["a", b"x"]], "text of at most"),
+    (NamedFacts, "rows", [["a", ["x"]]], "text of at most"),
+    (NamedFacts, "rows", [7], "pairs expected"),
+    (HubTopics, "rows", [7], "HubTopic of 10 fields"),
+    (HubTopics, "rows", [[7, "LIVE", 42]], "HubTopic of 10 fields"),
+    (HubTopics, "rows", [[-1, "LIVE", 42, 40, 3, 9, 64, 1, 2, 0]], "integer from 0 to 65535"),
+    (HubTopics, "rows", [[7, None, 42, 40, 3, 9, 64, 1, 2, 0]], "text of at most"),
+    (HubTopics, "rows", [[7, "LIVE", 42, 40, "3", 9, 64, 1, 2, 0]], "integer from 0"),
+    (TableUses, "rows", [["db.t", 7, "1"]], "number expected"),
+    (TableUses, "rows", [["db.t", 7, True]], "number expected"),
+    (KeyCuts, "rows", [[bytes(KEY_BYTES_MAX + 1)]], "0 to 1024 bytes"),
     (DriverFacts, "application", "x" * 501, "text of at most 500"),
     (DriverFacts, "reason", None, "text of at most 500"),
     (DriverFacts, "pid", "seven", "integer from 0 to 4294967296"),

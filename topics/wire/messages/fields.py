@@ -19,6 +19,7 @@ BY_TOPIC: Final = "by topic"  # marks records that begin with a topic: they are 
 U8 = Annotated[int, Bounds(0, 255)]
 U16 = Annotated[int, Bounds(0, 65_535)]
 U64 = Annotated[int, Bounds(0, (1 << 64) - 1)]
+I64 = Annotated[int, Bounds(-(1 << 63), (1 << 63) - 1)]
 TopicOrNone = Annotated[int, Bounds(-1, 65_535)]  # -1: of no topic
 LevelNumber = Annotated[int, Bounds(NONE, FULL)]
 Registration = Annotated[bytes, Bounds(16, 16)]
@@ -27,7 +28,6 @@ Content = Annotated[bytes, Bounds(0, VALUE_BYTES_MAX)]
 FactText = Annotated[str, Bounds(0, FACT_CHARS_MAX)]
 Count = Annotated[int, Bounds(0, COUNT_MAX)]
 Cell: TypeAlias = str | int | float | bool | None
-Rows: TypeAlias = tuple[tuple[Cell, ...], ...]
 
 
 class Message:

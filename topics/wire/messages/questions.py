@@ -1,10 +1,38 @@
-"""Questions of operators and pipelines to any process, their orders, and the answers."""
+"""Questions of operators and pipelines to any process, each with its answer, and their orders."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, get_args
 
 from ...backports import StrEnum
-from .fields import U16, U64, Cell, Message, Registration
+from .answers import (
+    AttachedDrivers,
+    EventCosts,
+    EventLines,
+    FilePage,
+    FollowedTopics,
+    FunctionPage,
+    HeldTopics,
+    HistoryPage,
+    HubList,
+    HubTopics,
+    Inspected,
+    KeyCuts,
+    LevelList,
+    LogPage,
+    LogSpan,
+    MessageTrace,
+    NamedFacts,
+    Reasons,
+    StatisticsPage,
+    Subscribers,
+    SweepPage,
+    TableUses,
+    TopicVersions,
+    VersionBounds,
+)
+from .fields import U16, U64, Message, Registration
+
+A = TypeVar("A", bound=Inspected)
 
 
 class OrderKind(StrEnum):
@@ -31,84 +59,89 @@ class Order(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Message):
+class Question(Message, Generic[A]):
     """Request facts about a process, or of what it knows; ``Inspected`` answers it."""
 
     request: U64 = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadStatus(Question):
+class ReadStatus(Question[NamedFacts]):
     """Request of a hub or of catalogd every fact about it that is one value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadVerdict(Question):
+class ReadVerdict(Question[Reasons]):
     """Request of a hub or of catalogd the reasons why it does not serve as it should."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadTopics(Question):
-    """Request of a hub or of catalogd what it holds of each topic."""
+class ReadTopics(Question[HubTopics]):
+    """Request of a hub what it holds of each topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSubscribers(Question):
+class ReadHeldTopics(Question[HeldTopics]):
+    """Request of catalogd what it holds of each topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSubscribers(Question[Subscribers]):
     """Request of a hub its members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadDrivers(Question):
+class ReadDrivers(Question[AttachedDrivers]):
     """Request of a hub what attached drivers have last announced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWriter(Question):
+class ReadWriter(Question[NamedFacts]):
     """Request of a hub what the driver has announced that reports its writes as ``writer``."""
 
     writer: Registration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPositions(Question):
+class ReadPositions(Question[FollowedTopics]):
     """Request of a hub where the member ``member`` is in each topic that it follows."""
 
     member: Registration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderQuestion(Question):
+class ReaderQuestion(Question[A]):
     """Request facts that only the reader ``member`` knows: a hub forwards it to that reader."""
 
     member: Registration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLevels(ReaderQuestion):
+class ReadLevels(ReaderQuestion[LevelList]):
     """Request the level of each topic, and the reason for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadUsage(ReaderQuestion):
+class ReadUsage(ReaderQuestion[TableUses]):
     """Request the tables that were read last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadTrace(ReaderQuestion):
+class ReadTrace(ReaderQuestion[MessageTrace]):
     """Request the messages that came and went lately, without what was in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadStats(ReaderQuestion):
+class ReadStats(ReaderQuestion[NamedFacts]):
     """Request the reader's counters, and the state of its budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadDriver(ReaderQuestion):
+class ReadDriver(ReaderQuestion[NamedFacts]):
     """Request what the application of an attached driver says of itself."""
 
 
-HUB_ANSWERS: Final[tuple[type[Question], ...]] = (
+HUB_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
     *(ReadStatus, ReadVerdict, ReadTopics, ReadSubscribers, ReadDrivers, ReadWriter),
     *(ReadPositions, ReadLevels, ReadUsage, ReadTrace, ReadStats, ReadDriver),
 )
@@ -116,22 +149,22 @@ HUB_ANSWERS: Final[tuple[type[Question], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadHubs(Question):
+class ReadHubs(Question[HubList]):
     """Request of catalogd its hubs, and whether each is connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadEvents(Question):
+class ReadEvents(Question[NamedFacts]):
     """Request of catalogd how it follows the metastore's events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadEventCosts(Question):
+class ReadEventCosts(Question[EventCosts]):
     """Request of catalogd which tables have cost the most time since its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadEventLog(Question):
+class ReadEventLog(Question[EventLines]):
     """Request of catalogd the events behind the number ``after``, up to the first that runs.
 
     ``newest``: the last ones instead, which may run.
@@ -141,24 +174,24 @@ class ReadEventLog(Question):
     newest: bool = False
 
 
-CATALOG_ANSWERS: Final[tuple[type[Question], ...]] = (
-    *(ReadStatus, ReadVerdict, ReadTopics, ReadHubs, ReadEvents, ReadEventCosts, ReadEventLog),
+CATALOG_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
+    *(ReadStatus, ReadVerdict, ReadHeldTopics, ReadHubs, ReadEvents, ReadEventCosts, ReadEventLog),
 )
 """What catalogd answers beside what it reads from its store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreRequest(Question):
+class StoreRequest(Question[A]):
     """Request something of catalogd's store beside its entries, which a thread of its own reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadVersions(StoreRequest):
+class ReadVersions(StoreRequest[TopicVersions]):
     """Request of catalogd which versions of each topic can be scanned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadCuts(StoreRequest):
+class ReadCuts(StoreRequest[KeyCuts]):
     """Request keys between which about ``every_bytes`` of the values of ``topic`` lie."""
 
     topic: U16
@@ -166,7 +199,7 @@ class ReadCuts(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadChanges(StoreRequest):
+class ReadChanges(StoreRequest[HistoryPage]):
     """Request the changes of a topic's tables in ``(after, until]``, but for ``skip`` rows.
 
     The oldest are the first, as many as a frame holds.
@@ -180,7 +213,7 @@ class ReadChanges(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBound(StoreRequest):
+class ReadBound(StoreRequest[VersionBounds]):
     """Request the version up to which the transactions behind ``after`` replace ``count`` entries.
 
     It is that of one transaction at least.
@@ -193,7 +226,7 @@ class ReadBound(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadHistory(StoreRequest):
+class ReadHistory(StoreRequest[HistoryPage]):
     """Request the newest ``count`` changes of a table behind a version; 0: what a frame holds."""
 
     db: str
@@ -203,19 +236,19 @@ class ReadHistory(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLogBounds(StoreRequest):
+class ReadLogBounds(StoreRequest[LogSpan]):
     """Request the numbers of the first and the last line of catalogd's log of changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLog(StoreRequest):
+class ReadLog(StoreRequest[LogPage]):
     """Request the next lines of the log of changes behind the number ``after``."""
 
     after: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRecent(StoreRequest):
+class ReadRecent(StoreRequest[LogPage]):
     """Request the newest ``count`` lines of the log since a time, of objects of ``pattern``.
 
     All orders are among them. ``pattern`` empty: all objects.
@@ -227,7 +260,7 @@ class ReadRecent(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFiles(StoreRequest):
+class ReadFiles(StoreRequest[FilePage]):
     """Request what sweeps have found of the files of a table, by partition.
 
     ``behind``: the partition behind which the page begins; none: it is the first page.
@@ -239,7 +272,7 @@ class ReadFiles(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSweeps(StoreRequest):
+class ReadSweeps(StoreRequest[SweepPage]):
     """Request how far each table is swept, and what was found; ``behind`` (db.table): the last one.
 
     Empty: from the first.
@@ -249,21 +282,21 @@ class ReadSweeps(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetastoreQuestion(Question):
+class MetastoreQuestion(Question[A]):
     """Request of catalogd what it reads from the metastore then, as nobody holds it."""
 
     db: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFunctions(MetastoreQuestion):
+class ReadFunctions(MetastoreQuestion[FunctionPage]):
     """Request the next permanent functions of ``db`` behind the name ``after``, sorted by name."""
 
     after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadStatistics(MetastoreQuestion):
+class ReadStatistics(MetastoreQuestion[StatisticsPage]):
     """Request the statistics of ``columns`` of a table; of these ``partitions``, if there are any.
 
     STATISTICS_MAX is the most that a request may name: columns, times partitions.
@@ -277,14 +310,8 @@ class ReadStatistics(MetastoreQuestion):
 STATISTICS_MAX: Final = 2_000  # rows of about 100 bytes; names of columns take up to 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspected(Message):
-    """The answer to a Question or an Order: rows of text, integers, floats, booleans or None."""
-
-    request: U64
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the rows, each by column; the reader knows of which type a column's cells are."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+def answer_to(kind: type[Question[A]]) -> type[A]:
+    """Return the type of the answer to questions of ``kind``."""
+    base: Any = kind.__orig_bases__[0]  # type: ignore[attr-defined]  # of every generic class
+    found: type[A] = get_args(base)[0]
+    return found
