@@ -21,6 +21,7 @@ from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .metastore.hive_site import MetastoreClient, MetastoreFlags, metastore_client
 from .model.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
+from .publish.unloading import UnloadSettings
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT
 from .storage.history import AGE_MAX_US_DEFAULT, BYTES_MAX_DEFAULT
 
@@ -28,6 +29,9 @@ HOUR_US: Final = 3600 * 1_000_000
 PORT_DEFAULT: Final = 26_000
 THREADS_MAX: Final = 256
 RECONCILE_CALLS_PER_S_MAX: Final = 100
+PRESSURE_DEFAULT: Final = 0.6  # of the limit of memory; Impala's
+UNLOAD_S_MIN: Final = 120.0  # two reports of what subscribers use
+UNLOAD_S_MAX: Final = 366 * 24 * 3600.0
 HISTORY_MB_DEFAULT: Final = BYTES_MAX_DEFAULT >> 20
 HISTORY_MB_MAX: Final = 1 << 20  # a terabyte
 HISTORY_HOURS_DEFAULT: Final = AGE_MAX_US_DEFAULT / HOUR_US
@@ -60,11 +64,14 @@ class CatalogdConfig(MetastoreFlags):
     change_history_hours: float = HISTORY_HOURS_DEFAULT
     keys_dir: str | None = None
     mem_limit: str | None = None
+    invalidate_tables_timeout_s: float = 0.0
+    invalidate_tables_on_memory_pressure: bool = False
+    invalidate_tables_memory_pressure: float = PRESSURE_DEFAULT
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
         check_num_topics(self.num_topics)
-        self.limit_bytes()
+        self._check_unloading(has_limit=self.limit_bytes() is not None)
         self.hubs()
         self.mode(MODE_DEFAULT)
         advertised_address(self.service_address(), self.advertise_address)
@@ -95,6 +102,21 @@ class CatalogdConfig(MetastoreFlags):
     def limit_bytes(self) -> int | None:
         """Return what the process may take; None: as much as the system lets it."""
         return limit_of(self.mem_limit)
+
+    def _check_unloading(self, *, has_limit: bool) -> None:
+        """Check when tables are unloaded; ``has_limit``: whether memory has one."""
+        timeout_s, pressure = (
+            self.invalidate_tables_timeout_s,
+            self.invalidate_tables_memory_pressure,
+        )
+        if timeout_s and not UNLOAD_S_MIN <= timeout_s <= UNLOAD_S_MAX:
+            allowed = f"0 (off), or from {UNLOAD_S_MIN:.0f}: subscribers report use once a minute"
+            raise ConfigError("invalidate_tables_timeout_s", timeout_s, allowed)
+        if not 0 < pressure <= 1:
+            raise ConfigError("invalidate_tables_memory_pressure", pressure, "above 0, up to 1")
+        if self.invalidate_tables_on_memory_pressure and not has_limit:
+            allowed = "only with --mem_limit, of which the pressure is a share"
+            raise ConfigError("invalidate_tables_on_memory_pressure", "true", allowed)
 
     def service_address(self) -> Address:
         """Return where to serve pulls and syncs."""
@@ -139,5 +161,11 @@ class CatalogdConfig(MetastoreFlags):
             reads_max=self.num_metadata_loading_threads,
             blacklisted_dbs=tuple(db for db in blacklisted if db),
             sync_off_by_default=self.disable_hms_sync_by_default,
+            unload=UnloadSettings(
+                timeout_s=self.invalidate_tables_timeout_s,
+                pressure=self.invalidate_tables_memory_pressure
+                if self.invalidate_tables_on_memory_pressure
+                else None,
+            ),
             metastore=metastore,
         )

@@ -42,7 +42,15 @@ from .ingest.event_window import EventWindow, Gap
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.in_place import InPlace
 from .ingest.load_progress import LoadProgress
-from .ingest.loader import NEVER, READS_MAX_DEFAULT, Loader, Materializer, Result
+from .ingest.loader import (
+    NEVER,
+    READS_MAX_DEFAULT,
+    CompleteLoad,
+    Loader,
+    Materializer,
+    PublishTables,
+    Result,
+)
 from .ingest.poller import FOLLOWED_LATER, PAUSED, Batch, Polled, Poller, PollFailed
 from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
@@ -72,6 +80,7 @@ from .model.tables import Namespace, Tables, created_at, forget_decoded
 from .model.versions import LeaseRow, SweepRow, Transaction, VersionLog, WriteRow
 from .model.window_state import WindowState
 from .publish.backfill import Backfill
+from .publish.unloading import NEVER_UNLOAD, Unloading, UnloadSettings
 from .reconcile.held import Difference, Held
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation
 from .serve.admin import AdminOrders
@@ -209,6 +218,7 @@ class Settings:
 
     polling_interval_s: float = POLLING_INTERVAL_S_DEFAULT
     load_in_background: bool = True
+    unload: UnloadSettings = NEVER_UNLOAD
     reads_max: int = READS_MAX_DEFAULT
     blacklisted_dbs: tuple[str, ...] = ("sys", "information_schema")
     metastore: str = ""  # its addresses, for messages and for reports of drivers
@@ -279,6 +289,13 @@ class Catalog:
             pending=self.loader.pending,
             off_by_default=settings.sync_off_by_default,
         )
+        self.unloading = Unloading(
+            self.tables,
+            clock=turn,
+            settings=settings.unload,
+            memory=memory,
+            pending=self.loader.pending,
+        )
         self.in_place = InPlace(self.tables, pending=self.loader.pending)
         self._newest_id = 0 if window is None else window.newest_id  # of the events that were seen
         self.event_history = EventHistory(turn)
@@ -326,6 +343,7 @@ class Catalog:
             version_log=self.version_log,
             leases=self._leases,
             sweeps=self._sweeps,
+            unloading=self.unloading,
             clock=turn,
             core=self,
         )
@@ -461,6 +479,7 @@ class Catalog:
             self._note_blindness()
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step()
+            self.unloading.step()
             unpublished = self.loader.oldest_unpublished()
             self.report_acks.step(
                 unresolved=unpublished,
@@ -507,6 +526,7 @@ class Catalog:
         times = [self.poller.deadline, self._names_at, self.loader.deadline()]
         times += [self.dispatcher.grants.deadline, self.backfill.deadline, self.reports.deadline]
         times += [self.reconciliation.deadline] if self._reconciles else []
+        times.append(self.unloading.deadline)
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
@@ -565,7 +585,8 @@ class Catalog:
 
     def load_in_background(self, table: TableId) -> None:
         """Load ``table`` in the background, if the mode has its content published."""
-        if self._loads_in_background(table) and not self.tables.loaded(table):
+        wanted = self._loads_in_background(table) and not self.unloading.leaves_out(table)
+        if wanted and not self.tables.loaded(table):
             self.loader.load(table)
 
     def answer(self, question: Question[Any]) -> Inspected:
@@ -599,6 +620,7 @@ class Catalog:
         self.report_acks.check()
         self._leases.check()
         self.dispatcher.check()
+        self.unloading.check()
         self.loader.check()
         self._transactions.check()
         self.event_history.check()
@@ -657,7 +679,8 @@ class Catalog:
             | self.dispatcher.counts
             | self.reports.counts()
             | {f"reconcile_{name}": n for name, n in asdict(self.reconciliation.counts).items()}
-            | {"polls_late": poller.late, "tables_unfit": self.tables.unfit},
+            | {"polls_late": poller.late, "tables_unfit": self.tables.unfit}
+            | {"tables_unloaded": self.unloading.unloaded},
             topics=topics,
             reconciliation=self.reconciliation.progress.facts(),
             events=self.event_history.facts(
@@ -742,9 +765,24 @@ class Catalog:
         """Apply what ``event`` says, which was not late; return what is to be read."""
         if self.loader.resyncing or self.lifecycle is not Lifecycle.SERVING:
             return dirty
-        rest = tuple(one for one in dirty if not self.in_place.take(one, said_bytes=event.size))
+        rest = tuple(
+            one
+            for one in dirty
+            if not (self.in_place.take(one, said_bytes=event.size) or self._stays_unloaded(one))
+        )
         self.counts.events_in_place += bool(dirty and not rest)
         return rest
+
+    def _stays_unloaded(self, one: Dirty) -> bool:
+        """Raise the version of a table that nobody uses: it is read when somebody does."""
+        if not isinstance(one, DirtyTable) or one.dropped or one.degraded:
+            return False
+        table = one.db, one.table
+        known = self.namespace.find(table) is not None and not self.loader.pending(table)
+        if not known or not self.unloading.leaves_out(table):
+            return False
+        self.tables.raise_unloaded(table, source=SOURCE_EVENTS)
+        return True
 
     def _objects_of(self, event: RawEvent) -> tuple[Dirty, ...]:
         """Return what ``event`` makes dirty: all that it names, if our own code fails at it."""
@@ -1019,6 +1057,12 @@ class Catalog:
         for withdrawn in self._materializer.apply(results):
             self.counts.tables_withdrawn += 1
             self.dispatcher.on_withdrawn(withdrawn.table, withdrawn.error)
+        for result in results:
+            if isinstance(result, PublishTables):
+                for table in result.tables:
+                    self.unloading.loaded(table)
+            elif isinstance(result, CompleteLoad):
+                self.unloading.loaded(result.table)
 
     # -- effects
 

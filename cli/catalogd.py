@@ -64,6 +64,10 @@ CATALOGD_FLAGS: Final = {
     "the first start.",
     "mem_limit": "Memory that it takes at most, such as 4GB or 60%: content stays in the store "
     "until it is used. Below what the keys of all entries take it does not start.",
+    "invalidate_tables_timeout_s": "Unload tables that nobody has used for so long; 0 is off.",
+    "invalidate_tables_on_memory_pressure": "Unload the tables that were used least recently while "
+    "memory is short; with --mem_limit.",
+    "invalidate_tables_memory_pressure": "The share of --mem_limit above which memory is short.",
 }
 
 

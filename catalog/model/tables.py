@@ -37,6 +37,7 @@ from ...topics.objects.names import (
     problem_key,
     rules_key,
     table_key,
+    table_of,
 )
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
@@ -567,6 +568,46 @@ class Tables:
             left = Entry(group, version, version, version, have.size, None, STUB)
             written.add([prefix_tombstone(group, version), left])
             written.note(".".join(table), ChangeKind.UNLOADED, 0)
+
+    def unload(self, table: TableId) -> bool:
+        """Replace ``table`` by a stub, until it is used; return whether it was loaded.
+
+        Nothing of it has changed: its versions of schema and data stay.
+        """
+        number, topic = self.topic_of(table)
+        group = table_key(*table)
+        have = topic.head(group)
+        if have is None or have.kind != VALUE or not self.loaded(table):
+            return False
+        self._leaves.pop(table, None)
+        with self._version_log.transaction(number, source=SOURCE_LOAD) as written:
+            left = have._replace(version=written.version, value=None, kind=STUB)
+            written.add([prefix_tombstone(group, written.version), left])
+            written.note(".".join(table), ChangeKind.UNLOADED, have.version)
+        return True
+
+    def is_stub(self, table: TableId) -> bool:
+        """Return whether ``table`` was unloaded, or could not be read."""
+        head = self.topic_of(table)[1].head(table_key(*table))
+        return head is not None and head.kind == STUB
+
+    def raise_unloaded(self, table: TableId, *, source: int) -> None:
+        """Notify every reader that ``table``, of which there is a stub, has changed in any way."""
+        number, topic = self.topic_of(table)
+        have = topic.head(table_key(*table))
+        assert have is not None
+        assert have.kind == STUB
+        self._note_written(table, (), source=source, raised=True)
+        with self._version_log.transaction(number, source=source) as written:
+            version = written.version
+            written.add([Entry(have.key, version, version, version, have.size, None, STUB)])
+            written.note(".".join(table), ChangeKind.SCHEMA, have.version)
+
+    def every_table(self) -> Iterator[TableId]:
+        """Yield every table of which something is held, or a stub. Cost: O(all tables)."""
+        for number, topic in self._version_log.topics.items():
+            if number != NAMESPACE:
+                yield from map(table_of, topic.group_ids())
 
     def _write(
         self,

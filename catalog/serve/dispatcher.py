@@ -20,6 +20,7 @@ from ...topics.policy import Policy
 from ...topics.turn import Clock
 from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (
+    USED_MAX,
     Compare,
     Compared,
     Grant,
@@ -30,6 +31,7 @@ from ...topics.wire.messages.catalog import (
     Scan,
     Sync,
     Synced,
+    Used,
     Validate,
     Validated,
 )
@@ -56,6 +58,7 @@ from ..ingest.poller import Poller
 from ..metastore.port import FactsRead, ReadFacts
 from ..model.tables import Namespace, Tables
 from ..model.versions import LeaseRow, VersionLog
+from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
 from .grants import Grants
@@ -145,6 +148,7 @@ class Dispatcher:
         version_log: VersionLog,
         leases: Leases,
         sweeps: Sweeps,
+        unloading: Unloading,
         clock: Clock,
         core: Core,
     ) -> None:
@@ -153,6 +157,7 @@ class Dispatcher:
         self.grants = Grants(clock)
         self._leases = leases
         self._sweeps = sweeps
+        self._unloading = unloading
         self._core = core
         self._namespace = namespace
         self._tables = tables
@@ -229,7 +234,10 @@ class Dispatcher:
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
                 self._reconciliation.note_use((message.db, message.table))
+                self._unloading.use([(message.db, message.table)])
                 self._pull_server.on_pull(peer, message)
+            case Used():
+                self._unloading.use(message.tables[:USED_MAX])
             case Sync():
                 self._on_sync(peer, message)
             case Validate():

@@ -209,6 +209,10 @@ SECTIONS: Final[Mapping[str, Mapping[str, Table]]] = {
                 COUNTER,
                 "Times that a table could not be read: it is unloaded until it can be",
             ),
+            "tables_unloaded": (
+                COUNTER,
+                "Times that a table was unloaded because nobody used it, or memory was short",
+            ),
             "tables_unfit": (
                 COUNTER,
                 "Times that a table was too large, or not text, and cannot be held",

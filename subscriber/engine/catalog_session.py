@@ -39,6 +39,7 @@ from ..fetch.fetcher import (
     claims_about_mates,
     confirm,
 )
+from ..placement.uses import Uses
 from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effect, Send, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
@@ -62,6 +63,7 @@ class CatalogSession:
         read_floor: ReadFloor,
         next_id: Callable[[], int],
         outbox: Outbox,
+        uses: Uses,
         name: str = "",
     ) -> None:
         self._turn = turn
@@ -76,6 +78,7 @@ class CatalogSession:
             fence=self._replicas.fence,
             name=name,
         )
+        self._uses = uses
         self.reports = WriteSender(outbox, next_id, clock=turn)
         self._lineage = lineage
         self._read_floor = read_floor
@@ -89,6 +92,7 @@ class CatalogSession:
         times = [self.fetcher.deadline]
         if self.address:
             times += [self._requests.deadline, self._lineage.compare_at, self.reports.deadline]
+            times.append(self._uses.due_at)
         return min((at for at in times if at is not None), default=None)
 
     def sync(self, scope: Scope, *, within_s: float) -> Wait[None]:
@@ -257,6 +261,9 @@ class CatalogSession:
                 self._requests.send_by(request, wait.asks_at)
         for report in self.reports.due():
             self._send(Connection.SERVICE, report)
+        used = self._uses.due(now=self._turn.now)
+        if used is not None:
+            self._send(Connection.SERVICE, used)
 
     def check(self) -> None:
         """Assert every invariant."""

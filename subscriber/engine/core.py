@@ -45,6 +45,7 @@ from ..placement.pins import PinRules
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
+from ..placement.uses import Uses
 from ..protocol.effects import (
     DONE,
     BeginAnew,
@@ -194,6 +195,8 @@ class Core:
             automatic=automatic,
             audit_counts=self._audit_counts,
         )
+        pins = priorities.pins
+        uses = Uses(lambda: [(one.db, one.table) for one in pins.known.values()])
         self.catalog = CatalogSession(
             self.subscriptions,
             turn=turn,
@@ -201,6 +204,7 @@ class Core:
             read_floor=self._read_floor,
             next_id=self._next_id,
             outbox=self.outbox,
+            uses=uses,
             name=settings.name,
         )
         self.placement = PlacementController(
@@ -208,6 +212,7 @@ class Core:
             priorities,
             turn=turn,
             planner=self._new_planner(MINIMAL_BYTES, self.catalog.fetcher.latency),
+            uses=uses,
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(

@@ -32,6 +32,7 @@ from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from .planner import FULL_SHARE, Planner, Situation
 from .priorities import Priorities
+from .uses import Uses
 
 PLAN_S: Final = 5.0
 DRAIN_S: Final = 1.0
@@ -59,14 +60,19 @@ class PlacementController:
         *,
         turn: Turn[Effect],
         planner: Planner,
+        uses: Uses,
         automatic: bool,
     ) -> None:
-        """``automatic``: levels follow usage; else only those set by hand change."""
+        """``automatic``: levels follow usage; else only those set by hand change.
+
+        ``uses`` notes what is read.
+        """
         # (db, table, whether its partitions were read, too), appended by any thread
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self._turn = turn
         self.usage = priorities.usage
         self.planner = planner
+        self._uses = uses
         self._automatic = automatic
         self._watched = False  # the application watches all changes
         self._subscriptions = subscriptions
@@ -179,6 +185,7 @@ class PlacementController:
             self._plan()
             return
         if not self._automatic:
+            self._uses.note((db, table) for db, table, _ in self._take_reads())
             self._subscriptions.take_outgrown()
             return
         if now < self._drain_at:
@@ -225,9 +232,8 @@ class PlacementController:
         self._subscriptions.join_minimal(topic)
 
     def _count_reads(self) -> None:
-        count: Counter[tuple[str, str, bool]] = Counter()
-        for _ in range(min(len(self.reads), DRAIN_MAX)):
-            count[self.reads.popleft()] += 1
+        count = self._take_reads()
+        self._uses.note((db, table) for db, table, _ in count)
         for (db, table, whole), times in count.items():
             topic = table_topic(db, table, self._view.num_topics)
             group = table_key(db, table)
@@ -235,6 +241,13 @@ class PlacementController:
                 continue
             size = self._needed_bytes(topic, group, whole=whole)
             self._priorities.on_read(topic, group, size=size, times=times)
+
+    def _take_reads(self) -> Counter[tuple[str, str, bool]]:
+        """Remove some of the reads that were noted, and count them."""
+        count: Counter[tuple[str, str, bool]] = Counter()
+        for _ in range(min(len(self.reads), DRAIN_MAX)):
+            count[self.reads.popleft()] += 1
+        return count
 
     def _needed_bytes(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""

@@ -8,12 +8,14 @@ enough, and nothing happens between two calls unless ``pass_time`` lets it.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from topicast.catalog.core import Settings
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.model.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol import effects
 from topicast.subscriber.protocol.effects import Change
 from topicast.subscriber.protocol.status import Stats, TopicInfo
+from topicast.tests.cluster.catalogd import SETTINGS
 from topicast.tests.cluster.cluster import Cluster, NetworkOrder, Way
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.shop import Shop
@@ -45,6 +47,7 @@ class Shopping:
         start: bool = True,
         late: bool = False,
         mode: Mode = MODE_DEFAULT,
+        settings: Settings = SETTINGS,
         **setup: object,
     ) -> None:
         """Build the processes.
@@ -56,12 +59,17 @@ class Shopping:
             start: Return once the subscriber is ready.
             late: The subscriber begins when the hub has all of the shop.
             mode: catalogd's, from the start.
+            settings: catalogd's others.
             setup: The fields of a Setup.
         """
         self.shop = shop if shop is not None else Shop()
         made = Setup(**setup)  # type: ignore[arg-type]  # each test names its own
         self.cluster = Cluster(
-            setups=() if late else (made,), hubs=hubs, metastore=self.shop, num_topics=num_topics
+            setups=() if late else (made,),
+            hubs=hubs,
+            metastore=self.shop,
+            num_topics=num_topics,
+            settings=settings,
         )
         self.num_topics = num_topics
         self.sent: list[tuple[Way, Message]] = self.cluster.record()

@@ -128,6 +128,8 @@ class Run:
             self.counts["audits"] += audits.answers_audited
             count_held(reader.member, world.counts, now=world.now)
         self.counts += world.counts
+        if world.catalogd.catalog is not None:
+            self.counts["unloaded"] += world.catalogd.catalog.unloading.unloaded
 
     def _spoil_event(self) -> None:
         """Let the metastore fail from now on at whatever is to send the newest event."""

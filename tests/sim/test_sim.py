@@ -30,6 +30,7 @@ FAULTS = (
     *("replace_metastore", "put_metastore_back", "clean_log", "begun anew", "unsendable"),
     "unreadable",
     "cooled",
+    "unloaded",
 )
 PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),

@@ -86,6 +86,7 @@ from topicast.topics.wire.messages.catalog import (
     Scanned,
     Sync,
     Synced,
+    Used,
     Validate,
     Validated,
 )
@@ -566,6 +567,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
         ),
     ),
     ("leased", Leased(request=13, lease_s=30)),
+    ("used", Used(tables=(("lake", "events"), ("shop", "orders")))),
     (
         "sweep",
         Sweep(

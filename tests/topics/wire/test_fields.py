@@ -29,6 +29,7 @@ from topicast.topics.wire.messages.catalog import (
     Scan,
     Scanned,
     Synced,
+    Used,
     Validate,
     Validated,
 )
@@ -65,6 +66,7 @@ FIELDS: dict[type, list[Any]] = {
     Granted: [1, 60],
     Lease: [1, "db", "t", bytes(16), "me", 60, True],
     Leased: [1, 60],
+    Used: [[["db", "t"]]],
     Sweep: [
         1,
         "db",

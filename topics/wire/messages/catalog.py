@@ -9,6 +9,7 @@ from ...objects.selector import Selector, SelectorKind, by_filter, by_sql
 from ...topic import Entry
 from .fields import U8, U16, U64, Content, Key, Message, Registration
 
+USED_MAX: Final = 1000  # tables that a Used names: 40 KB
 SELECTORS_MAX: Final = 64  # of pulls that are kept read: names of a pull may take 512 KB
 
 SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES, SELECT_SQL = SelectorKind
@@ -232,6 +233,16 @@ class Leased(Message):
 
     request: U64
     lease_s: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used(Message):
+    """A reader to catalogd: tables that it has used since it said so last. It is not answered.
+
+    A table was used if it was read, however it was answered, or is pinned.
+    """
+
+    tables: tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=SELECTORS_MAX)

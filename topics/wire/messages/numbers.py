@@ -41,6 +41,7 @@ from .catalog import (
     Scanned,
     Sync,
     Synced,
+    Used,
     Validate,
     Validated,
 )
@@ -175,5 +176,6 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     90: SweepPage,
     91: FunctionPage,
     92: StatisticsPage,
+    93: Used,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""
