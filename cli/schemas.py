@@ -98,6 +98,8 @@ def text_of(schemas: Mapping[str, Schema], *, about: str) -> str:
 
 
 def _generic(origin: object, given: Sequence[Any]) -> Schema:
+    if origin is Annotated and given[1] != ISO:  # bounds of a message's field
+        return schema(given[0])
     if origin is Annotated:
         return {**schema(given[0]), "format": "date-time", "pattern": given[1]}
     if origin in (Union, types.UnionType):

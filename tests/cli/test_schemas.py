@@ -18,7 +18,7 @@ from topicast.cli.flags import OutputOption
 from topicast.cli.lazy import subcommands
 from topicast.cli.main import topicast
 from topicast.cli.reference import schemas
-from topicast.cli.schemas import Fields, Iso, fields_of, schema
+from topicast.cli.schemas import ISO, Fields, Iso, fields_of, schema
 from topicast.pipeline.comparison.report import AuditReport
 from topicast.pipeline.comparison.verdict import PropertyDifference
 from topicast.pipeline.conversion.report import ConvertReport
@@ -33,6 +33,7 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.tables import connect
 from topicast.tests.keys import user_keys
 from topicast.topics.errors import UsageError
+from topicast.topics.wire.messages.fields import U64
 
 WITHOUT = {  # commands that print no result: scripts, and what runs until it is ended
     *("agent", "completion", "quickstart", "run", "start"),
@@ -242,3 +243,8 @@ def test_key_file_itself_is_no_json(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="leave --output away, or name a file"):
         printed(*words)
     assert not [*tmp_path.iterdir()], "nothing was made"
+
+
+def test_bounds_of_a_field_of_a_message_are_no_pattern() -> None:
+    assert schema(U64) == {"type": "integer"}
+    assert schema(Iso) == {"type": "string", "format": "date-time", "pattern": ISO}
