@@ -86,11 +86,11 @@ def catalogd() -> None:
 
 
 def collect_old_rarely(*, old_passes: int = OLD_PASSES) -> None:
-    """Let the garbage collector visit young objects, a few at a time, and old ones hardly ever.
+    """Let the garbage collector visit young objects, a few at a time, and old objects hardly ever.
 
     A pass over 300,000 entries, which are in no cycle, stops the loop for 110 ms. Passes over
     young objects find the cycles that failures leave behind, and take 1 ms at most on a busy
-    machine. What was young until an old pass is visited by that one, and then left alone, but for
+    machine. What was young until an old pass is visited by that pass, and then left alone, but for
     each 100th, which visits all: a cycle that lived on for hours is found by it.
     """
     gc.freeze()  # imported modules live as long as the process
@@ -109,7 +109,7 @@ def collect_old_rarely(*, old_passes: int = OLD_PASSES) -> None:
 
 
 def wake_soon() -> None:
-    """Let a thread that wakes up, as the loop does, wait 0.1 ms for one that computes.
+    """Let a thread that wakes up, as the loop does, wait 0.1 ms for a thread that computes.
 
     Python's own interval is 5 ms, by which each page that is made would delay a delta. The loop
     waits so again after each call of the system in its turn, so that 1 ms would be several.

@@ -8,4 +8,4 @@ TIMED_OUT = 4
 DEGRADED = 5
 NOT_FOUND = 127  # as a shell has it for a command that does not exist
 INTERRUPTED = 130  # as a shell has it for a command that SIGINT ended
-TERMINATED = 143  # and for one that SIGTERM ended
+TERMINATED = 143  # and for a process that SIGTERM ended

@@ -21,7 +21,7 @@ def require(*libraries: str) -> None:
     """Check that ``libraries`` are installed, before a command begins its work.
 
     Raises:
-        ModuleNotFoundError: one is not; ``needs`` describes it.
+        ModuleNotFoundError: a module is not installed; ``needs`` describes it.
     """
     for library in libraries:
         if find_spec(library) is None:

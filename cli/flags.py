@@ -40,7 +40,7 @@ else:
 
 
 class PathName(click.Path):
-    """A path; an empty one, such as a variable that is not set leaves, names nothing."""
+    """A path; an empty text, as of a variable that is not set, names nothing."""
 
     def __init__(self, **how: Any) -> None:
         """``how``: the keywords of click.Path."""

@@ -120,7 +120,7 @@ def amount(count: int, one: str, many: str) -> str:
 def wrapped(text: str, *, width: int, first: str = "", rest: str = "") -> list[str]:
     """Return ``text`` in lines of ``width`` characters, behind ``first`` and then ``rest``.
 
-    No word is broken: one that is longer than a line has a longer one. Nothing has no line, but
+    No word is broken: a word that is longer than a line has a longer line. Nothing has no line, but
     for what ``first`` says.
     """
     found = textwrap.wrap(

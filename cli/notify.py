@@ -30,7 +30,7 @@ class Announcement:
         self._where = where
         self._environ = environ
         self._is_ready = False
-        self._before: Verdict | None = None  # the one that was reported last
+        self._before: Verdict | None = None  # which was reported last
 
     def listening(self) -> None:
         """Announce that peers may connect, though not that they are served."""
@@ -48,12 +48,12 @@ class Announcement:
 
 
 def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Send ``state`` to the service manager that started this process, if there is one."""
+    """Send ``state`` to the service manager that started this process, if any."""
     address = environ.get(SOCKET, "")
     if not address:
         return
     if address.startswith("@"):
-        address = "\0" + address[1:]  # an abstract one has no file
+        address = "\0" + address[1:]  # an abstract address has no file
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
             manager.settimeout(0.0)  # the loop waits for nobody

@@ -97,7 +97,7 @@ class Operator:
 
         Raises:
             LinkError: none did.
-            AuthRefused: one does not admit this process's key.
+            AuthRefused: a server does not admit this process's key.
         """
         try:
             self.address, self._hub, self.welcome = self._greet()
@@ -325,7 +325,7 @@ def _ordered(
 
 
 def members_of(visit: Operator) -> list[Record]:
-    """Return a record for each client of a hub, but for commands, such as this one."""
+    """Return a record for each client of a hub, but for commands, such as this process."""
     found = [one for one in visit.hub(ReadSubscribers()).records() if one["role"] not in COMMANDS]
     return [{**one, "statestored": str(visit.address)} for one in found]
 
@@ -370,7 +370,7 @@ def complain_of(failures: Sequence[LinkError]) -> int:
 def note_policy(left_out: str) -> bool:
     """Return whether the key of this user's commands has databases.
 
-    If so, print which ones, and what is ``left_out`` of the result for it.
+    If so, print their addresses, and what is ``left_out`` of the result for it.
 
     Raises:
         ConfigError: there is no such key.

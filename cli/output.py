@@ -1,7 +1,7 @@
 """What commands print: results on standard output, errors on standard error; and their exit codes.
 
     0 done    1 failed    2 wrong use    3 not reachable    4 timed out
-    5 degraded: ``status`` has answers from all, and one does not serve as it should
+    5 degraded: ``status`` has answers from all, and a daemon does not serve as it should
 
 ``--output table`` is to be read: a line for each item, which fits a terminal; a pipe has room for
 any. ``wide`` has every column. ``json`` is one document, and whole: numbers are numbers, times are

@@ -69,7 +69,7 @@ class Installation:
 
     @property
     def state(self) -> str:
-        """The verdict over all: not reachable if no hub is, degraded if one is not."""
+        """The verdict over all: not reachable if no hub is, degraded if a hub is not."""
         if not any(one.facts for one in self.hubs):
             return "not reachable"
         worst = max(one.verdict.state for one in self.daemons)
@@ -78,7 +78,7 @@ class Installation:
 
     @property
     def exit_code(self) -> int:
-        """0: all serve; 5: one that answers does not serve as it should; 3: one is not reached."""
+        """0: all serve; 5: a daemon answers that it does not serve; 3: a daemon is not reached."""
         if any(one.problems for one in self.daemons):
             return NOT_REACHABLE
         return DEGRADED if any(one.verdict.reasons for one in self.daemons) else DONE
@@ -156,7 +156,7 @@ def _daemons(stack: Installation, *, width: int) -> list[str]:
 
 
 def _reasons(stack: Installation) -> list[Reason]:
-    """Return the reasons of all daemons by name, the worst first; a shared one is listed once."""
+    """Return the reasons of all daemons by name, the worst first; each is listed once."""
     found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
 
     def said(reason: Reason) -> list[str]:

@@ -57,7 +57,7 @@ def unknown_host(address: Address, *, limit_s: float = LOOK_S) -> str:
 def problem(address: Address, credential: Credential, *, limit_s: float = LOOK_S) -> str:
     """Return what is at ``address`` instead of a statestored that answers, and what to do.
 
-    The text is empty if there is one that admits our key: then it is busy, or hangs.
+    The text is empty if a server there admits our key: then it is busy, or hangs.
     """
     return (
         unknown_host(address, limit_s=limit_s)
@@ -73,7 +73,7 @@ def no_statestored(problems: Mapping[Address, str]) -> str:
 
 
 def nobody(addresses: Iterable[Address], credential: Credential | None = None) -> str:
-    """Return what is at each address, if no statestored is at any; empty if one may be.
+    """Return what is at each address, if no statestored is at any; empty if a statestored may be.
 
     Without a ``credential`` each of our daemons may be one, and admit us.
     """

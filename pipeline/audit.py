@@ -202,7 +202,7 @@ def _counts(catalog: Subscriber, wanted: ObjectSelection) -> tuple[int, int]:
 
 
 def checked_sides(given: Iterable[str]) -> tuple[str, ...]:
-    """Return the ``given`` sides in the order of SIDES; raises ConfigError if one is unknown."""
+    """Return the ``given`` sides in the order of SIDES; raises ConfigError for an unknown side."""
     named = set(given)
     if not named or not named.issubset(SIDES):
         raise ConfigError("sides", ",".join(sorted(named)), f"some of {', '.join(SIDES)}")
@@ -222,7 +222,7 @@ def _metastore_reached() -> Iterator[None]:
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """Raise LinkError, as for a server that is not reached, if one stops answering."""
+    """Raise LinkError, as for a server that is not reached, if a server stops answering."""
     try:
         yield
     except NotReady as error:

@@ -44,7 +44,7 @@ def convert(
     """Convert the partitions of ``source`` into its copy ``target``; return what was done.
 
     Args:
-        spark: Its metastore is the one that catalogd follows.
+        spark: Its metastore is that of catalogd.
         source: A table with partitions, of any format that Spark reads.
         target: Its converted copy; created if it does not exist.
         once: Convert what differs and return; else go on with what changes, until ``stop``.
@@ -61,7 +61,7 @@ def convert(
         stop: Ends a run between two batches.
 
     Raises:
-        LeaseHeld: another convert into ``target`` runs, or took over while this one was paused.
+        LeaseHeld: another convert into ``target`` runs, or took over while this run was paused.
         NoSuchObject: there is no such source.
         UsageError: a table is not fit for it; says why.
         TopicastError: a hub, catalogd or the metastore does not answer.

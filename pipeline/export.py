@@ -4,7 +4,7 @@
     PATH/v1/tables, columns, partitions, changes/…
     PATH/v1/runs/part-…                                           a row for each run, written last
 
-A run counts once its row is there: readers join ``runs``, and one that was interrupted leaves
+A run counts once its row is there: readers join ``runs``, and a run that was interrupted leaves
 files that no row names. The columns are those of the views (docs/pipelines.md); a change of theirs
 that readers must know of is another ``v``.
 """
@@ -89,7 +89,7 @@ def export(
         tables: A pattern of ``db.table``: only rows about these.
         changes_only: Leave out the catalog itself, once a run has written it.
         dry_run: Count the rows, write nothing.
-        on_progress: Is called before each view, and behind the last one.
+        on_progress: Is called before each view, and after the last view.
 
     Raises:
         UsageError: Spark is too old.

@@ -54,7 +54,7 @@ def files(
     newer than the last change that readers were notified of.
 
     Args:
-        spark: Its file systems list; its metastore is the one that catalogd follows.
+        spark: Its file systems list; its metastore is that of catalogd.
         pattern: Of full names, as ``sales.*``.
         full: List everything, and not only what may have changed since the last run.
         add_partitions: Add folders that look like partitions to the metastore, which lacks them.

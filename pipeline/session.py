@@ -41,7 +41,7 @@ def open_session(
         master: As spark-submit has it; None: as Spark is configured, else local[*].
         conf: Properties of Spark; they count before those of its files.
         packages: Coordinates that Spark fetches, separated by commas.
-        metastore: One is needed, and is not one that Spark makes in its folder.
+        metastore: It must have a metastore other than that which Spark makes in its folder.
 
     Raises:
         ConfigError: the driver would run elsewhere, or Spark has no metastore.

@@ -101,7 +101,7 @@ class Sender:
         return None
 
     def credit(self, peer: bytes, stream: int, amount: int) -> None:
-        """Let a stream send ``amount`` bytes more; ignored for one that ended."""
+        """Let a stream send ``amount`` bytes more; ignored for a stream that ended."""
         found = self._streams.get(peer, {}).get(stream)
         if found is None:
             return
@@ -228,7 +228,7 @@ def _chunks_of(
     """Yield the chunks of one topic: a snapshot iff tombstones that the requester needs are gone.
 
     A requester that resumes a snapshot holds nothing that was deleted before the snapshot's
-    version. One that resumes a delta has every change before its token, and perhaps only a part
+    version. A chunk that resumes a delta has every change before its token, and perhaps only a part
     of the token's own version.
     """
     same = one.epoch == topic.epoch
@@ -285,11 +285,11 @@ def _numbered(
 
 
 def _pieces(units: Iterable[Sequence[Entry]]) -> Iterator[tuple[Sequence[Entry], bool]]:
-    """Yield ``units`` in pieces of at most a chunk's size, and whether each is the last one.
+    """Yield ``units`` in pieces of at most a chunk's size, and whether each is the last piece.
 
-    A piece has one unit at least; without units there is one empty piece. The entries of a unit
+    A piece has a unit at least; without units there is an empty piece. The entries of a unit
     share (version, key): a PREFIX and the table's own of a transaction. Only one unit is read
-    ahead, so that a piece costs a turn nothing of the next one.
+    ahead, so that a piece costs a turn nothing of the next piece.
     """
     piece: list[Entry] = []
     size = 0

@@ -75,7 +75,7 @@ def same_struct(one: bytes, other: bytes) -> bool:
     """Return whether two structs say the same.
 
     Raises:
-        WireError: one of them is damaged.
+        WireError: a value is damaged.
     """
     return one == other or _said(one, 0, STRUCT)[0] == _said(other, 0, STRUCT)[0]
 
@@ -98,14 +98,14 @@ def differences(
     There is none exactly if the two say the same.
 
     Raises:
-        WireError: one of them is damaged.
+        WireError: a value is damaged.
     """
     if same_struct(there, held):
         return
     one, other = said_by(there, shape), said_by(held, shape)
     paths = [path for path in sorted({*one, *other}) if one.get(path) != other.get(path)]
     yield from ((path, one.get(path), other.get(path)) for path in paths)
-    if not paths:  # as of two values that are no text, or of a type that is another one
+    if not paths:  # as of two values that are no text, or of two types
         yield "bytes", digest(there).hex(), digest(held).hex()
 
 

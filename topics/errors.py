@@ -73,7 +73,7 @@ def _no_such_object(name: str, near: tuple[str, ...]) -> NoSuchObject:
 
 
 class NotVisible(NoSuchObject):
-    """Our key has databases, and the named one is not among them, be it there or not."""
+    """Our key has databases, and the named database is not among them, be it there or not."""
 
     def __init__(self, name: str, why: str) -> None:
         """``why``: the whole message."""

@@ -29,7 +29,7 @@ class Histogram:
 
     def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
         self._bounds = tuple(bounds)
-        self._counts = [0] * (len(bounds) + 1)  # between two bounds, and above the last one
+        self._counts = [0] * (len(bounds) + 1)  # between two bounds, and above the last bound
         self._total = 0.0
 
     def add(self, value: float, count: int = 1) -> None:

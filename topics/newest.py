@@ -17,7 +17,7 @@ class Newest(dict[KeyT, ValueT]):
         self._most = most
 
     def put(self, key: KeyT, value: ValueT) -> None:
-        """Make ``value`` that of ``key``, now the newest; drop the oldest if it is one too many.
+        """Make ``value`` that of ``key``, now the newest; drop the oldest of too many.
 
         Cost: O(1).
         """

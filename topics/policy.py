@@ -44,7 +44,7 @@ class Policy:
         return crc32(str(self).encode()) or 1
 
     def sees(self, db: str) -> bool:
-        """Return whether the database ``db`` may be seen, be there such a one or not."""
+        """Return whether the database ``db`` may be seen, be it there or not."""
         return self._matches(db) is not None
 
     def refusal(self, name: str) -> str:

@@ -20,7 +20,7 @@ SubjectT = TypeVar("SubjectT")
 class _Open(Generic[SubjectT]):
     subject: SubjectT
     due_at: float
-    pause_s: float  # until the repetition after the next one
+    pause_s: float  # until the repetition after the next
 
 
 class Requests(Generic[SubjectT]):
@@ -87,6 +87,6 @@ class Requests(Generic[SubjectT]):
             found.due_at = min(found.due_at, at)
 
     def retry_now(self, *, now: float) -> None:
-        """Send every request again now: the connection, or the peer, is another one."""
+        """Send every request again now: the connection, or the peer, has changed."""
         for one in self._open.values():
             one.due_at, one.pause_s = now, self._retry_s

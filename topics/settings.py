@@ -137,7 +137,7 @@ def listen_address(host: str, port: int, *, setting: str) -> Address:
     """Return where to listen; port 0 is any free one.
 
     Raises:
-        ConfigError: ``host`` is neither a name nor a number; an IPv6 one may stand between [ and ].
+        ConfigError: ``host`` is neither a name nor a number; IPv6 may stand between [ and ].
     """
     return Address("tcp", _host(f"[{host}]" if _is_ipv6(host) else host, host, setting), port)
 
@@ -167,11 +167,11 @@ def pages_for_peers(pages: Address, daemon: Address) -> str:
 def advertised_address(listens: Address, text: str | None) -> Address:
     """Return where peers connect to a daemon that ``listens`` there: ``host[:port]``, else there.
 
-    Port 0 is the one that is listened on.
+    Port 0 becomes the port that is listened on.
 
     Raises:
         ConfigError: ``text`` is not valid; or it is None, and a daemon that listens on
-            every interface cannot know the one by which its peers reach it.
+            every interface cannot know the address by which its peers reach it.
     """
     setting = "advertise_address"
     if text is None:

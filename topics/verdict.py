@@ -2,7 +2,7 @@
 
     facts of a process ──a pure function of it──▶ Verdict ──▶ commands, page, /healthz, metrics, log
 
-Each process makes one verdict, and every surface shows that one and nothing of its own.
+Each process makes a verdict, and every surface shows that verdict and nothing of its own.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Serving(IntEnum):
 class Reason:
     """One reason why a process does not serve as it should.
 
-    ``code`` names the kind, for metrics and programs. ``subject``: which one it is about, if a
+    ``code`` names the kind, for metrics and programs. ``subject``: which object it is about, if a
     process may have several reasons of one kind. ``starting``: it is part of every start.
     """
 
@@ -127,7 +127,7 @@ def news(before: Verdict, after: Verdict) -> tuple[tuple[int, str], ...]:
 
 
 def refused_handshakes(ago_s: float | None) -> tuple[Reason, ...]:
-    """Return the reason that a client is refused, if the last one was, ``ago_s`` ago."""
+    """Return the reason that a client was refused ``ago_s`` ago, if that was lately."""
     if ago_s is None or ago_s > HANDSHAKES_S:
         return ()
     return (

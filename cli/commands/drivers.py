@@ -154,7 +154,7 @@ def _rules(facts: NamedFacts) -> list[OrderedRule]:
 
 
 def drivers_of(visit: Operator) -> list[Record]:
-    """Return one record for each driver of a hub, also for one that is gone, or may be a driver."""
+    """Return one record for each driver of a hub, also of a driver that is gone, or may be none."""
     readers, announced = readers_of(visit), announced_at(visit)
     alive = [one["registration"] for one in readers if one["state"] != "LOST"]
     answers = visit.readers(ReadDriver, alive)

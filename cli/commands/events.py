@@ -193,7 +193,7 @@ def tail(count: int | None, *, statestores: str, timeout_s: float, output: str) 
 
 
 def _logged(visit: Operator) -> Iterator[Record]:
-    """Yield the last events, and then each new one, without an end."""
+    """Yield the last events, and then each new event, without an end."""
     asked = ReadEventLog(newest=True)
     while True:
         for one in visit.catalog(asked).records():

@@ -65,7 +65,7 @@ class RevokedClient(TypedDict):
 
 
 class RotatedKey(TypedDict):
-    """The key of a daemon, and the one that will follow it; empty: not known here."""
+    """The key of a daemon, and the next key; empty: not known here."""
 
     name: str
     public: str
@@ -175,7 +175,7 @@ def revoke(name: str, keys_dir: str | None, output: str) -> None:
 @KEYS_DIR
 @prints(lambda: {"": list[RotatedKey]})
 def rotate(*, now: bool, keys_dir: str | None, output: str) -> None:
-    """Give each daemon of the folder the next of its two keys, and make another one to be next.
+    """Give each daemon of the folder the next of its two keys, and draw another next key.
 
     They take it within a second, without a restart. Every driver and command that runs knows the
     next keys and goes on, and a key file that was written since the last rotation is good for this
@@ -183,7 +183,7 @@ def rotate(*, now: bool, keys_dir: str | None, output: str) -> None:
     another host has its own folder: rotate its key there.
 
     With --now both keys of each daemon are replaced, and every client with a key file elsewhere
-    needs a new one: 'revoke' and 'add' make it.
+    needs a new key: 'revoke' and 'add' make it.
     """
     rotated = [
         RotatedKey(

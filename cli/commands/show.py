@@ -146,7 +146,7 @@ def tables(
     wanted = table_pattern(pattern)
     with catalog_at(**where) as catalog:
         if not NO_NAME.intersection(pattern):
-            catalog.database(pattern)  # there is one, else the command ends here
+            catalog.database(pattern)  # without such a database the command ends here
         names = [(db, name) for db in catalog.databases() for name in catalog.tables(db)]
         found: list[dict[str, Any]] = [
             {"database": db, "table": name}

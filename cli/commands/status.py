@@ -66,8 +66,8 @@ def _documents() -> Documents:
 def status(*, verbose: bool, watch: bool, statestores: str, catalogd: str, output: str) -> int:
     """Show whether each statestored and catalogd serve, and what a restart would mean now.
 
-    The exit code is 0 if all serve, 5 if one is degraded or does not serve, with the reasons, and 3
-    if one is not reached.
+    The exit code is 0 if all serve, 5 if a daemon is degraded or does not serve, and 3 if a
+    daemon is not reached.
     """
     hubs = parse_addresses(statestores, setting="statestores")
     named = parse_addresses(catalogd, setting="catalogd") if catalogd else ()

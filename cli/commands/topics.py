@@ -148,7 +148,7 @@ def topics(
 
     TOPIC, a number or 'namespace', shows one: its tables, its readers, and who is behind. A
     SUBSCRIBER is named as 'topicast subscribers' does, by its application, or by the beginning of
-    its id. One that is behind holds nobody back but itself: changes are kept for as long.
+    its id. A subscriber that is behind holds back nobody else: changes are kept for as long.
     """
     addresses = parse_addresses(statestores, setting="statestores")
     printed = Output(output)
@@ -179,7 +179,7 @@ def topics(
 @statestores_option("all are used")
 @prints(_documents_of_subscribers)
 def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
-    """Show the subscribers of each statestored, and how far behind each one is."""
+    """Show the subscribers of each statestored, and how far behind each of them is."""
     addresses = parse_addresses(statestores, setting="statestores")
     look: Callable[[Operator], Sequence[Mapping[str, Any]]] = _by_level if by_topic else members_of
     found, failures = at_each(addresses, look)

@@ -24,7 +24,7 @@ BASE: Final = ("click", "msgpack", "pyzmq", "sortedcontainers", "zstandard")
 
 
 def python() -> Answer:
-    """Say which Python this is; one that is too old does not get here."""
+    """Say which Python this is; a Python that is too old does not get here."""
     return ok(f"{platform.python_version()}, {sys.executable}")
 
 
@@ -47,7 +47,7 @@ def _version(name: str) -> str:
 
 
 def key(credential: Credential, source: str, *, role: ClientRole) -> Answer:
-    """Say whose key it is, and whether it is one for ``role``."""
+    """Say whose key it is, and whether it is a key for ``role``."""
     if credential.role is not role:
         return warning(
             f"{source}: {credential.name}, of role {credential.role}",

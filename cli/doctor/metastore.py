@@ -130,7 +130,7 @@ class MetastoreChecks:
         """Compare this machine's clock with the time of the newest event.
 
         A clock that is behind the metastore's is found as soon as something was just changed there;
-        one that is ahead looks like a metastore without changes.
+        an id that is ahead looks like a metastore without changes.
         """
         behind_s = self._event_s - time.time()
         if behind_s > APART_S:
@@ -221,7 +221,7 @@ def _seconds(text: str) -> float | None:
 def _newest_table(hms: "Hms") -> tuple[str, int]:
     """Return the newest of some tables, and when it was created, by the metastore's clock.
 
-    The structs are read of TABLES_MAX at most, of each database's first ones; none: the time is 0.
+    The structs are read of TABLES_MAX at most, of the first of each database; none: the time is 0.
     """
     created, left = {"": 0}, TABLES_MAX
     for db in hms.databases():

@@ -47,10 +47,10 @@ class Servers:
         self._metastore: tuple[Reason, ...] = ()  # of its verdict, likewise
 
     def hub(self) -> Answer:
-        """Check that each hub admits the key, and that one of them answers.
+        """Check that each hub admits the key, and that a hub answers.
 
         Raises:
-            LinkError: one does not.
+            LinkError: a hub does not admit it, or none answers.
         """
         assert self.credential is not None, "the key file was read"
         admitted(self.credential, self._addresses, timeout_s=self._timeout_s)
@@ -139,7 +139,7 @@ def admitted(credential: Credential, addresses: Sequence[Address], *, timeout_s:
     """Check that each hub admits the key of a daemon; no message is sent to it.
 
     Raises:
-        LinkError: one does not, or is not reached.
+        LinkError: a server does not, or is not reached.
     """
     for address in addresses:
         if _admits(address, credential, AT_ONCE_S):

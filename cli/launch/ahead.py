@@ -5,7 +5,7 @@
                      └─▶ a shell, which ends as this process does, and ends it
 
 The socket is in a folder of this user alone, and serves one driver: another JVM of the command
-starts an agent of its own, as a JVM does whose agent has ended. Each part ends when another one is
+starts an agent of its own, as a JVM does whose agent has ended. Each part ends when another part is
 killed: what JVM and shell hold of this process, and it of them, is closed then.
 """
 

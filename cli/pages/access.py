@@ -34,7 +34,7 @@ class Access:
         """Read the files.
 
         Raises:
-            ConfigError: one is missing, or cannot be used; says how to mend that.
+            ConfigError: a file is missing, or cannot be used; says how to mend that.
         """
         self.config = config
         self._seen = self._states()  # of each file, before it was last read
@@ -64,10 +64,10 @@ class Access:
         return self.valid_until - now_s
 
     def refresh(self) -> bool:
-        """Read the files again if one is another than before; return whether one was.
+        """Read the files again if a file has changed; return whether it has.
 
         Raises:
-            ConfigError: one cannot be used, so all remain as they were read before. Raised once for
+            ConfigError: a file cannot be used, so all stay as they were read. Raised once for
                 each change.
         """
         states = self._states()
@@ -118,7 +118,7 @@ def _digests(config: PagesConfig) -> Digests:
 
 
 def _lines(setting: str, file: Path | None, fault: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the lines of the secret ``file``; ``fault`` says what is wrong with one, if so."""
+    """Return the lines of the secret ``file``; ``fault`` says what is wrong with a line, if so."""
     if file is None:
         return ()
     try:
@@ -170,9 +170,9 @@ def _tls(config: PagesConfig) -> ssl.SSLContext | None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # Without a password OpenSSL asks for the one of an encrypted key on the terminal.
+        # Without a password OpenSSL asks for that of an encrypted key on the terminal.
         context.load_cert_chain(certificate, key, password="")
-    except OSError as exc:  # ssl.SSLError is one, too
+    except OSError as exc:  # ssl.SSLError is an OSError, too
         allowed = (
             f"a certificate and what it was signed with, in PEM, for the unencrypted key {key} "
             f"({exc.strerror})"

@@ -1,4 +1,4 @@
-"""Certificate: until when the first one of a PEM file is valid.
+"""Certificate: until when the first certificate of a PEM file is valid.
 
     Certificate ::= SEQUENCE { tbsCertificate, … }
     tbsCertificate ::= SEQUENCE { [0] version, serialNumber, signature, issuer, validity, … }
@@ -48,7 +48,7 @@ def _values(encoded: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the kind and the content of each value of DER that ``encoded`` has.
 
     Raises:
-        IndexError: it ends in the middle of one.
+        IndexError: it ends in the middle of a value.
     """
     at = 0
     while at < len(encoded):

@@ -15,7 +15,7 @@ class PagesConfig:
     """Settings of the pages; names are the flags. The files are read by ``Access``.
 
     Raises:
-        ConfigError: a value is not allowed; names it, and the allowed ones.
+        ConfigError: a value is not allowed; names it, and the allowed values.
     """
 
     webserver_interface: str = LOOPBACK

@@ -1,4 +1,4 @@
-"""The pages of catalogd about events: what became of the last ones, and what has changed, by whom.
+"""The pages of catalogd about events: what became of the last events, and who has changed what.
 
 The second one reads the log of changes in the store, by a connection of its own that only reads.
 """
@@ -39,7 +39,7 @@ BATCHES_SHOWN: Final = 100
 MINUTES: Final = 60  # of the graphs
 LINES_MAX: Final = 1_000  # of the log, on a page: the newest
 SINCE: Final = ("10m", "1h", "1d")  # that a page leads to
-TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of one, and no pattern
+TABLE: Final = re.compile(r"[^.*?/\[]+\.[^.*?/\[]+")  # the name of a table, and no pattern
 OBJECT_MAX: Final = 1_024  # characters of a pattern
 CHANGE: Final = ("time", "object", "change", "by", "version")
 OF_ONE: Final = ("time", "change", "by", "what", "object", "version")  # of one table

@@ -45,7 +45,7 @@ def front_html(
 
     Args:
         kind: ``statestored`` or ``catalogd``.
-        facts: Every fact that is one value.
+        facts: Every fact that is a single value.
         pages: The daemon's other pages, by the first part of their path.
         is_guarded: Whether readers give a secret, so that they see every page.
     """

@@ -2,7 +2,7 @@
 
     connection ──▶ TLS ──▶ request ──▶ Host, method, secret ──▶ answer ──▶ closed
 
-One thread waits for all connections, so one that never finishes its request costs a descriptor and
+One thread waits for all connections, so an unfinished request costs a descriptor and
 its buffer, not a thread; it is cut off after CONNECTION_S, or after GRACE_S if there are too many.
 """
 
@@ -149,7 +149,7 @@ class Pages:
         await server.close_all_connections()
 
     async def _accept(self, server: "_Server", lines: "_Lines") -> None:
-        """Take one connection a turn of the loop: open ones go first."""
+        """Take one connection a turn of the loop: open connections go first."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(0)

@@ -57,7 +57,7 @@ def sources_of(
 ) -> Sources:
     """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs.
 
-    ``pages``: those beside the first one. ``peers``: the front pages of other daemons, by what they
+    ``pages``: beside the first page. ``peers``: the front pages of other daemons, by what they
     are called. ``process``: facts of the process that its status has not. ``histograms``: of its
     metrics. ``is_guarded``: whether readers give a secret.
     """

@@ -67,7 +67,7 @@ def application_environment(
     """
     found = spark_classes(java_home)
     if not (found / TRIED).exists():
-        with _locked(found, wait):  # another base makes unfit what was made with this one
+        with _locked(found, wait):  # an archive fits no other base than its own
             if not (found / TRIED).exists():
                 say("preparing Spark's classes, for quicker starts (once, up to a minute)")
                 _make(found, java_home, run)

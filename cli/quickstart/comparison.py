@@ -133,7 +133,7 @@ def _row(one: RoundAnswers, before: str) -> tuple[str, ...]:
 
 
 def _shown(answer: str, one: Round, before: str) -> str:
-    """Return an answer in short, marked if it is wrong, or the one from before the step."""
+    """Return an answer in short, marked if it is wrong, or the answer from before the step."""
     if not answer.isdecimal():
         return answer.removeprefix(LONG[0]).removesuffix(LONG[1])
     remark = "" if answer == one.right else ": old" if answer == before else ": wrong"

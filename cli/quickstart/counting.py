@@ -1,7 +1,7 @@
 """Counting: a port that leads to a metastore, counts the calls, and may answer each later.
 
 A client of the metastore has one call on a connection at a time, so the first bytes after an answer
-begin the next one. Its name is in them.
+begin the next connection. Its name is in them.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ TOPICAST_RUN: Final = (sys.executable, "-m", "topicast.cli.main", "run")
 CLASSES: Final = "spark"  # the process that prepares Spark's classes,
 PREPARED: Final = "Spark's classes"  # which are awaited
 
-PORTS: Final = {  # the usual ones; statestored takes the next one for data as well
+PORTS: Final = {  # the usual ports; statestored takes the next port for data as well
     METASTORE: 9083,
     STATESTORED: 24000,
     CATALOGD: 26000,
@@ -166,7 +166,7 @@ class Demo:
         self._stack.write(EXPLORER, STAY)
 
     def compare(self) -> Iterator[tuple[RoundAnswers, RoundAnswers]]:
-        """Yield each round: the jobs write, the reports answer, the plain ones last.
+        """Yield each round: the jobs write, the reports answer, the plain reports last.
 
         The second answers are those of spark-sql.
         """

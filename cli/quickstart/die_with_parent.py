@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """Return ``command`` as one that ends with this process."""
+    """Return ``command`` so that its process ends with this process."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 

@@ -34,7 +34,7 @@ def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool])
 
 @contextmanager
 def _home(folder: Path | None) -> Iterator[Path]:
-    """Give a folder for all files; a temporary one is kept after an error, which names logs.
+    """Give a folder for all files; a temporary folder is kept after an error, which names logs.
 
     Raises:
         ConfigError: nothing can be written into ``folder``.

@@ -20,7 +20,7 @@ class SqlShell:
     """The answers of one process, to one question at a time."""
 
     def __init__(self) -> None:
-        self._row = ""  # the first one
+        self._row = ""  # the first row
         self._error = ""  # its name in Spark
         self._has_ended = False  # the line behind the answer was printed
 

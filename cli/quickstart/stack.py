@@ -83,7 +83,7 @@ class Stack:
     def start(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start ``command`` as the child ``name``; the name of one that has ended may be reused."""
+        """Start ``command`` as the child ``name``; the name of an ended child may be reused."""
         process = subprocess.Popen(
             dying_with_parent(command),
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},

@@ -128,7 +128,7 @@ def _compare_table(verdict: TableVerdict, there: ByKey, ours: ByKey) -> None:
 
 
 def _says_the_same(block: Entry | None, same: Entry | None) -> bool:
-    """Return whether there is nothing to compare: they are equal, or one has no value."""
+    """Return whether there is nothing to compare: they are equal, or a side has no value."""
     if block is None or same is None:
         return False
     return block.value is None or _is_same(block, same)
@@ -203,7 +203,7 @@ def _state(value: TableValue) -> dict[str, str]:
 def _partitions(
     verdict: TableVerdict, block: Entry | None, own: TableValue, *, is_stored: bool = False
 ) -> dict[str, bytes] | None:
-    """Return the Thrift structs of a block's partitions by name; None of one that is damaged."""
+    """Return the Thrift structs of a block's partitions by name; None of a damaged partition."""
     if block is None:
         return {}
     version, reader = block.version, PartitionReader(own.templates)

@@ -31,7 +31,7 @@ class AuditReport(RunReport):
     not_loaded: int = 0  # tables of which catalogd holds the name only
     copies: list[dict[str, str | int]] = field(default_factory=list)
     differing: int = 0  # databases and tables
-    differences: list[PropertyDifference] = field(default_factory=list)  # the first ones of each
+    differences: list[PropertyDifference] = field(default_factory=list)  # the first of each
     mended: list[str] = field(default_factory=list)  # databases and tables that differ no more
     repaired: bool = False  # whether what differed was ordered to be mended
     unread: dict[str, str] = field(default_factory=dict)  # why something was not compared

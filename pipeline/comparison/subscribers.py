@@ -2,9 +2,9 @@
 
     join a topic at full ──▶ its version ──▶ each table: read from the subscriber and from the store
       ▲                                                   │ what differs is compared again
-      └──────── the next topic; this one is dropped ◀─────┘
+      └──────── the next topic; this topic is dropped ◀─────┘
 
-The subscriber is one of this process, as every attached driver has one, and answers by the public
+The subscriber is of this process, as that of an attached driver is, and answers by the public
 methods. One topic is held at a time, so that any catalog fits a budget.
 """
 

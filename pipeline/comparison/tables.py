@@ -2,7 +2,7 @@
 
     catalogd's blocks, in order ──▶ 1000 names ──▶ the same partitions of the metastore ──▶ Verdict
 
-Held is one such part, and the names of the partitions of one table.
+A task holds one such part, and the names of the partitions of one table.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

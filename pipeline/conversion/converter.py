@@ -118,7 +118,7 @@ class Conversion:
         self._overtaken = 0  # partitions of this pass that changed while they were converted
         self._left = 0
         self._lag_s: float | None = None
-        self._skew_s: float | None = None  # by which the file system's clock is ahead of this one
+        self._skew_s: float | None = None  # by which the file system's clock is ahead of ours
         self._begun = time.monotonic()
         self._waited_s = 0.0  # of the time since then, for changes
 

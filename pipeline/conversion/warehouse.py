@@ -106,7 +106,7 @@ class Warehouse:
         """Return the format of the files of ``table``: one of FORMATS.
 
         Raises:
-            UsageError: it is another one.
+            UsageError: it is another format.
         """
         found = self._metadata(table)
         text = f"{_option(found.provider())} {_option(found.storage().inputFormat())}".lower()
@@ -160,7 +160,7 @@ class Warehouse:
     ) -> Callable[[], None]:
         """Return what performs ``changes`` of the metastore.
 
-        Those that are new by one change of the metastore, the others by another one.
+        New partitions by one change of the metastore, the others by a second change.
         """
         identifier, found = self._identifier(table), self._metadata(table).storage()
         storage = [found.productElement(at) for at in range(1, found.productArity())]
@@ -283,7 +283,7 @@ def _is_short(names: Sequence[str], options: Mapping[str, str]) -> Expression:
     Spark counts it as corrupt, and reads null. Files that were written before a column was added
     have such rows.
     """
-    texts = [f"c{at}" for at in range(len(names) + 1)]  # the last one: more than there are columns
+    texts = [f"c{at}" for at in range(len(names) + 1)]  # the last text: more than there are columns
     read = sql.from_csv(sql.col(CORRUPT), ", ".join(f"{one} string" for one in texts), options)
     pairs = zip(texts, names, strict=False)
     fits = [read[text].isNull() | sql.col(_name(name)).isNotNull() for text, name in pairs]

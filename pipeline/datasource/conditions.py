@@ -14,7 +14,7 @@ NAMED_MAX: Final = 1000  # tables that are looked up by their names instead of a
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The name in ``column`` is one of ``names``, or begins with one of them if ``prefix``."""
+    """The name in ``column`` is one of ``names``, or begins with such a name if ``prefix``."""
 
     column: str
     names: tuple[str, ...]

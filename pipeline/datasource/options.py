@@ -123,7 +123,7 @@ def read_options(
 
 
 def _check_view(view: str, options: Mapping[str, str]) -> None:
-    """Raise ConfigError if one of ``options`` would change nothing of what ``view`` shows."""
+    """Raise ConfigError for an option that would change nothing of what ``view`` shows."""
     for name in OF_CHANGES:
         if name.lower() in options and view != CHANGES.name:
             raise ConfigError(name, options[name.lower()], f"for view={CHANGES.name}, not {view}")

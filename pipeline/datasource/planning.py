@@ -374,11 +374,11 @@ def planning(
 ) -> Iterator[ReadPlanner]:
     """Connect to the first hub that answers, and to its catalogd, with the driver's key.
 
-    ``application``: whose executors read what is planned; None: the one that started this process.
+    ``application``: whose executors read what is planned; None: that of this process.
     ``patience_s``: of the planner.
 
     Raises:
-        LinkError: no hub answers, or the one that does has no catalogd.
+        LinkError: no hub answers, or the hub that answers has no catalogd.
         AuthRefused: a server does not admit the key.
         ConfigError: there is no key file.
     """

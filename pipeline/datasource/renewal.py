@@ -45,7 +45,7 @@ class PySparkDaemon:
 
     It is the daemon that forks them, else the JVM; of a stream the process that plans its batches,
     which lives as long as the query. ``began``: when it began, in ticks since the machine's start;
-    empty where that is not known. It tells the process from a later one with the same ``pid``.
+    empty where that is not known. It tells the process from a later process with its ``pid``.
     """
 
     pid: int
@@ -93,7 +93,7 @@ def renew(
     """Renew the key of its executors until ``application`` ends, then have it dismissed.
 
     Args:
-        hubs: One of them names catalogd, whenever that does not answer.
+        hubs: A hub names catalogd, whenever that does not answer.
         credential: The driver's.
         application: Its executors' key is renewed.
         wait: Waits for so many seconds; returns True at once where it is to end.
@@ -121,7 +121,7 @@ def renew(
 def start_renewal(
     statestores: Sequence[Address], key_file: str | None, application: PySparkDaemon
 ) -> None:
-    """Start the process that renews for ``application``, unless there is one."""
+    """Start the process that renews for ``application``, unless it runs already."""
     credential = find_credential(DRIVER, key_file=key_file, environ=os.environ)
     with _only(application.pair_of(credential).public) as is_only:
         if not is_only:
@@ -140,7 +140,7 @@ def start_renewal(
 def discard_leftovers(folder: Path) -> None:
     """Delete the lock files in ``folder`` that renewals of this user left when they were killed.
 
-    A file goes if it is empty, older than a lease and locked by nobody; one that cannot be
+    A file goes if it is empty, older than a lease and locked by nobody; a file that cannot be
     deleted stays.
     """
     oldest_s = time.time() - LEASE_S

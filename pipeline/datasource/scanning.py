@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Inspects(Protocol):
-    """What answers with tables of facts: a conversation, or what makes new ones."""
+    """What answers with tables of facts: a conversation, or what makes new conversations."""
 
     def inspect(self, question: Question[A], *, timeout_s: float) -> A:
         """As ``Conversation.inspect``."""
@@ -84,7 +84,7 @@ def patiently(call: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
     """Return what ``call`` returns; repeat it for ``patience_s`` if it fails for a passing reason.
 
     Raises:
-        LinkError: the last one of ``call``.
+        LinkError: the last error of ``call``.
     """
     deadline = time.monotonic() + patience_s
     while True:
@@ -182,7 +182,7 @@ def file_pages(catalogd: Inspects, table: str, *, behind: str | None = None) -> 
 
     ``behind``: the partition behind which it begins; None: with the first.
     Nothing if no sweep has found a file of it, or it is gone. A table without partitions has a row
-    with an empty one.
+    with an empty value.
 
     Raises:
         LinkError: catalogd does not answer.

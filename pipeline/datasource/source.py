@@ -210,7 +210,7 @@ class TopicastSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Let ``spark`` know the format ``topicast``, whether it finds it by its name or not.
 
-    Spark 4.0 refuses to register what it finds, and newer ones do not. The process that plans a
+    Spark 4.0 refuses to register what it finds, and newer releases do not. The process that plans a
     read needs the key that `attach` hides from Python workers, so it is not hidden there.
     """
     environment = spark.sparkContext.environment
@@ -257,7 +257,7 @@ def _arrow(schema: StructType) -> pa.Schema:
 
 
 def _check_columns(view: SourceView, schema: StructType) -> None:
-    """Raise ConfigError unless each column of ``schema`` is one of ``view``, with its type."""
+    """Raise ConfigError unless each column of ``schema`` is a column of ``view``, with its type."""
     for field in schema.fields:
         kind, _ = view.columns.get(field.name, ("", None))
         if field.dataType.simpleString() != kind:

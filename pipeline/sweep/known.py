@@ -205,7 +205,7 @@ class KnownFiles:
         """Return when readers were last notified of a change of ``table``; None: it is not known.
 
         What was sent from here does not count: it named the partitions of one batch, and those of
-        the next one may have changed before it.
+        the next batch may have changed before it.
 
         ``loads``: count what catalogd has loaded, too: what is newer was not there then.
         """
@@ -292,7 +292,7 @@ class KnownInOrder:
         self._known, self._table = known, table
         self._pages_ahead = pages_ahead
         self._pages: Iterator[tuple[int, list[FileFacts]]]
-        self._page: list[FileFacts]  # the one that is being read
+        self._page: list[FileFacts]  # which is being read
         self._at = 0  # how many of it were returned
         self._behind = behind  # where the range begins
         self._next = behind  # up to where it is read
@@ -301,7 +301,7 @@ class KnownInOrder:
         self._read()
 
     def begin(self) -> None:
-        """Let the next range begin behind the last one that was read."""
+        """Let the next range begin after the last range that was read."""
         self._behind = self._next
 
     def up_to(self, last: str | None, *, facts_max: int) -> tuple[dict[str, FileFacts], str | None]:
@@ -353,7 +353,7 @@ def known_at(statestores: str | None, *, key_file: str | None = None) -> Iterato
     """Connect to the catalogd behind the first hub that answers.
 
     Raises:
-        LinkError: no hub answers, or the one that does has no catalogd.
+        LinkError: no hub answers, or the hub that answers has no catalogd.
         ConfigError: there is no key file.
     """
     hubs = parse_addresses(hubs_of(statestores, os.environ), setting="statestores")

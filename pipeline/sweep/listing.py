@@ -169,12 +169,12 @@ class Lister:
         return self._systems[store]
 
     def _local(self, folder: str) -> str:
-        """Return the path of a folder on a local disk; empty for one that is elsewhere."""
+        """Return the path of a folder on a local disk; empty for a folder elsewhere."""
         path = _SLASHES.sub("/", folder.removeprefix("file:"))
         return path if path.startswith("/") and self._system(folder)[1] in LOCAL else ""
 
     def _local_folders(self, folder: str) -> ListedFolder | None:
-        """Return the folders in one on a local disk; None: Hadoop has to list it."""
+        """Return the folders in a folder on a local disk; None: Hadoop has to list it."""
         path = self._local(folder)
         if not path:
             return None
@@ -207,7 +207,7 @@ class Lister:
             if len(folders) == 1:
                 yield ListedFolder(folders[0], problem=_problem(error))
                 return
-            for folder in folders:  # one of them fails; which one, the call does not say
+            for folder in folders:  # the call does not say which folder fails
                 yield from self._of_store([folder])
             return
         by_parent: dict[str, list[FolderEntry]] = {path: [] for path in qualified}

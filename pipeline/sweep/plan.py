@@ -70,7 +70,7 @@ class SweepPlan:
     as_of: int
     """Of this run; 0: it is not known what the catalog changes, so nothing is kept of it."""
     first: int = 0
-    """The number of the oldest line of the log, or of the next one if there is none."""
+    """The number of the oldest line of the log, or of the next line if the log is empty."""
     tables: dict[str, SweptTable] = field(default_factory=dict)
     changed: dict[str, dict[str, int]] = field(default_factory=dict)
     """By table and partition, or ALL: the last line of the log that says so."""
@@ -133,7 +133,7 @@ class SweepPlan:
     def point_after(self, table: str, last: str) -> int:
         """Return as of which point the partitions up to ``last`` are known now.
 
-        0: as of that of a run that was interrupted, and has come further than this one.
+        0: as of that of a run that was interrupted, and has come further than this run.
         """
         swept = self.swept(table)
         is_behind = swept.open_as_of and last <= swept.open_until and not self.lists_all

@@ -3,7 +3,7 @@
     tables ──batches of partitions──▶ listed ──compared with what catalogd knows──▶ Sweep
                                                   └─changed, and nobody said so──▶ a data change
 
-A batch is kept by catalogd before the next one is listed. So a run that is killed has lost its last
+catalogd keeps a batch before the next batch is listed. So a run that is killed has lost its last
 batch, and a run after it finds what is known, and reports no change twice.
 """
 
@@ -82,7 +82,7 @@ class SweepTarget:
 
 @dataclass(slots=True)
 class PartitionBatch:
-    """Partitions that are listed together, from a range of the sorted ones of a table."""
+    """Partitions that are listed together, from a range of a table's sorted partitions."""
 
     due: list[str] = field(default_factory=list)
     before: dict[str, FileFacts] = field(default_factory=dict)
@@ -436,7 +436,7 @@ class Sweeper:
             self._on_change(_full(name, partition))
 
     def _locations(self, name: str, table: Table, batch: Sequence[str]) -> dict[str, str]:
-        """Return where the files of each partition of ``batch`` are; dropped ones are left out.
+        """Return where the files of partitions of ``batch`` are, without dropped partitions.
 
         A table without partitions has one of an empty name.
         """
@@ -540,7 +540,7 @@ class Sweeper:
 
 
 def has_files(table: Table) -> bool:
-    """Return whether ``table`` is one that has folders, as a view has not."""
+    """Return whether ``table`` has folders; a view has none."""
     return table.type != VIEW and bool(table.data_location or table.partition_keys)
 
 

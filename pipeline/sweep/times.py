@@ -34,7 +34,7 @@ class FolderTimes:
     def begin(self, times: Mapping[str, int], *, at_s: float, now_ms: int) -> None:
         """Note the ``times`` of folders that will be listed for another reason.
 
-        ``now_ms``: by the clock of the file system, or one that is close.
+        ``now_ms``: by the clock of the file system, or a clock that is close.
         """
         for path, time_ms in times.items():
             is_old = time_ms < now_ms - GRAIN_S * 1000

@@ -58,7 +58,7 @@ def folders_above(partitions: Iterable[str]) -> int:
     between: set[str] = set()
     for name in partitions:
         above = name.rpartition("/")[0]
-        while above and above not in between:  # those above one that was counted were, too
+        while above and above not in between:  # those above a counted folder were counted
             between.add(above)
             above = above.rpartition("/")[0]
     return 1 + len(between)

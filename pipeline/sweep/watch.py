@@ -61,7 +61,7 @@ class FileWatch:
             plan: Returns that of a sweep of all tables.
             checker: Sweeps partitions whose folder has changed.
             report: What both sweepers write into.
-            sweep_every_s: Between the end of a sweep of all tables and the next one.
+            sweep_every_s: Between the end of a sweep of all tables and the next sweep.
             stop: Ends it.
             on_progress: Is called after each look and each batch.
         """

@@ -104,7 +104,7 @@ def _get_tables_req(contents: Contents, given: Arguments) -> Iterator[bytes]:
 
 
 def _tables_of(contents: Contents, db: str, names: Sequence[str]) -> list[bytes]:
-    """Return the structs of the tables ``names``, each once, or of none if one is not served."""
+    """Return the structs of the tables ``names``, each once, or none if a table is not served."""
     return [_table(contents, db, name) for name in dict.fromkeys(map(str.lower, names))]
 
 

@@ -36,7 +36,7 @@ def owner(peer: Address, own: Address) -> int | None:
 
 
 def owner_in(lines: Iterable[str], peer: Address, own: Address) -> int | None:
-    """Return the same by the lines of one of these files."""
+    """Return the same by the lines of such a file."""
     wanted = {(one(peer), one(own)) for one in (_ipv4, _ipv6)}
     for line in lines:
         parts = line.split()
@@ -53,6 +53,6 @@ def _ipv4(address: Address) -> str:
 
 
 def _ipv6(address: Address) -> str:
-    """Return an IPv4 address as it is printed inside of one of IPv6."""
+    """Return an IPv4 address as it is printed inside of an IPv6 address."""
     middle = int.from_bytes(b"\0\0\xff\xff", sys.byteorder)
     return f"{'0' * 16}{middle:08X}{_ipv4(address)}"

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 class Limits:
     """When connections are ended, and how many there may be."""
 
-    connections_max: int = 64  # a router's pool has 4 to 8 readers, and replaces broken ones
+    connections_max: int = 64  # a router's pool has 4 to 8 readers, and replaces broken connections
     backlog_max: int = 16
     admit_s: float = 5.0  # from connecting to the token
     request_s: float = 5.0  # from a request's first byte to its last: they are short
@@ -220,7 +220,7 @@ class Server:
             self._turn_away(connection, "too many bytes")
 
     def _go_on(self, connection: _Connection) -> None:
-        """Send what is left of a reply, else answer the next request; one of them a turn."""
+        """Send what is left of a reply, else answer the next request; one step a turn."""
         if connection.reply is None:
             request = connection.reader.next()
             if request is None:
@@ -243,7 +243,7 @@ class Server:
             connection.deadline = self._clock() + self._limits.request_s
 
     def _answer(self, connection: _Connection, request: Request) -> bool:
-        """Begin the reply; return whether there is one by now."""
+        """Begin the reply; return whether it has begun by now."""
         if not connection.admitted:
             connection.admitted, connection.reply = self._service.admit(request)
             if connection.admitted:
@@ -276,7 +276,7 @@ class Server:
         return False
 
     def _fill(self, connection: _Connection) -> bool:
-        """Make the next piece of a reply; return whether there is one."""
+        """Make the next piece of a reply; return whether there was more of it."""
         pieces: list[bytes] = []
         length = 0
         for piece in connection.reply or ():

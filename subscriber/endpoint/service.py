@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class NotAdmitted(TopicastError):
-    """The client has not presented the token, or a wrong one."""
+    """The client has presented no token, or a wrong token."""
 
 
 class Left(TopicastError):

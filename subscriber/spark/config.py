@@ -24,7 +24,7 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.validate": "TOPICAST_VALIDATE",
     "spark.topicast.endpoint": "TOPICAST_ENDPOINT",
 }
-PLANNING: Final = ("on", "off")  # plans from memory; the first one is the default
+PLANNING: Final = ("on", "off")  # plans from memory; the first value is the default
 ENDPOINT: Final = ("on", "off")  # likewise, first reads from the subscriber
 VALIDATE: Final = ("none", "catalogd", "hms")  # what confirms a table that is answered from memory
 MAX_STALENESS: Final = "10s"  # catalogd or a hub may restart meanwhile
@@ -43,7 +43,7 @@ class SparkSettings:
     """How a driver is attached.
 
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
-    the user has cached is made anew, too. ``metastore``: the one that reports name, empty:
+    the user has cached is made anew, too. ``metastore``: the name in reports, empty:
     hive.metastore.uris. ``key_file``: what the driver joins with; None: the subscriber finds it.
     ``planning``: plans are made from memory, unless the hub or catalogd was silent for
     ``max_staleness_s``; ``validate``: what confirms a table of a plan: hms, by a comparison with
@@ -96,7 +96,7 @@ def settings_of(
         return found if found is not None else environ.get(SETTINGS[key])
 
     def chosen(name: str, argument: str | None, allowed: tuple[str, ...]) -> str:
-        """Return one of ``allowed``; the first one is the default."""
+        """Return a value out of ``allowed``; the first is the default."""
         key = f"spark.topicast.{name}"
         text = _first(argument, configured(key), allowed[0])
         if text not in allowed:
@@ -137,7 +137,7 @@ def conf_of(session: Any) -> Callable[[str], str | None]:
 
 
 def bytes_of_share(budget_bytes: int, share: float) -> int:
-    """Return the bytes of one of the shares above: of what a budget has beyond NAMES_BYTES."""
+    """Return the bytes of a share of those above: of what a budget has beyond NAMES_BYTES."""
     return int(max(budget_bytes - NAMES_BYTES, 0) * share)
 
 
@@ -145,7 +145,7 @@ def control_of(text: str) -> str:
     """Return ``text`` if it is off, on or dry-run.
 
     Raises:
-        ConfigError: it is not one of them.
+        ConfigError: it is not among them.
     """
     if text not in STATES:
         raise ConfigError("spark.topicast.control", text, ", ".join(STATES))

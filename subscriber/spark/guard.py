@@ -27,7 +27,7 @@ class Guard:
                 self.failed(doing, exc)
 
     def failed(self, doing: str, error: Exception | str) -> None:
-        """Count ``error``, and log it unless it is the same as the one before."""
+        """Count ``error``, and log it unless it is the same as the error before."""
         self.errors += 1
         kind = "" if isinstance(error, str) else f"{type(error).__name__}: "
         text = f"{doing}: {kind}{first_line(error)}"

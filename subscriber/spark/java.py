@@ -87,7 +87,7 @@ def java_object(jvm: Any, name: str, source: str, *arguments: Any) -> Any:
 
 
 def java_class(jvm: Any, name: str, source: str) -> Any:
-    """Return the class ``name`` that ``source`` defines, the same one at each call.
+    """Return the class ``name`` that ``source`` defines, the same class at each call.
 
     Raises:
         Py4JError, TypeError: as `java_object`.

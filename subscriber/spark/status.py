@@ -12,9 +12,9 @@ class AttachStatus:
     """The state of an attached driver; counters since it was attached.
 
     ``state``: connecting, live, plain, unsupported or detached; ``reason`` says why it is not live,
-    or what a live one does without.
+    or what a live driver does without.
     ``control``: the less of what the application and the operators want: on, dry-run or off.
-    ``staleness_s``: since the last heartbeat from catalogd, infinite before the first one.
+    ``staleness_s``: since the last heartbeat from catalogd, infinite before the first heartbeat.
     ``metastore_problem``: why changes of the metastore never arrive; empty when they do.
     ``connection_problem``: which server is not reached from here, or does not accept the key.
     ``sessions``, ``relations``: sessions, and the relations that they had cached at the last look;

@@ -5,7 +5,7 @@
     etl       driver    Vn)=TfA.gW8>2zQ*Jb!c#LkE3s5uYxPdH:r1m?o(
     reports   driver    >K5fGJ0m}xV8a*w?Lr4!T.uZ^q1oE)dYb@c&7hNs  databases=sales,finance_*
 
-A server may have a second key, as ``next=…`` behind its address: the one of its next rotation,
+A server may have a second key, as ``next=…`` behind its address: that of its next rotation,
 which is admitted, too. A name and a key belong to one client each. A key that is not in the list
 ends the handshake.
 """
@@ -69,7 +69,7 @@ class Client:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The public key, and the next one if there is one."""
+        """The public key, and the next public key if it is known."""
         return tuple(filter(None, (self.public, self.next_public)))
 
 
@@ -106,7 +106,7 @@ class Clients:
         return hash(self._clients)
 
     def with_key(self, public: str) -> Client | None:
-        """Return the client whose public key, or next one, is ``public``."""
+        """Return the client whose public key, or next public key, is ``public``."""
         return self._by_key.get(public)
 
     def named(self, name: str) -> Client | None:
@@ -114,11 +114,11 @@ class Clients:
         return self._by_name.get(name)
 
     def keys(self, *, readers: bool = False) -> frozenset[str]:
-        """Return the public keys of all, or of those that may read; the next ones, too."""
+        """Return the public keys of all, or of those that may read; the next keys, too."""
         return frozenset(key for one in self if one.role.reads or not readers for key in one.keys)
 
     def are_kept_by(self, publics: Collection[str]) -> bool:
-        """Return whether the only client with role catalogd has one of these keys."""
+        """Return whether the only client with role catalogd has such a key."""
         found = [one for one in self if one.role is ClientRole.CATALOGD]
         return len(found) == 1 and not set(publics).isdisjoint(found[0].keys)
 
@@ -132,7 +132,7 @@ class Clients:
         return Clients((*self._clients, client))
 
     def replacing(self, client: Client) -> "Clients":
-        """Return the list with ``client`` in the place of the one of its name."""
+        """Return the list with ``client`` in the place of the client of its name."""
         return Clients(client if one.name == client.name else one for one in self._clients)
 
     def without(self, name: str) -> "Clients":
@@ -157,10 +157,10 @@ def checked_key(text: str, *, setting: str) -> str:
 
 
 def checked_keys(current: str, following: str, *, setting: str) -> tuple[str, ...]:
-    """Return a server's keys as a peer sends them: the next one may be empty.
+    """Return a server's keys as a peer sends them: the next key may be empty.
 
     Raises:
-        ConfigError: one is not a key.
+        ConfigError: a text is not a key.
     """
     keys = (current, following) if following else (current,)
     return tuple(checked_key(one, setting=setting) for one in keys)

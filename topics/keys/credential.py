@@ -42,7 +42,7 @@ class KeyPair:
 
 
 PublicKeys: TypeAlias = tuple[str, ...]
-"""The public keys that a server may have: the current one, then the next one if it is known."""
+"""The public keys that a server may have: the current key, then the next key if it is known."""
 
 NewPair = Callable[[], KeyPair]
 """Draws a key pair."""
@@ -69,12 +69,12 @@ class Credential:
 
     @property
     def catalogd_keys(self) -> PublicKeys:
-        """catalogd's public key, and the next one if it is known."""
+        """catalogd's public key, and its next key if it is known."""
         return self._with_next(self.catalogd)
 
     @property
     def own_keys(self) -> PublicKeys:
-        """Its own public key, and the next one if it has a next pair."""
+        """Its own public key, and the next key if it has a next pair."""
         following = self.next_pair
         return (self.pair.public,) if following is None else (self.pair.public, following.public)
 

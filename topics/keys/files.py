@@ -64,7 +64,7 @@ def read_secret(
 def write_secret(path: Path, text: str) -> None:
     """Write ``text`` to ``path``, whole or not at all, readable by its owner only.
 
-    A process that is killed here leaves ``.NAME.PID`` beside the file; the next one that writes
+    A process that is killed here leaves ``.NAME.PID`` beside the file; the next process that writes
     this file deletes it, and so does `locked`.
 
     Raises:
@@ -87,7 +87,7 @@ def write_secret(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make ``folder`` if it is missing, and be the only one that changes it; waits for others.
+    """Make ``folder`` if it is missing, and be the only process that changes it; waits for others.
 
     It deletes what killed processes left unfinished in it.
 

@@ -122,7 +122,7 @@ class KeysFolder:
     def keep(self, clients: Clients, *, of: str) -> None:
         """Write the list that catalogd sent, for restarts; catalogd's own folder is left as it is.
 
-        ``of``: the key of catalogd that the hub's key file names. catalogd may have another one
+        ``of``: the key of catalogd that the hub's key file names. catalogd may have another key
         after rotations, and the hub's file need not be written for them.
 
         Raises:
@@ -162,7 +162,7 @@ class KeysFolder:
         return self.listed()
 
     def changed_credential(self, name: str) -> Credential | None:
-        """Return the credential ``name`` if its file is another one than at the last call.
+        """Return the credential ``name`` if its file has changed since the last call.
 
         None if it is the same, at the first call, and while there is no file.
 
@@ -177,13 +177,13 @@ class KeysFolder:
     def rotate(self, new_pair: NewPair, *, at_once: bool = False) -> tuple[Credential, ...]:
         """Let each daemon whose key file is here have its next key; return their credentials.
 
-        It has the next pair from now on, and another next one is drawn: a client that knew both
-        public keys before can connect at any moment of it, and receives the new next one.
+        It has the next pair from now on, and another next pair is drawn: a client that knew both
+        public keys before can connect at any moment of it, and receives the new next key.
         ``at_once``: both pairs are replaced, because they are known to others; a client elsewhere
         needs a new key file. A daemon that has no next pair yet gets one, and keeps its own until
         the next time.
 
-        A rotation that was cut off at any point leaves keys that work, and the next one, or a
+        A rotation that was cut off at any point leaves keys that work, and the next rotation, or a
         start of catalogd, completes it.
 
         Raises:
@@ -224,7 +224,7 @@ class KeysFolder:
                 self._spread()
 
     def learn_hub(self, before: PublicKeys, after: PublicKeys) -> None:
-        """Note in catalogd's folder that the hub with one of the keys ``before`` has ``after``.
+        """Note in catalogd's folder that the hub with a key of ``before`` has ``after``.
 
         Raises:
             ConfigError: the folder, the list or a key file cannot be used.
@@ -246,7 +246,7 @@ class KeysFolder:
         policy: Policy | None = None,
         to: Path | None,
     ) -> Path:
-        """Admit another client; return its new key file: ``to``, else the one in this folder.
+        """Admit another client; return its new key file: ``to``, else that of this folder.
 
         The key files here learn the public key of another hub; those elsewhere do not.
 
@@ -406,7 +406,7 @@ def _next_keys(clients: Clients, catalogd: Client) -> Iterator[tuple[str, str]]:
 
 
 def _check_learnt(daemons: Iterable[Credential], *, now_s: int) -> None:
-    """Raise ConfigError if one was rotated so lately that drivers may not know its next key."""
+    """Raise ConfigError if a key was rotated so lately that drivers may not know its next key."""
     for own in daemons:
         age_s = now_s - own.rotated_at
         if 0 <= age_s < LEARNT_S:
@@ -462,7 +462,7 @@ class DaemonKeys:
             return None
 
     def last_clients(self) -> Clients:
-        """Return the list that a hub begins with: the last one from catalogd, else catalogd alone.
+        """Return the list that a hub begins with: the last list from catalogd, else catalogd alone.
 
         Raises:
             ConfigError: it cannot be used, or is not of the catalogd that the key file names.
@@ -547,7 +547,7 @@ def default_folder(environ: Mapping[str, str]) -> KeysFolder:
 def find_credential(
     name: str, *, key_file: str | None = None, environ: Mapping[str, str]
 ) -> Credential:
-    """Return what this process joins with: ``key_file``, TOPICAST_KEY (the content of one),
+    """Return what this process joins with: ``key_file``, TOPICAST_KEY (the content of such a file),
     TOPICAST_KEY_FILE, or that of the client ``name`` in the default folder: the first there is.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Curve: the keys of sockets, and the keys that are admitted to the bound ones.
+"""Curve: the keys of sockets, and the keys that are admitted to bound sockets.
 
     a connection ──its public key──▶ Gate (a thread) ──▶ Admission: yes or no
     later, each frame of it carries the same key, as its User-Id

@@ -35,7 +35,7 @@ from .endpoints import checked, for_bind, is_ipv6, refusal
 from .sockets import GOODBYE_S, OPTIONS, READ_BYTES_MAX, SENT_BYTES_MAX, SocketRole, read_max
 
 BATCH_MAX: Final = 64  # parts of messages, from one socket in one turn; a ROUTER's have two: 0.5 ms
-BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last one
+BATCH_BYTES_MAX: Final = 1 << 20  # and their bytes, but for the last frame
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
 WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
 
@@ -101,7 +101,7 @@ class LinkCounts:
     dropped: int = 0  # not delivered: another shape than the socket's
     # Handshakes at a bound socket that failed: no key, or one not admitted.
     handshakes_failed: int = 0
-    # When the last of them was refused, in monotonic seconds: one whose connection broke was not.
+    # When the last of them was refused, in monotonic seconds: a broken connection was not.
     handshake_failed_at: float | None = None
     revoked: int = 0  # not delivered, or shut down: the connection's key is not admitted any more
 
@@ -122,9 +122,9 @@ class _Port:
     bytes_max: int = field(init=False)  # of a frame that is sent
     addressed: bool = field(init=False)  # whether its messages name a peer
     handshake: Handshake = Handshake.NONE  # if connected
-    failures: int = 0  # handshakes that broke off since the last one that did not
+    failures: int = 0  # handshakes that broke off since the last that did not
     frames_max: int = 0  # of those that have arrived; 0: the limit of its role
-    early: list[bytes] = field(default_factory=list)  # sent while another key may be the right one
+    early: list[bytes] = field(default_factory=list)  # sent while another key may be right
     prefixes_for: PrefixesFor | None = None  # of a PUBLISHER; None: those that are requested
     subscribed: int = 0  # how many prefixes replaced the last subscription
     unaligned: bool = False  # a frame was no subscription: none is obeyed until all are read
@@ -141,7 +141,7 @@ class Link:
     """
 
     def __init__(self, pair: KeyPair, io_threads: int = 1) -> None:
-        """Make a link whose sockets have the keys ``pair``; nobody is admitted to bound ones yet.
+        """Make a link whose sockets have the keys ``pair``; no peer is admitted to bound sockets.
 
         Raises:
             ConfigError: ZeroMQ was built without CURVE, or the two keys are not a pair.
@@ -160,7 +160,7 @@ class Link:
         self._unread: dict[zmq.Socket[bytes], None] = {}
         """Sockets and monitors that may have something though their descriptor is not readable.
 
-        ZeroMQ takes its signal back in whatever is called on a socket. So one is read after each
+        ZeroMQ takes its signal back in whatever is called on a socket. So each is read after any
         other call, until nothing is found."""
         self._ports: dict[str, _Port] = {}
         self._by_socket: dict[zmq.Socket[bytes], _Port] = {}
@@ -232,7 +232,7 @@ class Link:
     def connect_dealer(self, name: str, address: str, server: str | tuple[str, ...]) -> None:
         """Connect a DEALER, now or whenever the other end comes; its public key is ``server``.
 
-        With several, it has one of them: the next one is tried when a handshake breaks off. After
+        With several, it has one of them: the next key is tried when a handshake breaks off. After
         each reconnection the ROUTER knows this end by another name; frames that were sent meanwhile
         are kept, up to the high-water mark.
 
@@ -260,7 +260,7 @@ class Link:
     def trust(self, name: str, servers: tuple[str, ...]) -> None:
         """Take these for the public keys that the other end of the connected ``name`` may have.
 
-        A live connection is left as it is; they are tried when one has to be made again.
+        A live connection is left as it is; they are tried when a connection has to be made again.
         """
         port = self._port(name)
         used = port.servers[0]
@@ -271,7 +271,7 @@ class Link:
         return self._port(name).handshake
 
     def handshakes(self) -> dict[str, Handshake]:
-        """Return the same of all sockets, by name; of bound ones it is NONE."""
+        """Return the same of all sockets, by name; of bound sockets it is NONE."""
         return {name: port.handshake for name, port in self._ports.items()}
 
     def disconnect(self, name: str) -> None:
@@ -487,9 +487,9 @@ class Link:
         port.socket.close(linger=int(goodbye_s * 1000))
 
     def _connect_again(self, now: float) -> float:
-        """Connect anew to servers that refused our key, or may have another one than was tried.
+        """Connect anew to servers that refused our key, or may have another key than was tried.
 
-        Return the seconds to the next one.
+        Return the seconds to the next attempt.
         """
         for name in [name for name, at in self._again.items() if now >= at]:
             old = self._ports[name]
@@ -590,7 +590,7 @@ class Link:
     def _take_subscription(self, port: _Port, prefixes_for: PrefixesFor) -> ReceivedFrame | None:
         """Read one subscription, and subscribe its reader to what it may be sent.
 
-        libzmq 4.3.5 subscribes the reader whose subscription it takes for the one that was read
+        libzmq 4.3.5 subscribes the reader whose subscription it takes for that which was read
         last. It counts wrongly behind a frame that is no subscription, until all frames are read:
         another reader would be subscribed. So until then each connection that a frame came on is
         shut; an honest reader connects again.
@@ -660,7 +660,7 @@ class Link:
 
 
 class Inbox(Generic[T]):
-    """Items from any thread to the one that owns a link; none is lost from ``put`` to ``take``."""
+    """Items from any thread to that which owns a link; none is lost from ``put`` to ``take``."""
 
     def __init__(self, wake: Callable[[], None], *, items_max: int = ITEMS_MAX) -> None:
         self._wake = wake

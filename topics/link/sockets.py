@@ -40,7 +40,7 @@ QUEUED_MAX: Final = 256  # of at most 1 MiB, then TCP holds the sender back: not
 
 HANDSHAKE_MS: Final = 2000  # a stranger that connects and says nothing is cut off
 # A connection waits for its turn: the 3,000 handshakes of 1,000 drivers whose hub has restarted
-# take one thread of it 1 ms each, and what it gave to one that ends early is lost.
+# take one thread of it 1 ms each, and what it gave to a socket that ends early is lost.
 HANDSHAKE_TURN_MS: Final = 10_000
 CONNECT_MS: Final = 2000  # a connection into a black hole is tried anew
 RECONNECT_MS: Final = 50  # a hub is back 50 to 200 ms after its restart

@@ -47,7 +47,7 @@ NUMBERS: Final = {PID: PID_MAX, HUBS: HUBS_MAX, **dict.fromkeys(COUNTS, COUNT_MA
 
 
 def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
-    """Tell whether a driver is not what it should be; one that connects has time for that.
+    """Tell whether a driver is not what it should be; a driver that connects has time for that.
 
     ``since_s``: how long it is in its state.
     """
@@ -60,7 +60,7 @@ def is_ill(state: str, *, reason: str, control: str, since_s: float) -> bool:
 def driver_facts(given: Mapping[str, Fact]) -> dict[str, Any]:
     """Return the facts that a driver announces, of what its application has returned.
 
-    A text that is missing is empty, a longer one is cut; what is no number, or not within its
+    A text that is missing is empty, a longer text is cut; what is no number, or not within its
     bounds, is 0; a state that does not exist is live, and a fact that does not exist is left out.
     """
     found: dict[str, Any] = {}

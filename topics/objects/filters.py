@@ -77,7 +77,7 @@ _SHOWN_MAX: Final = 200  # characters of a filter in an error
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``column sign literal``; ``sign`` is one of = != <> < <= > >=."""
+    """``column sign literal``; ``sign`` is = != <> < <= > or >=."""
 
     column: str
     sign: str
@@ -175,7 +175,7 @@ class Tokens:
 
     @property
     def kind_after(self) -> str:
-        """The kind of the token behind the next one."""
+        """The kind of the token after the next token."""
         return self._tokens[self._at : self._at + 2][-1].kind
 
     def is_word(self, word: str) -> bool:

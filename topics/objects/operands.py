@@ -335,8 +335,8 @@ def _beside_text(operand: Operand, text: str, *, listed: bool) -> tuple[Read | N
 def _check_together(operand: Operand, kinds: set[str]) -> None:
     """Raise UsageError if literals of these ``kinds`` in one list are compared otherwise.
 
-    Spark brings a list and its column to one type. That is a text where one of them is, unless
-    ANSI is on, and a double where one of them is, for which large numbers are rounded.
+    Spark brings a list and its column to one type. That is a text where either is, unless
+    ANSI is on, and a double where either is, for which large numbers are rounded.
     """
     here = INT if operand.kind in WHOLE else operand.kind
     mixed: set[str] = set()

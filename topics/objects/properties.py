@@ -11,7 +11,7 @@ TEXT_CHARS_MAX: Final = 500  # of what was there before, and after
 def table_properties(table: Table | None) -> dict[str, str]:
     """Return the properties of ``table`` by name; none if there is no table.
 
-    The metastore's columns are among them where Spark does not have the same ones.
+    The metastore's columns are among them where Spark does not have the same columns.
     """
     if table is None:
         return {}

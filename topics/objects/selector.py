@@ -39,7 +39,7 @@ AFTER_ALL: Final = "\U0010ffff"  # sorts behind every character that a name has
 
 RANGED: Final = frozenset({"string", "varchar", DATE})  # their values' texts have their order
 
-KeyRange: TypeAlias = tuple[str, str]  # from this name on, below that one
+KeyRange: TypeAlias = tuple[str, str]  # from the first name on, below the second
 Matches: TypeAlias = Callable[[str], bool]
 """Whether a partition is selected, by its name."""
 
@@ -149,7 +149,7 @@ def by_names(names: Iterable[str]) -> Selector:
     """Select the partitions of these ``names``.
 
     Raises:
-        UsageError: one is not the name of a partition.
+        UsageError: a text is not the name of a partition.
     """
     wanted = tuple(sorted(set(names)))
     for name in wanted:
@@ -253,7 +253,7 @@ def _flat(term: Term) -> Iterable[Leaf]:
 
 
 def _values(terms: Iterable[Leaf]) -> list[str] | None:
-    """Return the values that one of ``terms`` allows; None if none of them names any."""
+    """Return the values that any of ``terms`` allows; None if none of them names any."""
     for term in terms:
         if isinstance(term, Comparison) and term.sign == "=":
             return [str(term.literal)]

@@ -49,7 +49,7 @@ class SparkColumn(NamedTuple):
 def columns_of_spark(parameters: Mapping[str, str]) -> tuple[SparkColumn, ...]:
     """Return the columns in the properties of a table, partition columns last.
 
-    There are none if Spark has written no schema, or one that is damaged.
+    There are none if Spark has written no schema, or a damaged schema.
     """
     try:
         schema = json.loads(_joined(parameters))

@@ -280,7 +280,7 @@ class _Parser:
         return _Of(name)
 
     def _side(self) -> "_Of | _Literal":
-        """Read a column or a literal, or a function of one."""
+        """Read a column or a literal, or a function of either."""
         if self._is_literal():
             return _Literal(self._literal())
         if not (self._tokens.kind == "word" and self._tokens.kind_after == "("):

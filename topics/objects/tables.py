@@ -92,7 +92,7 @@ class Table:
     """A table or a view; ``type`` is HMS's, as MANAGED_TABLE or VIRTUAL_VIEW.
 
     ``columns`` and ``partition_columns`` are those that Spark sees: Spark's own schema in the
-    properties of the table, if there is one that Spark goes by, else the metastore's columns. The
+    properties of the table, if Spark goes by them, else the metastore's columns. The
     metastore's are also in ``metastore_columns`` and ``metastore_partition_columns``. A column by
     which the table is partitioned for Spark, and not in the metastore, is in ``columns``.
     """
@@ -131,7 +131,7 @@ class Table:
     def data_location(self) -> str:
         """Where its files are; ``location`` is what the metastore says of that.
 
-        These differ for a table of one of Spark's sources that Hive cannot read, such as CSV at a
+        These differ for a table of a source of Spark's that Hive cannot read, such as CSV at a
         LOCATION: Spark keeps a placeholder in the metastore, and reads from the option ``path``.
         """
         if PROVIDER in self.parameters:

@@ -51,7 +51,7 @@ Pieces: TypeAlias = tuple[bytes, ...]
 """A struct's bytes, one behind the other."""
 
 Column: TypeAlias = SlotValue | list[SlotValue]
-"""What fills one slot of several partitions: one value for each, or the one of all of them."""
+"""What fills one slot of several partitions: one value for each, or the same for all."""
 
 _VALUES_ID: Final = 1  # of Partition
 _STORAGE_ID: Final = 6
@@ -235,7 +235,7 @@ class Template:
 
     @property
     def base(self) -> str | None:
-        """The folder of its partitions, each in the one of its name; None: each names its own."""
+        """The folder that holds its partitions by their names; None: each names its own."""
         return text(self._base) if self.skeleton[0] & _FLAG_LOCATION else None
 
     def location(self, slots: SlotValues, name: str) -> str:

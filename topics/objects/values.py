@@ -62,7 +62,7 @@ _SHORT_TEXT: Final = 0xA0  # with its length in the other five bits
 _SHORT_TEXT_MASK: Final = 0xE0
 _TEXT_SIZES: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}  # bytes of the length that follows
 
-# Idle contexts. One may not be used by two threads at once, and a new one costs 20 µs against
+# Idle contexts. No two threads may use a context at once, and a new context costs 20 µs against
 # 5 µs of work; they carry nothing from one call to the next, so this is not state.
 _compressors: Final[list[zstandard.ZstdCompressor]] = []
 _decompressors: Final[list[zstandard.ZstdDecompressor]] = []
@@ -84,7 +84,7 @@ def unpack(value: bytes) -> object:
     """Return the document in ``value``, lists as lists.
 
     Raises:
-        WireError: ``value`` holds none, or one that is too large.
+        WireError: ``value`` holds none, or a number that is too large.
     """
     raw = _unpacked(value)
     try:
@@ -384,7 +384,7 @@ def decode_names(value: bytes) -> tuple[NameRecord, ...]:
 def edit_names(leaves: Leaves, changes: Mapping[str, NameRecord | None]) -> Edited:
     """Change table names of one database; None deletes.
 
-    A record that differs from the one before in its version only changes nothing.
+    A record that differs from the last record in its version only changes nothing.
 
     Cost: O(touched blocks + changes). Raises WireError if a stored block is damaged.
     """
@@ -584,7 +584,7 @@ def edit_partitions(
         version: Of the transaction: of every changed block and record.
 
     Returns:
-        What is to be written with ``version``. The templates are those given, and new ones
+        What is to be written with ``version``. The templates are those given, and new templates
         after them. A struct that is what it was changes nothing and keeps its version.
 
     Raises:

@@ -58,8 +58,8 @@ def list_files(
 
     PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything). After
     it attached drivers read files that somebody put under a table without a word. --dry_run counts
-    the LIST requests beforehand. A run lists what may have changed since the last one, which
-    catalogd keeps, and goes on where one was killed; --full lists everything. With --watch a file
+    the LIST requests beforehand. A run lists what may have changed since the last run, which
+    catalogd keeps, and goes on where a run was killed; --full lists everything. With --watch a file
     that is added is found within a second where folders have times (local disks, HDFS), and the
     tables are swept again and again.
     """

@@ -185,7 +185,7 @@ def _keep(report: Path | None, facts: Mapping[str, Any]) -> None:
 
 
 def _writable(path: Path) -> Path:
-    """Return ``path``; it is created if it does not exist, so that a wrong one is known at once."""
+    """Return ``path``; create it if it is missing, so that a wrong path is known at once."""
     try:
         with path.open("a", encoding="utf-8"):
             return path

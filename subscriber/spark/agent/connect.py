@@ -50,7 +50,7 @@ class ConnectServer:
         return self._store
 
     def plans(self, holder: Any) -> Any:
-        """Return the cache of plans of one of them; None: there is none."""
+        """Return the cache of plans of a session; None: it has no cache."""
         if _MANAGER not in self._fields:
             return None
         plans = holder.getPlanCache()
@@ -173,7 +173,7 @@ class ConnectSessions:
         """Read the map if its hash differs."""
         store = server.sessions()
         if store is None:
-            self._hash = 0  # that of an empty one
+            self._hash = 0  # that of an empty cache
             return
         found = int(store.hashCode())
         if found == self._hash:

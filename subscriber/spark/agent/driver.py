@@ -80,7 +80,7 @@ class Driver:
         self._guard = Guard()
         self._sessions = Sessions()
         self._control = Control()
-        self._refresher = Refresher()  # the worker's, once there is one
+        self._refresher = Refresher()  # the worker's, once there is a worker
         self._parts: _Parts | None = None  # None: it could not be attached
         self._spark = ""  # version
         self._primitives = ""  # methods of Spark that refreshes use
@@ -128,7 +128,7 @@ class Driver:
         """Turn it ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
 
         Raises:
-            ConfigError: it is not one of these.
+            ConfigError: it is not among them.
         """
         self._control.application = control_of(control)
         if self._parts is not None:

@@ -54,7 +54,7 @@ def main(driver: int | None = None) -> int:
 
     They are an object of JSON with the port of the driver's ``gateway``, a ``token``, and what the
     driver's Python has given to ``attach``.
-    ``driver``: its process, if that is not the one which has started this one.
+    ``driver``: its process, if another process has started this process.
     """
     line = _first_line()
     if not line:
@@ -219,7 +219,7 @@ class _Agent:
             self._is_detached.set()
 
     def _first_session(self, context: Any) -> Any:
-        """Return a session of ``context`` once there is one; None: it has ended."""
+        """Return a session of ``context`` once it has a session; None: it has ended."""
         while not _has_ended(SESSION_S) and not self._bootstrap.isStopped():
             for java in self._bootstrap.sessions():
                 return java

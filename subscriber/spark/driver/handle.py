@@ -95,7 +95,7 @@ class Handle:
         """Turn it ``off`` (plain Spark), ``on``, or to a ``dry-run`` that only counts.
 
         Raises:
-            ConfigError: it is not one of these.
+            ConfigError: it is not among them.
         """
         control = control_of(control)
         attached = self._attached

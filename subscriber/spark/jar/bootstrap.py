@@ -66,7 +66,7 @@ def bootstrap_of(session: Any, arguments: AttachArguments, command: str | None) 
 
 
 def check_release(bootstrap: Any) -> None:
-    """Raise Unsupported if what serves a driver in its JVM is of another release than this one."""
+    """Raise Unsupported if what serves a driver in its JVM is of another release than we are."""
     from py4j.protocol import Py4JError
 
     try:

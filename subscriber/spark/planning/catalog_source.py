@@ -6,7 +6,7 @@
         any other                 original.m(…)
 
 The class extends HiveExternalCatalog, because Spark casts its catalog to that, and overrides each
-of its public methods: one that was inherited would run with our reads. A method that no list has
+of its public methods: an inherited method would run with our reads. A method that no list has
 is a write if it may be one, so another version of Spark is served with fewer reads, never worse.
 """
 
@@ -167,7 +167,7 @@ def methods_of(text: str, *, excluded: frozenset[str]) -> list[JavaMethod]:
     """Return the methods to override, in a fixed order.
 
     Raises:
-        UnknownCatalog: one of them cannot be overridden.
+        UnknownCatalog: a method cannot be overridden.
     """
     found: dict[tuple[str, tuple[str, ...]], JavaMethod] = {}
     for match in _METHOD.finditer(text):

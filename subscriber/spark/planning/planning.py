@@ -82,7 +82,7 @@ class PlanningFacts:
 
 
 class ReportStatement(Protocol):
-    """Tells other drivers of a statement of this one."""
+    """Tells other drivers of a statement of this driver."""
 
     def __call__(self, table: str, *, named: bool) -> None:
         """Report that ``table`` has changed; ``named``: it came or went."""

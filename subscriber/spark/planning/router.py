@@ -134,7 +134,7 @@ class Router:
     def altered(self, timeout_s: float) -> list[tuple[str, bool]]:
         """Return the tables that statements of this driver have changed: whether names, too.
 
-        Waits for the first one.
+        Waits for the first table.
         """
         lines = str(self._java.altered(int(timeout_s * 1000))).splitlines()
         return [(line[2:], line[0] == "1") for line in lines]
@@ -154,7 +154,7 @@ class Router:
     def wanted(self, timeout_s: float) -> list[tuple[int, str]]:
         """Return tables of which it is to be found out whether their changes are received.
 
-        Waits for the first one; ``known`` takes the number of each.
+        Waits for the first table; ``known`` takes the number of each.
         """
         return _numbered(self._java.wanted(int(timeout_s * 1000)))
 
@@ -165,7 +165,7 @@ class Router:
     def unconfirmed(self, timeout_s: float) -> list[tuple[int, str]]:
         """Return reads that wait for ``confirmed``: a number and a table each.
 
-        Waits for the first one.
+        Waits for the first read.
         """
         return _numbered(self._java.unconfirmed(int(timeout_s * 1000)))
 
@@ -214,7 +214,7 @@ def router_source(jvm: Any) -> str:
     return java_unit(*(java_source(__package__, one) for one in (_NAME, *_PARTS)), catalog)
 
 
-@lru_cache(maxsize=1)  # while nothing is read, the next one is the same
+@lru_cache(maxsize=1)  # while nothing is read, the next answer is the same
 def _pairs(state: str) -> Mapping[str, str]:
     pairs = (line.partition("=") for line in state.splitlines())
     return {name: value for name, _, value in pairs}

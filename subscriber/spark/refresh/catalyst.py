@@ -18,7 +18,7 @@ from ..sessions import Session, Unsupported, has_jvm
 from .refresher import Existing, Invalidation, Looked
 from .registry import registry_of
 
-CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
+CATALOG: Final = "spark_catalog"  # of which sessions keep relations
 VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
 HELD_MAX: Final = 1000  # tables of which they do: Spark caches as many relations of a session
 
@@ -37,7 +37,7 @@ class Catalyst:
         self.has_iceberg = False  # whether sessions may have catalogs of Iceberg, at the last look
         self._jvm = jvm
         self._state_field = state
-        self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last one: as text, and read
+        self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last look: as text, and read
         self._failures: list[tuple[Invalidation, str]] = []  # of renewals in the JVM's threads
 
     @staticmethod
@@ -109,7 +109,7 @@ class Catalyst:
         """Invalidate it, then make cached data anew as REFRESH TABLE does. Needs the metastore.
 
         REFRESH TABLE alone refreshes cached data only once: it makes it of the relation that it was
-        made of, and refreshes another one.
+        made of, and refreshes another relation.
         """
         self.renew(session, table, existing=existing)
         self.registry.recache(session, table, f"{CATALOG}.{_quoted(table)}")
@@ -187,7 +187,7 @@ def _in_one_text(session: Session) -> Callable[[Any], str]:
 
 
 def _field(of: Any, name: str, text: Callable[[Any], str]) -> Any:
-    """Return a private field of a Java class, or of one that it extends."""
+    """Return a private field of a Java class, or of a class that it extends."""
     kind = of
     while kind is not None:
         if re.search(rf"\.{name}[,)]", text(kind.getDeclaredFields())):

@@ -44,7 +44,7 @@ class Application:
 
     @property
     def driver(self) -> str:
-        """Its id, which no other process has, and no other application of this one."""
+        """Its id, which no other process has, and no other application of this process."""
         return f"{self.application_id}@{self.host}:{self.pid}"
 
     @property

@@ -3,12 +3,12 @@
     change ──▶ recent ──look: the session has the relation──▶ Invalidation ──▶ handled
                   └────── it has not ──▶ kept for LATE_S: a relation that is being loaded is stale
 
-A relation enters Spark's cache after its files were listed, so one that appears soon after a
+A relation enters Spark's cache after its files were listed, so a relation that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
 Partitions that come and go need nothing where Spark requests them in every query; a session that
 lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed, and so
 has each where cached data is to be made anew.
-A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
+A table that only DataFrames still hold is renewed for them, and again for later DataFrames.
 With spark.sql.caseSensitive=true a session has one relation for each spelling of a table's name:
 each is renewed by itself. Changes carry names in lower case, as the metastore has them.
 Of a table whose topic is not followed no change arrives: now and then it counts as changed. Its
@@ -31,7 +31,7 @@ from ...store.change_feed import CATCH_UP
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
 SOON_S: Final = 2.0  # in which every session is looked at
 RECENT_MAX: Final = 100_000  # changes, 20 MB; of more the oldest are taken as handled
-UNCACHED_S: Final = 0.1  # between two looks for tables that no session had at the last one
+UNCACHED_S: Final = 0.1  # between two looks for tables that no session had at the last look
 LOOK_S: Final = 0.5  # between two looks while there are recent changes
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
@@ -97,9 +97,9 @@ class RefreshCounts:
 class _Recent:
     """The recent changes of one object; changes are numbered from 1 in their order."""
 
-    number: int  # of the newest one
-    reshaped: int  # of the newest one of more than its data, else 0
-    overwritten: int  # of the newest one of which is known that files are gone, else 0
+    number: int  # of the newest change
+    reshaped: int  # of the newest change of more than its data, else 0
+    overwritten: int  # of the newest change after which files are gone, else 0
     until: float  # when it is recent no more
 
 
@@ -111,7 +111,7 @@ class _Session:
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
     capitals: set[str] = field(default_factory=set)  # in lower case: those that it has typed so
-    held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated ones
+    held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated relations
     lists_partitions: bool = False  # likewise
     looked: int = 0  # number of the newest change when it was looked at last
 
@@ -163,7 +163,7 @@ class Refresher:
         return frozenset().union(*(one.cached | one.recached | one.held for one in sessions))
 
     def pause_s(self) -> float | None:
-        """Tell how long after the last turn the next one is due; None: not before a change."""
+        """Tell how long after the last turn the next turn is due; None: not before a change."""
         if self.control == OFF:
             return None
         if self._urgent:
@@ -237,7 +237,7 @@ class Refresher:
         """Switch off, on, or to a dry run; on again, all is renewed: changes were missed.
 
         Raises:
-            UsageError: it is not one of them.
+            UsageError: it is not among them.
         """
         if control not in STATES:
             raise UsageError(f"control {control!r}: {', '.join(STATES)}")
@@ -248,7 +248,7 @@ class Refresher:
             self.renew_all(now=now, late=True)
 
     def begin_turn(self, sessions: Iterable[str], *, now: float) -> None:
-        """Begin to look at every one of ``sessions``; discard the state of others."""
+        """Begin to look at each of ``sessions``; discard the state of others."""
         self._news = self._urgent = False
         left = set(sessions)
         for gone in [one for one in self._sessions if one not in left]:
@@ -355,7 +355,7 @@ class Refresher:
                 continue
             (seen.handled if table in cached else seen.handled_held)[table] = recent.number
             existing = Existing.ALWAYS if recent.overwritten > handled else self._existing
-            # What was loaded after a look that knew of the newest shape has that one.
+            # What was loaded after a look that knew of the newest shape has that shape.
             has_shape = table in loaded and recent.reshaped <= seen.looked
             if recent.reshaped > handled and not has_shape:
                 existing = Existing.NEVER

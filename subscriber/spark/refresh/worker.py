@@ -49,7 +49,7 @@ RETRY_S: Final = 1.0  # doubled up to
 RETRY_S_MAX: Final = 30.0
 STOP_S: Final = 5.0
 STOP_TURN_S: Final = 0.2
-REASON_MAX: Final = 500  # characters of one that is shown
+REASON_MAX: Final = 500  # characters of a reason that is shown
 ENDED: Final = "the subscriber has ended, and is made anew"
 
 log = logging.getLogger(__name__)
@@ -84,10 +84,10 @@ class ClientSessions(Protocol):
 
     @property
     def pause_s(self) -> float:
-        """Seconds until it is time to look for new ones; 0.0: it is."""
+        """Seconds until it is time to look for new sessions; 0.0: it is."""
 
     def poll(self, *, at_once: bool) -> None:
-        """Look for new ones if it is time to, or ``at_once``."""
+        """Look for new sessions if it is time to, or ``at_once``."""
 
     def discard_plans(self, session: str) -> None:
         """Discard plans of ``session`` that may hold a relation that is stale."""
@@ -140,7 +140,7 @@ class Worker:
         self._condition = CONNECTING, ""  # the state, and the reason for it: swapped together
         self._was_live = False  # since the subscriber of now was made
         self.connected = threading.Event()  # set at the first contact
-        self.subscriber: Subscriber | None = None  # the one of now, which may have ended
+        self.subscriber: Subscriber | None = None  # which may have ended
         self._refresher = refresher
         self._caches = caches
         self._paths = paths
@@ -189,7 +189,7 @@ class Worker:
                 self.subscriber.close()  # which ends its waiting for a hub that is not there
             if self._thread is threading.current_thread():
                 return
-            self._thread.join(STOP_TURN_S)  # it may just make, or open, the one to close
+            self._thread.join(STOP_TURN_S)  # it may just make, or open, the subscriber to close
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 return
 

@@ -34,7 +34,7 @@ class Execution:
     """What happened, to the plan of this ``mark``: no two that exist have the same.
 
     ``of``: returns the QueryExecution, the event of a stream, or the session and the name that a
-    call has refreshed, until the next one is taken. ``missed``: how many were dropped, if that is
+    call has refreshed, until the next call is taken. ``missed``: how many were dropped, if that is
     what happened.
     """
 
@@ -48,7 +48,7 @@ class Queue:
     """What one context executes, since its first session; one thread takes it."""
 
     def __init__(self, listener: Any, *, sessions: Any) -> None:
-        """Take it over from a process that has ended, if there was one.
+        """Take it over from a process that has ended, if any.
 
         Args:
             listener: A TopicastListener.
@@ -61,8 +61,8 @@ class Queue:
     def take(self, timeout_s: float, *, handled: bool = True) -> Execution | None:
         """Return the next execution; None: there was none within ``timeout_s``.
 
-        The one before has been worked on then. ``handled``: all that were taken need not be taken
-        by another process if this one is killed.
+        The execution before has been worked on by then. ``handled``: none of those that were taken
+        need be taken by another process if this process is killed.
         """
         self._handled = self._taken if handled else self._handled
         text = str(self._listener.take(int(timeout_s * 1000), self._handled))

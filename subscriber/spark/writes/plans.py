@@ -79,7 +79,7 @@ class Plans:
         """Return what is reported of ``targets``, by name.
 
         Raises:
-            UsageError: one of them has a name that cannot be reported.
+            UsageError: a table has a name that cannot be reported.
         """
         found: dict[str, Touched] = {}
         for target in targets:
@@ -167,7 +167,7 @@ def sunk(description: str) -> tuple[WriteTarget, ...]:
 def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
     """Return which partitions a write with the static values ``spec`` touches.
 
-    That is one if all ``columns`` are static, else those that begin with the leading ones.
+    All static: one partition; else those that begin with the leading values.
     Columns that are not known are those of ``spec``, which then is only how names begin.
     """
     keys: list[str] = []
@@ -209,7 +209,7 @@ def _target(command: Any) -> WriteTarget | None:
         if part is not None
     )
     if len(name) == 2:
-        name = (CATALOG, *name)  # these commands are of no other one
+        name = (CATALOG, *name)  # these commands are of no other catalog
     spec = _spec(_of(getattr(command, _SPEC_OF[kind])())) if kind in _SPEC_OF else {}
     return WriteTarget(
         name=name,
@@ -252,7 +252,7 @@ def _each(collection: Any) -> Iterator[Any]:
 
 
 def _of(option: Any) -> Any:
-    """Return what an Option of Scala holds, or the object itself; None for an empty one."""
+    """Return what an Option of Scala holds, or the object itself; None for an empty Option."""
     if isinstance(option, str) or option is None:
         return option
     if option.getClass().getSimpleName() == "None$":

@@ -2,8 +2,8 @@
 
     listener ──began──▶ intent ──ended──▶ written, or failed
 
-All go into the outbox, which keeps them until catalogd has them; the queue keeps the last ones as
-well, for the next agent, if this one is killed. A driver's Python waits until what it has written
+All go into the outbox, which keeps them until catalogd has them; the queue keeps the last writes as
+well, for the next agent, if this agent is killed. A driver's Python waits until what it has written
 was worked on, ACK_S at most, so that in the usual case a reader after it is fresh.
 """
 
@@ -43,7 +43,7 @@ from .plans import Plans, Touched, refreshed, sink_of, sunk, written
 ACK_S: Final = 0.003  # that catalogd is waited for; of 5 ms that a write may cost
 FLUSH_S: Final = 2.0  # at the end, for what was written last
 # That an execution is waited for, between two looks at the state. No longer than the pause before
-# the next agent: in the JVM the call of one that was killed waits on, and takes what is executed.
+# the next agent: in the JVM the call of a killed agent waits on, and takes what is executed.
 TAKE_S: Final = 1.0
 LOOK_S: Final = 10.0  # between two looks which metastore it is
 REPORTED: Final = "reported"
@@ -77,7 +77,7 @@ class _Execution:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A streaming query: the number of its last batch, and the intents of its next one."""
+    """A streaming query: the number of its last batch, and the intents of its next batch."""
 
     batch: int
     intents: list[Begun]
@@ -249,7 +249,7 @@ class Reporter:
             one.end(failed=True)
 
     def _follow_stream(self, what: str, event: Any) -> None:
-        """Report the batches of a stream into files; while it is active, its next one is begun."""
+        """Report the batches of a stream into files; an active stream has begun its next batch."""
         if what == PROGRESS:
             progress = event.progress()
             run, batch = str(progress.runId().toString()), int(progress.batchId())
@@ -266,7 +266,7 @@ class Reporter:
                     one.intent.abandon()
             return
         intents = stream.intents
-        if batch > stream.batch or what == STARTED:  # one that is idle repeats its last one
+        if batch > stream.batch or what == STARTED:  # an idle query repeats its last batch
             objects = self._objects_of_stream(found)
             for one in intents or self._intents(objects if what == PROGRESS else {}):
                 one.end(failed=False)
@@ -329,7 +329,7 @@ class Reporter:
         return self._stopping.is_set() or self._sessions.current() is None
 
     def _look(self, now: float) -> None:
-        """Look now and then which metastore it is: another context may have another one."""
+        """Look now and then which metastore it is: another context may have another metastore."""
         session = self._sessions.current()
         if session is not None and now >= self._look_at:
             self._look_at = now + LOOK_S

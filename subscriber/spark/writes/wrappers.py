@@ -26,7 +26,7 @@ class Call:
     run: Callable[[], Any]
 
     def argument(self, name: str) -> Any:
-        """Return the argument ``name``, which is the first one if it is not named."""
+        """Return the argument ``name``, which is the first argument if it is not named."""
         return self.args[0] if self.args else self.named.get(name)
 
 
@@ -89,7 +89,7 @@ def install(reports: CallReports, kind: type) -> Callable[[], None]:
 
 
 def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
-    """Let ``around`` call the method ``name`` of ``kind``, where there is one; return the undoing.
+    """Let ``around`` call the method ``name`` of ``kind``, if it has that; return the undoing.
 
     It is wrapped in the class that has it: what users derive of it is wrapped, too.
     """
