@@ -1,6 +1,6 @@
 """Reports: the writes of drivers for which the metastore has no event.
 
-    written ──table known──▶ its data version rises ──commit──▶ verdict
+    written ──table known──▶ its data version rises ──commit──▶ outcome
        └─unknown──a poll that began later──▶ known by now, or NO_OBJECT
     altered, named ──table or database known──▶ its version rises; unknown: nothing to raise
     intent ──stored──▶ its number written, failed, abandoned ──▶ done
@@ -29,8 +29,9 @@ from ...topics.wire.messages.reports import (
     OVERWRITTEN,
     WRITTEN,
     Report,
-    Verdict,
     Write,
+    WriteOutcome,
+    WriteProblem,
 )
 from ..model.tables import Namespace, Tables
 from ..model.versions import WriteId, WriteRow
@@ -41,11 +42,6 @@ DRIVERS_MAX: Final = 1000  # beyond, the writes of the driver that was silent lo
 OPEN_MAX: Final = 1000  # intents of one driver
 DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeated reports
 STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN, ALTERED, NAMED)
-
-NO_OBJECT: Final = "NO_OBJECT"
-NOT_VISIBLE: Final = "NOT_VISIBLE"
-MALFORMED: Final = "MALFORMED"
-TOO_MANY: Final = "TOO_MANY"
 
 
 @dataclass(slots=True)
@@ -136,8 +132,8 @@ class Reports:
             for one in report.writes
         )
 
-    def apply(self, report: Report, *, policy: Policy | None = None) -> tuple[Verdict, ...]:
-        """Apply ``report``: raise data versions; return a verdict for each of its writes.
+    def apply(self, report: Report, *, policy: Policy | None = None) -> tuple[WriteOutcome, ...]:
+        """Apply ``report``: raise data versions; return an outcome for each of its writes.
 
         ``policy``: only tables that it sees are raised. A path outside of them is refused as one
         that leads to no table.
@@ -150,13 +146,13 @@ class Reports:
         driver.settled = max(driver.settled, report.settled)
         for number in [one for one in driver.done if one < driver.settled]:
             self._discard(report.driver, number)
-        verdicts = tuple(self._apply(report.driver, one) for one in report.writes)
+        outcomes = tuple(self._apply(report.driver, one) for one in report.writes)
         if driver.open:
             self._reported_at[report.driver] = self._clock.now
         else:
             self._reported_at.pop(report.driver, None)
         self._bound()
-        return verdicts
+        return outcomes
 
     def lapse(self) -> None:
         """Take for written the intents of drivers that report no longer.
@@ -186,42 +182,43 @@ class Reports:
             assert len(driver.done) <= DONE_MAX
             assert not driver.open or name in self._reported_at
 
-    def _apply(self, name: bytes, one: Write) -> Verdict:
+    def _apply(self, name: bytes, one: Write) -> WriteOutcome:
         driver = self._drivers[name]
         if one.number < driver.settled:
             self.tally.reported_writes_repeated += 1
-            return _verdict(one)
+            return _outcome(one)
         done = driver.done.get(one.number)
         if done is not None:
             self.tally.reported_writes_repeated += 1
-            return _verdict(one, done.topic, done.version)
-        problem = _fault(one, driver.policy)
-        if problem:
-            self.tally.reported_writes_not_visible += problem.startswith(NOT_VISIBLE)
-            return _verdict(one, problem=problem)
+            return _outcome(one, done.topic, done.version)
+        fault = _fault(one, driver.policy)
+        if fault is not None:
+            self.tally.reported_writes_not_visible += fault.code == WriteProblem.NOT_VISIBLE
+            return fault
         if one.state == INTENT:
             return self._note(name, one)
         if one.state == ABANDONED:
             self._close(_row(name, one, self._clock.now_us))
-            return _verdict(one)
+            return _outcome(one)
         if one.state in (ALTERED, NAMED):
             return self._alter(name, one)
         return self._finish(name, one)
 
-    def _note(self, name: bytes, one: Write) -> Verdict:
+    def _note(self, name: bytes, one: Write) -> WriteOutcome:
         open_ = self._drivers[name].open
         if one.number in open_:
             self.tally.reported_writes_repeated += 1
         elif len(open_) >= OPEN_MAX:
-            problem = f"{TOO_MANY}: {OPEN_MAX} writes of this driver are open"
-            return _verdict(one, problem=problem)
+            return _refused(
+                one, WriteProblem.TOO_MANY, f"{OPEN_MAX} writes of this driver are open"
+            )
         else:
             row = replace(_row(name, one, self._clock.now_us), partitions=one.partitions, open=True)
             open_[one.number] = row
             self._unstored.append(row)
-        return _verdict(one)
+        return _outcome(one)
 
-    def _finish(self, name: bytes, one: Write) -> Verdict:
+    def _finish(self, name: bytes, one: Write) -> WriteOutcome:
         source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
         policy = self._drivers[name].policy
         targets = self._targets(one.object, policy)
@@ -229,14 +226,14 @@ class Reports:
         if version:
             self.tally.writes += 1
             self._close(replace(_row(name, one, self._clock.now_us), topic=topic, version=version))
-            return _verdict(one, topic, version)
+            return _outcome(one, topic, version)
         self.tally.reported_writes_unknown += 1
         if self._drivers[name].open.pop(one.number, None) is not None:
             self._discarded.append((name, one.number))
-        problem = f"{NO_OBJECT}: {one.object}: neither a known table nor a path in one"
-        return _verdict(one, problem=problem)
+        why = f"{one.object}: neither a known table nor a path in one"
+        return _refused(one, WriteProblem.NO_OBJECT, why)
 
-    def _alter(self, name: bytes, one: Write) -> Verdict:
+    def _alter(self, name: bytes, one: Write) -> WriteOutcome:
         """Raise what readers have of a table, and if it came or went, of its database.
 
         A table that is not known yet is known to nobody, and its database leads to its name.
@@ -249,7 +246,7 @@ class Reports:
             self._namespace.raise_version(table[0], source=SOURCE_REPORTS)
         self.tally.reported_statements += 1
         self._close(replace(_row(name, one, self._clock.now_us), topic=topic, version=version))
-        return _verdict(one, topic, version)
+        return _outcome(one, topic, version)
 
     def _lapse(self, name: bytes) -> None:
         driver = self._drivers[name]
@@ -323,23 +320,30 @@ def _row(driver: bytes, one: Write, at_us: int) -> WriteRow:
     )
 
 
-def _verdict(one: Write, topic: int = 0, version: int = 0, *, problem: str = "") -> Verdict:
-    return Verdict(number=one.number, topic=topic, version=version, problem=problem)
+def _outcome(one: Write, topic: int = 0, version: int = 0) -> WriteOutcome:
+    return WriteOutcome(number=one.number, topic=topic, version=version)
 
 
-def _fault(one: Write, policy: Policy | None) -> str:
-    """Return what is wrong with ``one`` itself; nothing if it is well formed, and visible."""
+def _refused(one: Write, code: WriteProblem, message: str) -> WriteOutcome:
+    return WriteOutcome(number=one.number, topic=0, version=0, code=code, message=message)
+
+
+def _fault(one: Write, policy: Policy | None) -> WriteOutcome | None:
+    """Return why ``one`` is refused as it is; None if it is well formed, and visible."""
     if one.state not in STATES:
-        return f"{MALFORMED}: state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
+        expected = f"state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
+        return _refused(one, WriteProblem.MALFORMED, expected)
     if is_path(one.object) and one.state not in (ALTERED, NAMED):
-        return ""
+        return None
     try:
         db, _ = parse_table_name(one.object)
     except UsageError as error:
-        return f"{MALFORMED}: {error}"
+        return _refused(one, WriteProblem.MALFORMED, str(error))
     if policy is None or policy.sees(db):
-        return ""
-    return (
-        f"{NOT_VISIBLE}: {one.object} is not visible to this driver's key, which sees {policy}: "
-        "its write is not reported to others; use a key that sees it"
+        return None
+    return _refused(
+        one,
+        WriteProblem.NOT_VISIBLE,
+        f"{one.object} is not visible to this driver's key, which sees {policy}: "
+        "its write is not reported to others; use a key that sees it",
     )

@@ -132,9 +132,9 @@ class ReportAcks:
         for (peer, request), one in ready.items():
             if (peer, request) in self._ready:
                 continue
-            verdicts = self._reports.apply(one.report, policy=one.policy)
+            outcomes = self._reports.apply(one.report, policy=one.policy)
             epoch, start = position
-            reported = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
+            reported = Reported(request=request, epoch=epoch, start=start, outcomes=outcomes)
             self._replies.add(peer, reported)
         if current:
             self._reports.lapse()

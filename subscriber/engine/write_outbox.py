@@ -32,8 +32,9 @@ from ...topics.wire.messages.reports import (
     WRITTEN,
     Report,
     Reported,
-    Verdict,
     Write,
+    WriteOutcome,
+    WriteProblem,
     WriteState,
 )
 from ...topics.wire.refusal import Refusal
@@ -247,9 +248,9 @@ class Outbox:
                 writes=writes,
             )
 
-    def acknowledge(self, report: Report, verdicts: Iterable[Verdict], *, now: float) -> None:
+    def acknowledge(self, report: Report, outcomes: Iterable[WriteOutcome], *, now: float) -> None:
         """Remove the writes of ``report``, which catalogd has stored."""
-        found = {one.number: one for one in verdicts}
+        found = {one.number: one for one in outcomes}
         with self._changed:
             self.delay = ""
             if report.metastore == self.metastore:
@@ -311,13 +312,13 @@ class Outbox:
             self._remove(next(iter(self._queue)))
             self.discarded += 1
 
-    def _settle(self, write: Write, verdict: Verdict | None) -> None:
+    def _settle(self, write: Write, outcome: WriteOutcome | None) -> None:
         if write.state != INTENT:
-            has = verdict is not None and not verdict.problem
+            has = outcome is not None and not outcome.code
             self.acknowledged += has
             self.unknown += not has
-        if verdict is not None and verdict.problem.startswith(Refusal.NOT_VISIBLE):
-            self.not_visible = verdict.problem
+        if outcome is not None and outcome.code == WriteProblem.NOT_VISIBLE:
+            self.not_visible = outcome.problem
         if self._queue.get(write.number) is write:  # it has not ended meanwhile
             self._remove(write.number)
             if write.state == INTENT:
@@ -399,7 +400,7 @@ class WriteSender:
         """Take what catalogd has."""
         report = self._requests.close(reported.request)
         if report is not None:
-            self.outbox.acknowledge(report, reported.verdicts, now=self._clock.now)
+            self.outbox.acknowledge(report, reported.outcomes, now=self._clock.now)
 
     def on_refused(self, refused: Refused) -> None:
         """Send the report again later, or never if no time mends it."""

@@ -15,7 +15,7 @@ from topicast.topics.objects.names import group_of, parse_table_name
 from topicast.topics.topic import Entry
 from topicast.topics.turn import Clock
 from topicast.topics.wire.messages.data import SOURCE_REPORTS
-from topicast.topics.wire.messages.reports import ABANDONED, FAILED, Report, Verdict, Write
+from topicast.topics.wire.messages.reports import ABANDONED, FAILED, Report, Write, WriteOutcome
 
 
 class RepliesBeforeItCommits(Catalog):
@@ -42,7 +42,7 @@ class AppliesTwice(Reports):
         self.tables, self.clock = tables, clock
         self.again: list[WriteRow] = []
 
-    def apply(self, report: Report, **rest: Any) -> tuple[Verdict, ...]:
+    def apply(self, report: Report, **rest: Any) -> tuple[WriteOutcome, ...]:
         repeated = self.tally.reported_writes_repeated
         verdicts = super().apply(report, **rest)
         for write, verdict in zip(report.writes, verdicts, strict=True):
@@ -86,7 +86,7 @@ class TakesLapsedForAbandoned(Reports):
 
 
 class TakesFailedForAbandoned(Reports):
-    def apply(self, report: Report, **rest: Any) -> tuple[Verdict, ...]:
+    def apply(self, report: Report, **rest: Any) -> tuple[WriteOutcome, ...]:
         writes = tuple(
             replace(one, state=ABANDONED) if one.state == FAILED else one for one in report.writes
         )
@@ -120,7 +120,7 @@ class EndsWithItsBeginning(Outbox):
         self.ends[write.number] = write
         super().end(write)
 
-    def acknowledge(self, report: Report, verdicts: Iterable[Verdict], *, now: float) -> None:
+    def acknowledge(self, report: Report, verdicts: Iterable[WriteOutcome], *, now: float) -> None:
         writes = tuple(self.ends.get(one.number, one) for one in report.writes)
         super().acknowledge(replace(report, writes=writes), verdicts, now=now)
 

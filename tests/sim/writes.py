@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topicast.catalog.ingest.reports import NOT_VISIBLE
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.store import NUM_TOPICS
@@ -14,7 +13,14 @@ from topicast.tests.sim.checkers import Place
 from topicast.tests.sim.drivers import table_of
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
-from topicast.topics.wire.messages.reports import ABANDONED, INTENT, Reported, Verdict, Write
+from topicast.topics.wire.messages.reports import (
+    ABANDONED,
+    INTENT,
+    Reported,
+    Write,
+    WriteOutcome,
+    WriteProblem,
+)
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World
@@ -92,10 +98,10 @@ class Written:
     def answered(self, driver: bytes, reported: Reported) -> None:
         """catalogd says that it has writes: so has its store, whatever happens now."""
         store = self._world.catalogd.store
-        for verdict in reported.verdicts:
+        for verdict in reported.outcomes:
             key = (driver, verdict.number)
-            if verdict.problem:
-                self._missed(key, verdict.problem)
+            if verdict.code:
+                self._missed(key, verdict)
             elif self._known[key].answered:
                 continue  # it is reported late, and may be settled
             elif key not in store.writes and self._may_be_over(key, verdict):
@@ -105,7 +111,7 @@ class Written:
             elif not (row := store.writes[key]).open and verdict.version == row.version:
                 self._ended(key, verdict.version)  # else it was about the intent
 
-    def _may_be_over(self, key: Number, verdict: Verdict) -> bool:
+    def _may_be_over(self, key: Number, verdict: WriteOutcome) -> bool:
         """Tell whether an intent that is acknowledged was ended by what came behind it."""
         return not verdict.version and self._known[key].state != INTENT
 
@@ -117,10 +123,10 @@ class Written:
         known.due = (self._world.catalogd.store.epoch, version) if version else None
         self._counts["writes acknowledged"] += 1
 
-    def _missed(self, key: Number, problem: str) -> None:
+    def _missed(self, key: Number, outcome: WriteOutcome) -> None:
         """That there is no such table has to have been so, at some moment since it was reported."""
         known = self._known[key]
-        if problem.startswith(NOT_VISIBLE):
+        if outcome.code == WriteProblem.NOT_VISIBLE:
             self._not_visible(key, known)
             return
         history = self._world.metastore.history[known.table]
@@ -130,7 +136,7 @@ class Written:
             for (_, state), end in zip(history, ends, strict=True)
         )
         if not gone and not known.path:  # which may lead to where the table was before
-            raise Violation(f"write {key}: {problem}: {known.table} was there all the time")
+            raise Violation(f"write {key}: {outcome.problem}: {known.table} was there all the time")
         known.answered, known.due = True, None
         self._counts["writes to nothing"] += 1
 

@@ -160,8 +160,8 @@ from topicast.topics.wire.messages.reports import (
     Reported,
     Sweep,
     Swept,
-    Verdict,
     Write,
+    WriteOutcome,
 )
 
 HERE = Path(__file__).parent
@@ -530,9 +530,9 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
             request=10,
             epoch=EPOCH,
             start=START,
-            verdicts=(
-                Verdict(number=6, topic=0, version=0),
-                Verdict(number=7, topic=9, version=43),
+            outcomes=(
+                WriteOutcome(number=6, topic=0, version=0),
+                WriteOutcome(number=7, topic=9, version=43),
             ),
         ),
     ),

@@ -179,7 +179,7 @@ def test_report_changes_a_table_that_its_key_does_not_see_and_tells_nothing_of_i
     driver = replace(client(), policy=Policy(("d",)))
     found = changed(core, reported(core, "d.other", sender=driver), source=SOURCE_REPORTS)
     assert found == {"other": 1, "hidden.copy": 1}
-    (verdict,) = core.reply(Reported).verdicts
+    (verdict,) = core.reply(Reported).outcomes
     number, topic = core.catalog.tables.topic_of(("d", "other"))
     own = core.catalog.tables.entry(("d", "other"))
     assert own is not None

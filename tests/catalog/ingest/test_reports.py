@@ -25,8 +25,8 @@ from topicast.topics.wire.messages.reports import (
     OVERWRITTEN,
     WRITTEN,
     Report,
-    Verdict,
     Write,
+    WriteOutcome,
 )
 
 DRIVER, OTHER = b"d" * 16, b"o" * 16
@@ -52,7 +52,7 @@ class World:
 
     def report(
         self, *writes: Write, driver: bytes = DRIVER, settled: int = 0
-    ) -> tuple[Verdict, ...]:
+    ) -> tuple[WriteOutcome, ...]:
         report = Report(
             request=1, driver=driver, metastore="", settled=settled, writes=tuple(writes)
         )
@@ -90,7 +90,7 @@ def test_written_table_rises_in_version_and_data_version_alone(world: World) -> 
     assert after == before._replace(version=raised, data_version=raised)
     assert (transaction.source, transaction.entries) == (SOURCE_REPORTS, (after,))
     assert world.reports.counts()["writes"] == 1
-    assert verdict == Verdict(number=1, topic=table_topic(*T, 4), version=raised)
+    assert verdict == WriteOutcome(number=1, topic=table_topic(*T, 4), version=raised)
     (row,) = transaction.changes
     assert (row.object, row.kind, row.before) == ("d.t", ChangeKind.DATA, before.version)
 
@@ -111,7 +111,7 @@ def test_table_that_was_altered_rises_in_version_alone(world: World) -> None:
     after = before._replace(version=before.version + 1)
     assert (transaction.source, transaction.entries) == (SOURCE_REPORTS, (after,))
     assert transaction.changes == ()  # its event is in the history
-    assert verdict == Verdict(number=1, topic=table_topic(*T, 4), version=after.version)
+    assert verdict == WriteOutcome(number=1, topic=table_topic(*T, 4), version=after.version)
     assert world.reports.counts()["reported_statements"] == 1
     assert world.reports.counts()["writes"] == 0
     assert world.report(write(1, ALTERED)) == (verdict,)
@@ -146,7 +146,7 @@ def test_statement_about_what_is_not_known_waits_for_no_poll(
     one = write(1, state, of)
     report = Report(request=1, driver=DRIVER, metastore="", settled=0, writes=(one,))
     assert world.reports.knows(report)
-    assert world.report(one) == (Verdict(number=1, topic=0, version=0),)
+    assert world.report(one) == (WriteOutcome(number=1, topic=0, version=0),)
     assert [transaction.topic for transaction in world.written()] == raised
 
 
@@ -191,8 +191,8 @@ def test_what_is_not_there_is_not_made(world: World, of: str) -> None:
     """P-REPORT-3."""
     for _ in range(2):
         (verdict,) = world.report(write(1, WRITTEN, of))
-        assert verdict.problem.startswith(module.NO_OBJECT)
-        assert of in verdict.problem
+        assert verdict.code == "NO_OBJECT"
+        assert of in verdict.message
     assert world.written() == ()
     assert world.reports.take() == ((), ())
     assert world.reports.counts()["reported_writes_unknown"] == 2
@@ -210,7 +210,7 @@ def test_what_is_not_there_is_not_made(world: World, of: str) -> None:
 )
 def test_malformed_write_is_refused_and_the_others_are_done(world: World, wrong: Write) -> None:
     first, second = world.report(wrong, write(2))
-    assert first.problem.startswith(module.MALFORMED)
+    assert first.code == "MALFORMED"
     assert second.problem == ""
     assert len(world.written()) == 1
 
@@ -244,14 +244,14 @@ def test_write_that_comes_late_has_no_second_effect_once_it_is_settled(world: Wo
     world.report(write(3, WRITTEN, "d.gone"), settled=3)
     world.written()
     late = world.report(write(1), write(2, INTENT))
-    assert late == tuple(Verdict(number=n, topic=0, version=0) for n in (1, 2))
+    assert late == tuple(WriteOutcome(number=n, topic=0, version=0) for n in (1, 2))
     assert world.reports.counts()["reported_writes_repeated"] == 2
     assert world.written() == ()
     assert world.reports.intents == 0
 
 
 def test_intent_changes_nothing_until_it_is_written(world: World) -> None:
-    assert world.report(write(1, INTENT)) == (Verdict(number=1, topic=0, version=0),)
+    assert world.report(write(1, INTENT)) == (WriteOutcome(number=1, topic=0, version=0),)
     assert world.written() == ()
     assert world.reports.intents == 1
     assert world.reports.counts()["drivers"] == 1
@@ -326,7 +326,7 @@ def test_intents_of_a_driver_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "OPEN_MAX", 2)
     world = World()
     *_, last = world.report(*(write(number, INTENT) for number in range(3)))
-    assert last.problem.startswith(module.TOO_MANY)
+    assert last.code == "TOO_MANY"
     assert world.reports.intents == 2
     assert world.report(write(0, INTENT))[0].problem == ""
 

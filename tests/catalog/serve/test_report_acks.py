@@ -30,7 +30,7 @@ def test_report_without_writes_is_answered_and_leaves_nothing(core: Alone) -> No
     core.ask(report())
     core.turn()
     assert not any(isinstance(effect, Commit) for effect in core.effects)
-    assert core.reply(Reported).verdicts == ()
+    assert core.reply(Reported).outcomes == ()
 
 
 def test_report_is_answered_behind_its_commit(core: Alone) -> None:
@@ -40,7 +40,7 @@ def test_report_is_answered_behind_its_commit(core: Alone) -> None:
     core.turn()
     (commit,) = [e for e in core.effects if isinstance(e, Commit)]
     answer = core.reply(Reported)
-    (verdict,) = answer.verdicts
+    (verdict,) = answer.outcomes
     (transaction,) = commit.transactions
     assert (answer.request, answer.epoch, answer.start) == (7, *core.catalog.position)
     assert (verdict.topic, verdict.version) == (transaction.topic, transaction.to_version)
@@ -58,7 +58,7 @@ def test_table_that_is_not_known_yet_is_polled_for(core: Alone) -> None:
     assert core.replies() == [], "the poll that runs began before the question"
     core.catalogd.resume()
     core.turn(20)
-    (verdict,) = core.reply(Reported).verdicts
+    (verdict,) = core.reply(Reported).outcomes
     assert verdict.problem == ""
     assert core.topics[verdict.topic].version >= verdict.version > 0
 
@@ -67,11 +67,11 @@ def test_without_events_nothing_is_waited_for() -> None:
     core = Alone(polling_interval_s=0.0)
     core.create_database("d")
     core.turn(5)
-    assert core.answer_to(report("d.none"), Reported).verdicts[0].problem.startswith("NO_OBJECT")
+    assert core.answer_to(report("d.none"), Reported).outcomes[0].code == "NO_OBJECT"
 
 
 def test_path_is_found_however_many_topics_are_looked_through_first(core: Alone) -> None:
-    (verdict,) = core.answer_to(report("file:/w/d/t/ds=1"), Reported, turns=10).verdicts
+    (verdict,) = core.answer_to(report("file:/w/d/t/ds=1"), Reported, turns=10).outcomes
     assert verdict.version > 0
 
 
@@ -186,4 +186,4 @@ def test_reports_that_wait_too_long_are_answered(core: Alone) -> None:
     core.catalogd.hold(Poll)
     core.ask(report("d.none"))
     core.turn(int(EVENT_WAIT_S_MAX / TURN_S) + 5)
-    assert core.reply(Reported).verdicts[0].problem.startswith("NO_OBJECT")
+    assert core.reply(Reported).outcomes[0].code == "NO_OBJECT"

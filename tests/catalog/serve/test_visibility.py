@@ -206,7 +206,7 @@ def test_write_to_a_table_that_is_not_seen_is_refused_with_the_reason(core: Alon
         core, write(1, "hidden.orders"), write(2, "hidden.absent"), write(3, "sales.orders")
     )
     assert isinstance(found, Reported)
-    hidden, absent, own = (verdict.problem for verdict in found.verdicts)
+    hidden, absent, own = (verdict.problem for verdict in found.outcomes)
     assert hidden.replace("orders", "absent") == absent
     assert hidden.startswith("NOT_VISIBLE: hidden.orders is not visible to this driver's key")
     assert own == ""
@@ -221,7 +221,7 @@ def test_path_of_a_table_that_is_not_seen_leads_to_no_table(core: Alone) -> None
     before = versions(core)
     found = report(core, write(1, "file:/w/hidden/orders"), write(2, "file:/w/hidden/absent"))
     assert isinstance(found, Reported)
-    one, other = (verdict.problem for verdict in found.verdicts)
+    one, other = (verdict.problem for verdict in found.outcomes)
     assert one.replace("orders", "absent") == other
     assert versions(core) == before
 

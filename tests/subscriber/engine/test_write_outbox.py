@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -23,8 +22,8 @@ from topicast.topics.wire.messages.reports import (
     WRITTEN,
     Report,
     Reported,
-    Verdict,
     Write,
+    WriteOutcome,
     WriteState,
 )
 
@@ -69,12 +68,12 @@ class Reports:
         (report,) = self.due(after_s)
         return report
 
-    def answer(self, report: Report, problem: Callable[[Write], str] = lambda _write: "") -> None:
+    def answer(self, report: Report, code: str = "", message: str = "") -> None:
         verdicts = tuple(
-            Verdict(number=write.number, topic=1, version=2, problem=problem(write))
+            WriteOutcome(number=write.number, topic=1, version=2, code=code, message=message)
             for write in report.writes
         )
-        reported = Reported(request=report.request, epoch=1, start=1, verdicts=verdicts)
+        reported = Reported(request=report.request, epoch=1, start=1, outcomes=verdicts)
         self.sender.on_reported(reported)
         self.sender.check()
 
@@ -125,7 +124,7 @@ def test_unanswered_report_is_repeated_as_it_was(reports: Reports) -> None:
 def test_answer_to_nothing_is_ignored(reports: Reports) -> None:
     reports.wrote("d.t")
     report = reports.one()
-    stranger = Reported(request=report.request + 1, epoch=1, start=1, verdicts=())
+    stranger = Reported(request=report.request + 1, epoch=1, start=1, outcomes=())
     reports.sender.on_reported(stranger)
     assert reports.outbox.pending == 1
     reports.refuse(Report(request=99, driver=b"", metastore="", settled=0, writes=()), "METASTORE")
@@ -206,7 +205,7 @@ def test_settled_number_is_below_every_write_that_may_be_reported_again(reports:
 
 def test_write_of_an_unknown_object_is_not_reported_again(reports: Reports) -> None:
     reports.wrote("d.none")
-    reports.answer(reports.one(), lambda _write: "NO_OBJECT: d.none")
+    reports.answer(reports.one(), "NO_OBJECT", "d.none")
     assert reports.due(100.0) == []
     assert (reports.outbox.acknowledged, reports.outbox.unknown) == (0, 1)
     assert reports.outbox.not_visible == ""
@@ -215,10 +214,10 @@ def test_write_of_an_unknown_object_is_not_reported_again(reports: Reports) -> N
 def test_reason_is_kept_why_a_write_is_refused_whose_table_the_key_may_not_see(
     reports: Reports,
 ) -> None:
-    why = "NOT_VISIBLE: d.t is not visible to this driver's key, which sees sales"
+    why = "d.t is not visible to this driver's key, which sees sales"
     reports.begin("d.t")
-    reports.answer(reports.one(), lambda _write: why)
-    assert reports.outbox.not_visible == why
+    reports.answer(reports.one(), "NOT_VISIBLE", why)
+    assert reports.outbox.not_visible == f"NOT_VISIBLE: {why}"
 
 
 def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_reported(

@@ -51,7 +51,7 @@ FIELDS: dict[type, list[Any]] = {
     Validate: [1, 5, [["db", "t", 3, True]]],
     Validated: [1, 5, 9, [[0, 4]]],
     Report: [1, bytes(16), "h:9083", 3, [[3, 1, "db.t", ["ds=1"]]]],
-    Reported: [1, 5, 9, [[3, 7, 42, ""]]],
+    Reported: [1, 5, 9, [[3, 7, 42, "", ""]]],
     Pull: [
         *(1, "db", "t", 1, 100, [[KEY, 3]], "ds = 'x'"),
         *(["ds=x"], ["x", ""], True, 1000, KEY, 5, 3, [["db", "u", 3, True]]),

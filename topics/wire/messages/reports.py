@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...backports import IntEnum
+from ...backports import IntEnum, StrEnum
 from .fields import U8, U16, U64, Message, Registration
 
 
@@ -51,27 +51,43 @@ class Report(Message):
     writes: tuple[Write, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The outcome of a write: done as of ``version`` of a topic, or ``problem`` says why not.
+class WriteProblem(StrEnum):
+    """The codes of a WriteOutcome: why a write is not recorded."""
 
-    An intent that is recorded has version 0 and no problem.
+    MALFORMED = "MALFORMED"
+    NO_OBJECT = "NO_OBJECT"  # neither a known table nor a path in one
+    NOT_VISIBLE = "NOT_VISIBLE"  # the driver's key may not see the table
+    TOO_MANY = "TOO_MANY"  # intents of the driver are open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOutcome:
+    """The outcome of a write: done as of ``version`` of a topic, or ``code`` and why it is not.
+
+    An intent that is recorded has version 0 and no code. ``code`` is a plain text on the wire: a
+    newer catalogd may send one that is not in WriteProblem.
     """
 
     number: U64
     topic: U16
     version: U64
-    problem: str = ""
+    code: str = ""
+    message: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why the write is not recorded, with its code; empty: it is."""
+        return f"{self.code}: {self.message}" if self.code else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported(Message):
-    """The answer to Report, once it is committed: a verdict for each write."""
+    """The answer to Report, once it is committed: an outcome for each write."""
 
     request: U64
     epoch: U64
     start: U64
-    verdicts: tuple[Verdict, ...]
+    outcomes: tuple[WriteOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from topicast.subscriber.spark.writes.listener import (
 from topicast.subscriber.spark.writes.metastores import ReportedMetastore
 from topicast.subscriber.spark.writes.reporter import Reporter
 from topicast.topics.objects.rules import OFF, ON
-from topicast.topics.wire.messages.reports import WRITTEN, Verdict
+from topicast.topics.wire.messages.reports import WRITTEN, WriteOutcome
 
 NO_SESSION = object()  # each call to it fails, and is counted
 
@@ -83,10 +83,12 @@ def test_status_says_which_write_is_refused_as_the_key_may_not_see_its_table() -
     made.outbox.add("d.t", state=WRITTEN)
     report = made.outbox.next_report(now=1.0)
     assert report is not None
-    why = "NOT_VISIBLE: d.t is not visible to this driver's key, which sees sales"
-    refused = Verdict(number=report.writes[0].number, topic=1, version=2, problem=why)
+    why = "d.t is not visible to this driver's key, which sees sales"
+    refused = WriteOutcome(
+        number=report.writes[0].number, topic=1, version=2, code="NOT_VISIBLE", message=why
+    )
     made.outbox.acknowledge(report, (refused,), now=1.0)
-    assert made.reporter.status() == f"reported, but {why}"
+    assert made.reporter.status() == f"reported, but NOT_VISIBLE: {why}"
 
 
 def test_status_says_what_was_lost() -> None:
