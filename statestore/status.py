@@ -183,7 +183,7 @@ def _lost(members: Sequence[SubscriberStatus]) -> Iterator[Reason]:
             state=Serving.DEGRADED,
             code="subscribers_lost",
             what=f"subscribers have sent nothing: {', '.join((*named, *more))}",
-            mend="topicast drivers shows them; look at their processes. One that has died is "
+            mend="topicast drivers shows them; look at their processes. A process that has died is "
             f"counted for {LOST_SHOWN_S / 60:g} minutes",
         )
 
