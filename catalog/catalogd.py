@@ -185,11 +185,15 @@ class Catalogd:
         self._read_threads.start()
         self._history_thread.start()
         reported = None
-        while not self._stopping:
-            if self.verdict is not reported:
-                reported = self.verdict
-                report(reported)
-            self.run_once()
+        try:
+            while not self._stopping:
+                if self.verdict is not reported:
+                    reported = self.verdict
+                    report(reported)
+                self.run_once()
+        except Exception:
+            log.error("ends by an error of ours: steps=%s", self._catalog.turn.trace.text())
+            raise
 
     def stop(self) -> None:
         """Make ``run`` return; from any thread or a signal handler."""

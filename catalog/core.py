@@ -51,7 +51,7 @@ from .ingest.loader import (
     PublishTables,
     Result,
 )
-from .ingest.poller import FOLLOWED_LATER, PAUSED, Batch, Polled, Poller, PollFailed
+from .ingest.poller import FOLLOWED_LATER, PAUSED, Batch, Poll, Polled, Poller, PollFailed
 from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
 from .ingest.sync_rules import Follow, SyncRules
@@ -68,6 +68,7 @@ from .metastore.port import (
     NamesListed,
     NamesRead,
     RawEvent,
+    Read,
     ReadDone,
     ReadFailed,
     ReadNames,
@@ -136,6 +137,8 @@ class BeginAnew:
 
 
 Effect = Order | ReadStore | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
+RESTING: Final = frozenset((ReadStore, Admit, Publish, MintEpoch, BeginAnew, Send))
+"""The types of effects that come behind the commit: what they show or end is durable by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,23 +264,24 @@ class Catalog:
         self.lifecycle = Lifecycle.STARTING if window is None else Lifecycle.SERVING
         self.settings = settings
         self.counts = Counts()
-        self.turn = turn = Turn[Effect]()  # of all parts
+        self.turn = turn = Turn[Effect](quiet=(Connections, Poll, Publish))  # of all parts
         self.version_log = VersionLog(topics, turn)
         self.backfill = Backfill(self.version_log, mode_state, turn)
         self.namespace = Namespace(self.version_log)
         self.tables = Tables(self.version_log, len(topics) - 1)
         self.poller = Poller(
             window,
-            clock=turn,
+            turn=turn,
             interval_s=settings.polling_interval_s,
             known_tables=self._some_tables,
         )
         self.loader = Loader(
-            clock=turn,
+            turn=turn,
             loaded=self.tables.loaded,
             partitioned=lambda table: bool(self.tables.partition_columns(table)),
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
+            began=self._on_read_began,
         )
         self.event_processor = EventProcessor(
             self.poller, self.namespace, clock=turn, unpublished=self._is_unpublished
@@ -310,7 +314,7 @@ class Catalog:
             rules=self.sync_rules,
         )
         self.reconciliation = Reconciliation(
-            held, clock=turn, calls_per_s=settings.reconcile_calls_per_s
+            held, turn=turn, calls_per_s=settings.reconcile_calls_per_s
         )
         replies = Replies()
         self.admin = AdminOrders(
@@ -321,7 +325,7 @@ class Catalog:
             backfill=self.backfill,
             event_processor=self.event_processor,
             replies=replies,
-            clock=turn,
+            turn=turn,
             core=self,
         )
         self.reports = Reports(self.namespace, self.tables, topics, clock=turn, known=writes)
@@ -344,7 +348,7 @@ class Catalog:
             leases=self._leases,
             sweeps=self._sweeps,
             unloading=self.unloading,
-            clock=turn,
+            turn=turn,
             core=self,
         )
         self._materializer = Materializer(
@@ -369,7 +373,6 @@ class Catalog:
         self._committed = self.poller.published  # of the last Commit: which events it covers
         self._finding = finding  # of the last check of a connection, for the status
         self._connections = Connections()  # as last seen
-        self._noted: list[Noted] = []  # to be logged
         self._release = ""  # of the metastore, as it says
         self._not_understood: dict[str, float] = {}  # types of events, and when the last came
         self._failed_types: set[str] = set()  # of events at which our own code failed
@@ -403,6 +406,8 @@ class Catalog:
         if self.lifecycle is Lifecycle.ABANDONED:
             return  # it may be of either metastore; requests are repeated
         self.turn.now, self.turn.now_us = now, now_us
+        if not isinstance(fact, Polled) or fact.events:
+            self.turn.came(fact)
         match fact:
             case Polled():
                 self._on_polled(fact)
@@ -464,9 +469,9 @@ class Catalog:
         self.turn.now, self.turn.now_us = now, now_us
         self._note_unreadable()
         self.reconciliation.progress.observe(self._before_comparing())
-        noted, self._noted = self._noted, []
         if self.lifecycle is Lifecycle.ABANDONED:
-            return (*noted, *self._last_effects())
+            self._abandon()
+            return self._end()
         self.poller.check_late()
         self.event_processor.observe()
         for db in self.sync_rules.take_on_again():
@@ -488,21 +493,24 @@ class Catalog:
             )
         self._publish(self.loader.next_slice())
         self.aliases.step(seq=self.poller.seq)
-        effects = self._reads()
+        self._order_reads()
         if self.lifecycle is Lifecycle.SERVING:
             self.backfill.restamp()
             self.poller.mark_published(self._oldest_unpublished())
         published = self._oldest_unpublished()
         self.event_history.publish(before=published)
         self.event_log.publish(before=published)
-        effects += self._commit()
+        self._commit()
         if self._first_seq is not None:
             self._caught_up |= self._oldest_unpublished() > self._first_seq
         if self._mint_above and self._caught_up:
-            effects.append(MintEpoch(at_least=self._mint_above))
-        effects += self.dispatcher.grants.take()
-        replies = self.dispatcher.replies(unpublished=self._oldest_unpublished)
-        return (*noted, *effects, *self.dispatcher.take_reads(), *replies)
+            self.turn.add(MintEpoch(at_least=self._mint_above))
+        self.dispatcher.send(unpublished=self._oldest_unpublished)
+        return self._end()
+
+    def story(self, topic: int | None = None) -> tuple[str, ...]:
+        """Return a line for each message that came or went lately; of those about ``topic``."""
+        return self.turn.trace.story(topic)
 
     def check_some(self) -> bool:
         """Let the loader load those of the next CHECKED_AT_ONCE known tables that it does not hold.
@@ -794,7 +802,7 @@ class Catalog:
                 self._failed_types.add(event.type)
                 what = f"event {event.id} ({event.type} of {event.db}.{event.table})"
                 text = f"{what}: {type(error).__name__}: {error}: what it names is read again whole"
-                self._noted.append(Noted(text=f"a defect of Topicast at {text}", trouble=True))
+                self._note(f"a defect of Topicast at {text}", trouble=True)
             self._read_names_again()  # it may be a rename
             return named_objects(event)
 
@@ -813,7 +821,7 @@ class Catalog:
         if event.type not in self._not_understood:
             why = "cannot be decoded" if known else "are of a type that is not known"
             text = f"events {event.type or '(no type)'} {why}: what they name is read again whole"
-            self._noted.append(Noted(text=text, trouble=True))
+            self._note(text, trouble=True)
         if event.type in self._not_understood or len(self._not_understood) < TYPES_MAX:
             self._not_understood[event.type] = self.turn.now
         if not known and not dirty:
@@ -865,7 +873,7 @@ class Catalog:
         first, last = batch.gap
         self.counts.events_passed += last - first + 1
         text = f"events {first} to {last} are passed, and all is read again: {batch.passed}"
-        self._noted.append(Noted(text=text, trouble=True))
+        self._note(text, trouble=True)
         self._on_gap(batch.gap, batch.seq)
         missing = _missing(batch.gap)
         self.event_history.begin((), [], seq=batch.seq, missing=missing)
@@ -883,13 +891,13 @@ class Catalog:
         if fact.release != self._release:
             self._release = fact.release
             if untried(fact.release):
-                self._noted.append(Noted(text=untried(fact.release), trouble=True))
+                self._note(untried(fact.release), trouble=True)
         self.in_place.enabled = fact.tells_all
         finding = self.poller.on_identified(fact)
         if finding is None:
             return
         self._finding = str(finding)
-        self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
+        self._note(f"connected to {finding}", trouble=not finding.same)
         if not finding.same:
             self._become(Lifecycle.ABANDONED)
             self.event_processor.observe(stopped=str(finding))
@@ -910,7 +918,7 @@ class Catalog:
         window = self.poller.window
         assert window is not None
         text = f"events are followed from {window.last_id} on, as an operator ordered"
-        self._noted.append(Noted(text=text, trouble=False))
+        self._note(text, trouble=False)
         if gap is not None:
             self._on_gap(gap, self.poller.seq)
         elif at < 0:
@@ -925,7 +933,7 @@ class Catalog:
             if self._gap is not None:
                 known = sum(1 for _ in self._known_tables())
                 text = f"{_missing(self._gap)}: {known} tables are read again, and what is new"
-                self._noted.append(Noted(text=text, trouble=True))
+                self._note(text, trouble=True)
                 self._gap = None
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
@@ -1003,11 +1011,11 @@ class Catalog:
             connection=self.poller.polled_on,
         )
         if self.reconciliation.missed != missed:
-            self._noted.append(Noted(text=self.reconciliation.missed, trouble=True))
+            self._note(self.reconciliation.missed, trouble=True)
         elif drift:
             others = f" and {len(drift) - 1} others" if len(drift) > 1 else ""
             text = f"{drift[0]}{others} changed without an event, and was read again"
-            self._noted.append(Noted(text=text, trouble=False))
+            self._note(text, trouble=False)
 
     def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
         """Read these again: events are missing."""
@@ -1026,11 +1034,11 @@ class Catalog:
         unreadable |= {**self.loader.errors, **self.tables.unfit_why}
         for table in sorted(unreadable.keys() - self._unreadable.keys()):
             text = f"{table_name(*table)} is withdrawn: {unreadable[table]}"
-            self._noted.append(Noted(text=text, trouble=True))
+            self._note(text, trouble=True)
         for table in sorted(self._unreadable.keys() - unreadable.keys()):
             if self.namespace.find(table) is not None:
                 text = f"{table_name(*table)} can be read again"
-                self._noted.append(Noted(text=text, trouble=False))
+                self._note(text, trouble=False)
         self._unreadable = unreadable
 
     def _note_partitions(self, bad: Mapping[TableId, Mapping[str, str]]) -> None:
@@ -1046,12 +1054,10 @@ class Catalog:
         for one, why in self._unreadable_partitions.items():
             if one not in known:
                 text = f"{one} cannot be read, the rest of its table is served: {why}"
-                self._noted.append(Noted(text=text, trouble=True))
+                self._note(text, trouble=True)
         for one in known:
             if one not in self._unreadable_partitions:
-                self._noted.append(
-                    Noted(text=f"{one} can be read again, or is gone", trouble=False)
-                )
+                self._note(f"{one} can be read again, or is gone", trouble=False)
 
     def _publish(self, results: tuple[Result, ...]) -> None:
         for withdrawn in self._materializer.apply(results):
@@ -1066,44 +1072,51 @@ class Catalog:
 
     # -- effects
 
-    def _reads(self) -> list[Effect]:
-        """Return what may be requested of the metastore now."""
-        effects: list[Effect] = []
+    def _end(self) -> tuple[Effect, ...]:
+        """Take the effects of this turn: the commit before all that rests on it."""
+        effects = self.turn.end()
+        kinds = [type(one) for one in effects]
+        assert Commit not in kinds or RESTING.isdisjoint(kinds[: kinds.index(Commit)])
+        return effects
+
+    def _note(self, text: str, *, trouble: bool) -> None:
+        self.turn.add(Noted(text=text, trouble=trouble))
+
+    def _order_reads(self) -> None:
+        """Order what may be requested of the metastore now."""
         has_base = self.poller.window is not None or not self.poller.enabled
         may_read = has_base and not self._reading_names
         may_read &= self.poller.reads or not self.names_known
         if self._names_at is not None and self.turn.now >= self._names_at and may_read:
             self._names_at, self._reading_names = None, True
-            effects.append(ReadNames())
-        effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
-        effects += self.admin.event_reads()
-        effects += self.dispatcher.fact_reads()
-        compared = self.reconciliation.begin() if self._reconciles else None
-        effects += [] if compared is None else [compared]
+            self.turn.add(ReadNames())
+        self.admin.order()
+        self.dispatcher.order()
+        if self._reconciles:
+            self.reconciliation.order()
         if self.names_known and self.poller.reads:
-            found = self.loader.reads()
-            self.event_history.read_began(found)
-            self.counts.reads += len(found)
-            effects += found
+            self.loader.order()
         if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.poll_now(check=self.dispatcher.wants_poll)
         self.poller.reading = self.loader.oldest_unpublished() != NEVER
         names_first = self.poller.window is not None and not self.names_known
         if self.poller.may_begin() and not names_first:
-            effects.append(self.poller.begin(self.loader.begin_poll()))
-        return effects
+            self.poller.begin(self.loader.begin_poll())
 
-    def _last_effects(self) -> tuple[Effect, ...]:
-        """Return the end of this core; of its last turns only what operators ordered is kept."""
+    def _on_read_began(self, read: Read) -> None:
+        self.counts.reads += 1
+        self.event_history.read_began([read])
+
+    def _abandon(self) -> None:
+        """End this core; of its last turns only what operators ordered is kept."""
         mode_state, orders = self.backfill.take(), self.admin.given()
-        end = BeginAnew(finding=self._finding, at_least=self._mint_above)
-        if mode_state is None and not orders:
-            return (end,)
-        window = self._stored_window()
-        return Commit(window=window, orders=orders, mode_state=mode_state), end
+        if mode_state is not None or orders:
+            window = self._stored_window()
+            self.turn.add(Commit(window=window, orders=orders, mode_state=mode_state))
+        self.turn.add(BeginAnew(finding=self._finding, at_least=self._mint_above))
 
-    def _commit(self) -> list[Effect]:
-        """Return what makes everything durable that is not, and its publication."""
+    def _commit(self) -> None:
+        """Make everything durable that is not, and publish it."""
         transactions, mode_state = self.version_log.take(), self.backfill.take()
         orders, (writes, settled) = self.admin.given(), self.reports.take()
         leases, sweeps = self._leases.changed(), self._sweeps.take()
@@ -1112,7 +1125,7 @@ class Catalog:
             window = self.poller.published
         news = transactions, mode_state, orders, writes, settled, sweeps
         if not any(news) and leases is None and window == self._committed:
-            return []
+            return
         self._committed = window
         commit = Commit(
             transactions=transactions,
@@ -1124,7 +1137,9 @@ class Catalog:
             leases=leases,
             sweeps=sweeps,
         )
-        return [commit, Publish(transactions=transactions)] if transactions else [commit]
+        self.turn.add(commit)
+        if transactions:
+            self.turn.add(Publish(transactions=transactions))
 
     def _stored_window(self) -> WindowState | None:
         """Return the committed window with the events read since: content may show their effect."""

@@ -78,4 +78,5 @@ def _topics(what: object) -> tuple[int, ...]:
         case CatchUp(wanted=some) | Joined(topics=some):
             return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()
         case _:
-            return ()
+            touched: tuple[int, ...] = getattr(what, "touched", ())  # an effect that names its own
+            return touched if len(touched) <= TOPICS_MAX else ()

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from .trace import Trace
 
 EffectT = TypeVar("EffectT")
+EffectT_contra = TypeVar("EffectT_contra", contravariant=True)
 
 
 class Clock(Protocol):
@@ -23,6 +24,13 @@ class Clock(Protocol):
     @property
     def now_us(self) -> int:
         """Microseconds since 1970; 0 in a core that is not told them."""
+
+
+class Outbox(Clock, Protocol[EffectT_contra]):
+    """The turn as a part sees it that decides these effects, and no others."""
+
+    def add(self, effect: EffectT_contra, /) -> None:
+        """Have ``effect`` performed, behind those before it."""
 
 
 class Turn(Generic[EffectT]):

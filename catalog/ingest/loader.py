@@ -24,7 +24,7 @@ from ...topics.backports import assert_never
 from ...topics.objects.names import EVERYTHING, Scope, TableId
 from ...topics.objects.selector import Selector
 from ...topics.objects.tables import VIEW, Column
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 from ...topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD, SOURCE_RECONCILIATION
 from ..metastore.port import (
     Dirty,
@@ -298,26 +298,29 @@ class Loader:
     def __init__(
         self,
         *,
-        clock: Clock,
+        turn: Outbox[Read],
         loaded: Callable[[TableId], bool],
         partitioned: Callable[[TableId], bool] = lambda _table: False,
         reads_max: int = READS_MAX_DEFAULT,
         polled: bool = True,
+        began: Callable[[Read], None] = lambda _read: None,
     ) -> None:
         """Order nothing yet.
 
         Args:
-            clock: As of when reads are ordered.
+            turn: As of when reads are ordered, and where they are added.
             loaded: Returns whether a table is held.
             partitioned: Returns whether a table that is held has partition columns.
             reads_max: How many reads are in flight at most.
             polled: Whether events are polled.
+            began: Called with each read that is ordered.
         """
-        self._clock = clock
+        self._turn = turn
         self._loaded = loaded
         self._partitioned = partitioned
         self._reads_max = reads_max
         self._polled = polled
+        self._began = began
         self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
         self._events = PendingEvents()  # of what is dirty or in flight
         self._look_again = False  # something may be ready to be read since ``_dirty`` was looked at
@@ -505,7 +508,7 @@ class Loader:
 
         ``names`` None: they are not known yet. ``refused``: as in the need of that publication.
         """
-        load = ChunkedLoad(self._clock, None if names is None else dict.fromkeys(names), refused)
+        load = ChunkedLoad(self._turn, None if names is None else dict.fromkeys(names), refused)
         self._loads[table] = load
         need = self._dirty.get(table)
         if need is not None and not need.obj:  # partitions that changed since they were listed
@@ -531,20 +534,21 @@ class Loader:
         """Load in the background only tables that are ``wanted``; running loads go on."""
         self._backlog.retain(wanted)
 
-    def reads(self) -> tuple[Read, ...]:
+    def order(self) -> None:
         """Order what may be read now."""
-        now = self._clock.now
+        now = self._turn.now
         self._ordered_at, self._moved = now, False
-        if now < self._away_until:
-            return ()
-        return (*self._event_reads(), *self._chunk_reads(), *self._background_reads())
+        if now >= self._away_until:
+            self._order_for_events()
+            self._order_chunks()
+            self._order_in_background()
 
     def next_slice(self) -> tuple[Result, ...]:
         """Return a slice of what was read of a large table, to be published in this turn.
 
         While events wait to be published there are fewer slices, but never none.
         """
-        now = self._clock.now
+        now = self._turn.now
         if now < self._slice_at:
             return self._finished()
         loads = [(table, load) for table, load in self._loads.items() if load.slices]
@@ -573,7 +577,7 @@ class Loader:
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
-        now = self._clock.now
+        now = self._turn.now
         if fact.read not in self._in_flight:
             return ()
         read = self._end_read(fact.read)
@@ -681,9 +685,9 @@ class Loader:
     def _free(self) -> int:
         return self._reads_max - len(self._in_flight)
 
-    def _event_reads(self) -> Iterator[Read]:
-        """Yield what to read for events, if anything has changed since: it takes O(dirty)."""
-        now = self._clock.now
+    def _order_for_events(self) -> None:
+        """Order what to read for events, if anything has changed since: it takes O(dirty)."""
+        now = self._turn.now
         if not self._look_again and now < self._retry_at:
             return
         self._look_again = False
@@ -697,23 +701,23 @@ class Loader:
         together = {t: need for t, need in ready.items() if need.obj and t not in apart}
         if together and self._free() > 0:
             few = sum(need.whole for need in together.values()) <= WHOLE_PER_READ_MAX
-            yield self._begin(together, few=few)
+            self._begin(together, few=few)
         for table, need in ready.items():
             if table in together or self._free() <= 0:
                 continue
             if need.obj or self._loaded(table):
-                yield self._begin({table: need}, few=not need.apart)
+                self._begin({table: need}, few=not need.apart)
             else:  # partitions of a table that is not held
                 self._events.remove(table, self._dirty.pop(table))
 
-    def _chunk_reads(self) -> Iterator[Read]:
+    def _order_chunks(self) -> None:
         for table, load in sorted(self._loads.items(), key=lambda one: not one[1].awaited):
             if not load.wants_read or self._free() <= (0 if load.awaited else READS_KEPT):
                 continue
             effect = Read(read=self._next_read, requests=(load.next(table),))
-            yield self._send(effect, {}, load)
+            self._send(effect, {}, load)
 
-    def _background_reads(self) -> Iterator[Read]:
+    def _order_in_background(self) -> None:
         while self._backlog and self._free() > READS_KEPT:
             needs = self._backlog.take_whole(TABLES_PER_READ_MAX, self._partitioned)
             few = bool(needs)
@@ -723,9 +727,9 @@ class Loader:
                 if not need.load or table in self._spoiled:
                     self._need(table, need)
             if needs:
-                yield self._begin(needs, few=few)
+                self._begin(needs, few=few)
 
-    def _begin(self, needs: dict[TableId, Need], *, few: bool) -> Read:
+    def _begin(self, needs: dict[TableId, Need], *, few: bool) -> None:
         """Read ``needs`` in one read; if they are not ``few``, without their partitions."""
         requests = []
         for (db, name), need in needs.items():
@@ -739,12 +743,13 @@ class Loader:
                 )
         databases = tuple(db for db, name in needs if not name)
         effect = Read(read=self._next_read, databases=databases, requests=tuple(requests))
-        return self._send(effect, needs, None)
+        self._send(effect, needs, None)
 
-    def _send(self, effect: Read, needs: dict[TableId, Need], load: ChunkedLoad | None) -> Read:
+    def _send(self, effect: Read, needs: dict[TableId, Need], load: ChunkedLoad | None) -> None:
         self._in_flight[effect.read] = InFlightRead(effect, needs, load)
         self._next_read += 1
-        return effect
+        self._turn.add(effect)
+        self._began(effect)
 
     # -- what may be published
 
@@ -831,7 +836,7 @@ class Loader:
                 return ()
         del self._loads[table]
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
-        need.back_off(self._clock.now)
+        need.back_off(self._turn.now)
         self._need(table, need)
         return (self._withdraw(table, fact.error),)
 

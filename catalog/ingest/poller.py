@@ -21,7 +21,7 @@ from math import inf
 from typing import Final
 
 from ...topics.errors import UsageError
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 from ..metastore.port import RawEvent
 from ..model.window_state import WindowState
 from .event_window import REREAD_EVENTS_MAX, START_OVERLAP, EventWindow, Gap
@@ -128,7 +128,7 @@ class Poller:
         self,
         window: EventWindow | None,
         *,
-        clock: Clock,
+        turn: Outbox[Poll | Identify],
         interval_s: float,
         known_tables: Callable[[], Creations] = dict,
     ) -> None:
@@ -137,7 +137,7 @@ class Poller:
         ``known_tables``: see IdentityCheck.
         """
         self.window = window
-        self._clock = clock
+        self._turn = turn
         self._check = IdentityCheck(known_tables)
         self._followed = window is not None  # a poll was answered: the window is of its metastore
         self._interval_s = interval_s
@@ -240,7 +240,7 @@ class Poller:
         Between two polls that is the time since the last one began.
         """
         known = self.enabled and self._current_at > -inf
-        return round(max(self._clock.now - self._current_at, 0.0), 3) if known else None
+        return round(max(self._turn.now - self._current_at, 0.0), 3) if known else None
 
     @property
     def deadline(self) -> float | None:
@@ -255,19 +255,19 @@ class Poller:
         return (
             None
             if since is None or not self.follows
-            else round(max(self._clock.now - since, 0.0), 3)
+            else round(max(self._turn.now - since, 0.0), 3)
         )
 
     def problem(self) -> str:
         """Return why polls bring nothing; the empty text when they do."""
         if self._polling is not None and self._is_late:
-            waited_s = self._clock.now - self._began_at
+            waited_s = self._turn.now - self._began_at
             return f"a poll for events has waited {waited_s:.0f} s for its answer"
         return self.error
 
     def check_late(self) -> None:
         """Count a poll, once, whose answer takes longer than LATE_S."""
-        now = self._clock.now
+        now = self._turn.now
         self._checked_at = now if self._checked_at is None else self._checked_at
         if self._polling is not None and not self._is_late and now - self._began_at >= LATE_S:
             self._is_late = True
@@ -279,7 +279,7 @@ class Poller:
         ``check``: one that looks, too, whether events are recorded, unless one has on this
         connection: a server reads its listeners as it starts, and loses its connections with that.
         """
-        now = self._clock.now
+        now = self._turn.now
         if check and self._checked_on != self._check.connection:
             self._check_at = now
         if not self.error:
@@ -289,7 +289,7 @@ class Poller:
     def may_begin(self) -> bool:
         """Return whether a poll is due."""
         due_at = self.deadline
-        return due_at is not None and self._clock.now >= due_at
+        return due_at is not None and self._turn.now >= due_at
 
     def pause(self, why: str) -> None:
         """Begin no poll until ``start``, but while it ``drains``. ``why``: a text."""
@@ -297,7 +297,7 @@ class Poller:
 
     def start(self, at: StartAt | None) -> None:
         """Poll again, from where polls have ended, or ``at`` if that is given."""
-        now = self._clock.now
+        now = self._turn.now
         self.paused, self.drains, self.error, self._answered_at = "", False, "", now
         self._due_at = self._whole_at = self._resumed_at = now
         if at is not None:
@@ -307,9 +307,12 @@ class Poller:
         """Go on ``at`` once the metastore is identified, with which its newest id is read."""
         self._start_at, self._check.connection = at, None
 
-    def begin(self, poll: int) -> Poll | Identify:
+    def begin(self, poll: int) -> None:
         """Order poll number ``poll``, or the check that comes before it."""
-        now = self._clock.now
+        self._turn.add(self._order(poll))
+
+    def _order(self, poll: int) -> Poll | Identify:
+        now = self._turn.now
         self._polling, self._began_at, self._is_late = poll, now, False
         if self.window is None or self._check.connection is None:
             return self._check.order(poll, self.window.newest if self.window else ())
@@ -339,7 +342,7 @@ class Poller:
         Messages may be so large that the metastore cannot send all of them in time. An event that
         it cannot send by itself either is passed: then the batch tells of the gap.
         """
-        now = self._clock.now
+        now = self._turn.now
         if fact.poll != self._polling:
             return None
         self._polling, self.error = None, fact.error
@@ -373,7 +376,7 @@ class Poller:
 
     def _look_for_unsendable(self, fact: PollFailed) -> Batch | None:
         """Search for an event that fails by itself, once it has failed often enough."""
-        now = self._clock.now
+        now = self._turn.now
         search, window = self._search, self.window
         if window is None or fact.current_id is None:  # nothing is answered
             self._search, self._tries = None, 0
@@ -401,14 +404,14 @@ class Poller:
         assert self.window is not None
         self.window.pass_over(last)
         self._polling, self._search, self._tries = None, None, 0  # a running poll has them, perhaps
-        self._due_at = self._whole_at = self._clock.now
+        self._due_at = self._whole_at = self._turn.now
         self.seq += 1
         self._note_state(self.window.state)
         return Batch(self.seq, (), (after + 1, last), whole=False, passed=why)
 
     def on_polled(self, fact: Polled) -> Batch | None:
         """Take the answer to the running poll; None for another, and if a check comes first."""
-        now = self._clock.now
+        now = self._turn.now
         if fact.poll != self._polling or self.window is None:
             return None
         self._on_answer()
@@ -435,7 +438,7 @@ class Poller:
 
     def _take(self, fact: Polled, window: EventWindow) -> Batch:
         """Take the events of a poll of the metastore that is followed."""
-        now = self._clock.now
+        now = self._turn.now
         self._tries = 0
         current = fact.current_id
         cut = len(fact.events) >= self._events_max and fact.events[-1].id <= current
@@ -463,7 +466,7 @@ class Poller:
         Returns whether the metastore is another one, after which nothing is to be polled; None
         if the answer is to another check, was the first of a window, or does not tell yet.
         """
-        now = self._clock.now
+        now = self._turn.now
         if fact.poll != self._polling:
             return None
         self._on_answer()
@@ -498,7 +501,7 @@ class Poller:
         to = self._connected_at_id if at < 0 else min(at, self._connected_at_id)
         gap = (window.last_id + 1, to) if to > window.last_id else None
         self._search, self._tries = None, 0
-        self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=self._clock.now)
+        self.window = window.moved(to, overlap=START_OVERLAP if at < 0 else 0, now=self._turn.now)
         self.seq += 1  # a crash before everything of it was read finds the order, and the old place
         self._moved_seq = self.seq
         self._note_state(self.window.state)
@@ -530,7 +533,7 @@ class Poller:
 
     def _on_answer(self) -> None:
         """Note that the metastore has answered; not yet all, while it is searched."""
-        now = self._clock.now
+        now = self._turn.now
         self._polling, self._backoff_s, self._answered_at = None, BACKOFF_S, now
         if self._search is None:
             self.error, self._refused_since, self._refusal = "", None, ""
@@ -538,7 +541,7 @@ class Poller:
 
     def _pause_s(self) -> float:
         """Return how long after a poll the next one is due."""
-        active = self._clock.now - self._event_at <= ACTIVE_S
+        active = self._turn.now - self._event_at <= ACTIVE_S
         return self._interval_s / LOOKS if active else self._interval_s
 
     def _note_state(self, state: WindowState) -> None:

@@ -30,3 +30,8 @@ class Commit:
     settled: tuple[WriteId, ...] = ()
     leases: tuple[LeaseRow, ...] | None = None
     sweeps: tuple[SweepRow, ...] = ()
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The topics that it changes, for a trace."""
+        return tuple(dict.fromkeys(one.topic for one in self.transactions))

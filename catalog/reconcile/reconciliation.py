@@ -20,7 +20,7 @@ from typing import Final
 from ...topics.backports import assert_never
 from ...topics.newest import Newest
 from ...topics.objects.names import TableId, table_name
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 from ..ingest.event_window import WINDOW_S
 from ..ingest.poller import LISTENER_SETTING
 from ..metastore.port import (
@@ -79,20 +79,24 @@ class Reconciliation:
     """What is compared when, and what follows from a difference."""
 
     def __init__(
-        self, held: Held, *, clock: Clock, calls_per_s: float = CALLS_PER_S_DEFAULT
+        self,
+        held: Held,
+        *,
+        turn: Outbox[ListNames | Read],
+        calls_per_s: float = CALLS_PER_S_DEFAULT,
     ) -> None:
         """Compare nothing yet; with 0 ``calls_per_s`` only names are, and only on demand."""
         self._held = held
-        self._clock = clock
+        self._turn = turn
         self._pause_s = 1 / calls_per_s if calls_per_s else None
         self.counts = ReconciliationCounts()
-        self.progress = Progress(clock)
+        self.progress = Progress(turn)
         self.missed = ""  # why not all changes arrive; empty: as far as is known, they do
         self.suspects: dict[Name, _Suspect] = {}  # for ``judge``; SUSPECTS_MAX at most
         self.names_rounds = 0  # times that every name was compared
         self._names_begun = 0
         self._names_after = ""  # databases up to this one are compared in the running round
-        self._names_due_at: float | None = None  # of the next listing; None: before ``begin``
+        self._names_due_at: float | None = None  # of the next listing; None: before ``order``
         self._awaited = 0  # the round of names that a request waits for
         self._used = Newest[TableId, None](USED_MAX)
         self._objects: Iterator[Read | None] | None = None  # the rest of the running round
@@ -122,31 +126,33 @@ class Reconciliation:
     def demand(self) -> int:
         """Compare every name from now on; return the round at whose end that is done."""
         self._awaited = self._names_begun + 1
-        self._names_due_at = self._clock.now
+        self._names_due_at = self._turn.now
         return self._awaited
 
     def note_use(self, table: TableId) -> None:
         """Compare ``table`` among the first of the next round: a reader has requested it."""
         self._used.put(table, None)
 
-    def begin(self) -> ListNames | Read | None:
-        """Return what is to be read of the metastore now, if anything is."""
-        now = self._clock.now
+    def order(self) -> None:
+        """Order what is to be read of the metastore now, if anything is."""
+        now = self._turn.now
         if self._names_due_at is None:
             self._names_due_at = now + NAMES_S
             self._objects_due_at = now + NAMES_S
         if self._running is not None or self._slices is not None:
-            return None
+            return
         demanded = self._awaited > self.names_rounds
         if not demanded and (self._pause_s is None or now < self._due_at):
-            return None
+            return
         names_due = now >= self._names_due_at
         if names_due and (demanded or self._owed <= 0):
-            return self._run(self._list())
+            self._run(self._list())
+            return
         read = self._next_read()
-        if read is None and names_due:
-            return self._run(self._list())
-        return None if read is None else self._run(read)
+        if read is not None:
+            self._run(read)
+        elif names_due:
+            self._run(self._list())
 
     def on_failed(self, fact: ReadFailed | ListingFailed) -> list[Difference]:
         """Note that a call failed; return the objects that the metastore refuses to read.
@@ -154,7 +160,7 @@ class Reconciliation:
         It is repeated RETRY_S later; if it was refused, in halves, for one object may be the
         reason.
         """
-        now = self._clock.now
+        now = self._turn.now
         failed, self._running = self._running, None
         self._due_at = now + RETRY_S
         self.progress.error = fact.error
@@ -178,7 +184,7 @@ class Reconciliation:
 
     def on_listed(self, fact: NamesListed) -> None:
         """Compare the names of a listing."""
-        now = self._clock.now
+        now = self._turn.now
         self._running = None
         calls = 1 + len(fact.tables)
         self.counts.calls += calls
@@ -222,7 +228,7 @@ class Reconciliation:
         for name, content, what in found:
             if len(self.suspects) < SUSPECTS_MAX:
                 before = self._held.mark(name) if content else self._held.has(name)
-                self.suspects[name] = _Suspect(before, self._clock.now, seq, what)
+                self.suspects[name] = _Suspect(before, self._turn.now, seq, what)
 
     def has_found(self, table: TableId, names: Iterable[str] = ()) -> bool:
         """Return whether ``table``, or a partition of it, differed, and no event has named it."""
@@ -246,7 +252,7 @@ class Reconciliation:
 
     def on_events(self, *, connection: int) -> None:
         """Clear ``missed`` if that new events have arrived on ``connection`` disproves it."""
-        if self._clock.now >= self._over_at or connection != self._connection:
+        if self._turn.now >= self._over_at or connection != self._connection:
             self.missed = ""
 
     def forget(self, *, unpublished: int) -> None:
@@ -278,7 +284,7 @@ class Reconciliation:
         self.counts.drift += len(drift)
         appeared = [name for name in drift if isinstance(judged[name].before, bool)]
         if appeared:
-            self._over_at = self._clock.now + OVER_S
+            self._over_at = self._turn.now + OVER_S
             if not self.missed:
                 self._connection = connection
                 self.missed = _missed(appeared[0], there=not judged[appeared[0]].before)
@@ -293,13 +299,13 @@ class Reconciliation:
         self._names_begun += not self._names_after
         return ListNames(after=self._names_after)
 
-    def _run(self, what: ListNames | Read) -> ListNames | Read:
+    def _run(self, what: ListNames | Read) -> None:
         self._running = what
-        return what
+        self._turn.add(what)
 
     def _pause(self, calls: int) -> None:
         """Note so many calls that were answered, and wait as long as their pace demands."""
-        self._due_at = self._clock.now + (self._pause_s or 0.0) * calls
+        self._due_at = self._turn.now + (self._pause_s or 0.0) * calls
         self.progress.on_answer(calls=calls, next_at=self._following())
 
     def _following(self) -> float:
@@ -309,7 +315,7 @@ class Reconciliation:
         return max(self._due_at, due_at)
 
     def _next_read(self) -> Read | None:
-        now = self._clock.now
+        now = self._turn.now
         if self._pause_s is None:
             return None
         if self._retries:

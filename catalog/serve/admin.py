@@ -19,7 +19,7 @@ from ...topics.errors import ConfigError, NoSuchObject, UsageError, WireError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 from ...topics.wire.messages.answers import EventText, EventTexts, NamedFacts
 from ...topics.wire.messages.data import SOURCE_ORDERS
 from ...topics.wire.messages.questions import Order, OrderKind
@@ -37,6 +37,7 @@ from ..metastore.port import (
     EventRead,
     RawEvent,
     ReadEvent,
+    ReadNames,
 )
 from ..model.modes import Mode, overrides_text, parse_mode
 from ..model.tables import Namespace, Tables
@@ -134,7 +135,7 @@ class AdminOrders:
         backfill: Backfill,
         event_processor: EventProcessor,
         replies: Replies,
-        clock: Clock,
+        turn: Outbox[ReadNames | ReadEvent],
         core: Core,
     ) -> None:
         self._namespace = namespace
@@ -145,9 +146,9 @@ class AdminOrders:
         self._backfill = backfill
         self._event_processor = event_processor
         self._core = core
-        self._clock = clock
+        self._turn = turn
         self._open: dict[int, Job] = {}  # by number
-        self._callers: PendingRequests[int, None] = PendingRequests(clock, requests_max=JOBS_MAX)
+        self._callers: PendingRequests[int, None] = PendingRequests(turn, requests_max=JOBS_MAX)
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
         self._last_number = 0
         self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
@@ -190,14 +191,9 @@ class AdminOrders:
                         key=key,
                         order=order.order,
                         object=given,
-                        at_us=self._clock.now_us,
+                        at_us=self._turn.now_us,
                     )
                 )
-
-    def event_reads(self) -> tuple[ReadEvent, ...]:
-        """Hand over the events that are to be read for operators."""
-        to_read, self._events_to_read = tuple(self._events_to_read), []
-        return to_read
 
     def on_event_read(self, fact: EventRead, log: EventLog) -> None:
         """Answer with the events of an id: what each has changed, and what became of it."""
@@ -214,17 +210,21 @@ class AdminOrders:
             rows = tuple(_event_row(one, log) for one in fact.events)
             self._replies.add(peer, EventTexts(request=request, rows=rows))
 
-    def listings(self) -> list[tuple[int, str]]:
-        """Hand over the jobs that wait for names, each with its database, or with ""."""
+    def order(self) -> None:
+        """Order the names that jobs wait for, and the events that operators want to see."""
         to_list, self._to_list = self._to_list, []
-        return to_list
+        for job, db in to_list:
+            self._turn.add(ReadNames(job=job, db=db))
+        to_read, self._events_to_read = self._events_to_read, []
+        for event in to_read:
+            self._turn.add(event)
 
     def on_names(self, number: int, databases: Listing) -> None:
         """Take in the names that job ``number`` waits for."""
         job = self._open.get(number)
         if job is None:
             return
-        job.progress_at = self._clock.now
+        job.progress_at = self._turn.now
         found = {db: rows for db, rows in databases.items() if self._core.follows(db)}
         if not self._start(job, found):
             self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
@@ -247,7 +247,7 @@ class AdminOrders:
 
     def step(self) -> None:
         """Carry out one step of each job."""
-        now = self._clock.now
+        now = self._turn.now
         for job in tuple(self._open.values()):
             if not self._waits(job):
                 job.progress_at = now
@@ -365,7 +365,7 @@ class AdminOrders:
             table=table,
             partition=partition,
             data=data,
-            progress_at=self._clock.now,
+            progress_at=self._turn.now,
         )
         self._open[job.number] = job
         self._callers.add(peer, order.request, key=job.number, value=None)

@@ -17,7 +17,7 @@ from ...topics.keys.clients import Client, ClientRole
 from ...topics.newest import Newest
 from ...topics.objects.names import Scope, TableId, parse_scope, parse_table_name, table_name
 from ...topics.policy import Policy
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 from ...topics.wire.messages.answers import Inspected
 from ...topics.wire.messages.catalog import (
     USED_MAX,
@@ -61,7 +61,7 @@ from ..model.versions import LeaseRow, VersionLog
 from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .admin import AdminOrders
-from .grants import Grants
+from .grants import Admit, Grants
 from .leases import Full, Leases
 from .metastore_questions import MetastoreQuestions
 from .pending import EVENT_WAIT_S_MAX, WAITING_MAX, EventWaits, PendingRequests, RequestId
@@ -149,29 +149,30 @@ class Dispatcher:
         leases: Leases,
         sweeps: Sweeps,
         unloading: Unloading,
-        clock: Clock,
+        turn: Outbox[Send | ReadStore | Admit | ReadFacts],
         core: Core,
     ) -> None:
         """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
         self.counts = dict.fromkeys((*COUNTED.values(), "refused"), 0)  # since the start
-        self.grants = Grants(clock)
+        self.grants = Grants(turn)
         self._leases = leases
         self._sweeps = sweeps
         self._unloading = unloading
         self._core = core
+        self._turn = turn
         self._namespace = namespace
         self._tables = tables
         self._admin = admin
         self._report_acks = report_acks
-        self._syncs: EventWaits[None] = EventWaits(clock)
+        self._syncs: EventWaits[None] = EventWaits(turn)
         self._early_syncs: PendingRequests[int, Scope] = PendingRequests(
-            clock, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
+            turn, requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX
         )
         """Those for which names are compared first, by the round of the comparison."""
         self._pull_server = PullServer(
-            namespace, tables, loader=loader, poller=poller, replies=replies, clock=clock
+            namespace, tables, loader=loader, poller=poller, replies=replies, turn=turn
         )
-        self._questions = MetastoreQuestions(namespace, poller, replies)
+        self._questions = MetastoreQuestions(namespace, poller, replies, turn=turn)
         self._loader = loader
         self._poller = poller
         self._reconciliation = reconciliation
@@ -283,14 +284,9 @@ class Dispatcher:
         begun = self._loader.polls_begun
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
-    def take_reads(self) -> tuple[ReadStore, ...]:
-        """Remove and return what is to be read from the store."""
-        reads, self._reads = tuple(self._reads), []
-        return reads
-
-    def fact_reads(self) -> tuple[ReadFacts, ...]:
-        """Return what is to be read of the metastore for questions about it."""
-        return self._questions.reads()
+    def order(self) -> None:
+        """Order what is to be read of the metastore for questions about it."""
+        self._questions.order()
 
     def on_facts(self, fact: FactsRead) -> None:
         """Answer a question with what the metastore has."""
@@ -305,12 +301,25 @@ class Dispatcher:
         self._admin.on_withdrawn(table, error)
         self._pull_server.on_withdrawn(table, error)
 
-    def replies(self, *, unpublished: Callable[[Scope], int]) -> tuple[Send, ...]:
-        """Return the answers that may leave, now that everything is committed.
+    def send(self, *, unpublished: Callable[[Scope], int]) -> None:
+        """Send what may leave, now that everything is committed.
 
         ``unpublished`` returns the arrival number of the oldest event in a scope that is not
         published.
         """
+        self._end_syncs(unpublished)
+        self._pull_server.step(position=self._core.position)
+        self.grants.send()
+        reads, self._reads = self._reads, []
+        for read in reads:
+            self._turn.add(read)
+        for reply in self._replies.take():
+            self.counts["refused"] += isinstance(reply.message, Refused)
+            self._turn.add(self._for_peer(reply))
+        self._pull_server.send()
+
+    def _end_syncs(self, unpublished: Callable[[Scope], int]) -> None:
+        """Answer or refuse the syncs that need not wait any longer."""
         if self._core.blind:
             for early in self._early_syncs.take_all():
                 self._refuse_blind(early.peer, early.request)
@@ -327,10 +336,6 @@ class Dispatcher:
             self._replies.refuse(late.peer, late.request, Refusal.SOURCE, why=why)
         for early in self._early_syncs.expire():
             self._replies.refuse(early.peer, early.request, Refusal.SOURCE, why=COMPARING_NAMES)
-        parts = self._pull_server.turn(position=self._core.position)
-        replies = tuple(map(self._for_peer, self._replies.take()))
-        self.counts["refused"] += sum(isinstance(one.message, Refused) for one in replies)
-        return (*replies, *parts)
 
     def _note_peer(self, peer: bytes, policy: Policy | None) -> None:
         if policy is None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError, UsageError
 from ...topics.keys.clients import Client, ClientRole, Clients, checked_key
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 
 GRANTS_PER_CLIENT_MAX: Final = 256  # applications with one key file; catalogd holds 200 B for each
 LEASE_S_MAX: Final = 24 * 3600
@@ -47,10 +47,10 @@ class _Grant:
 
 
 class Grants:
-    """The grants that hold; ``take`` returns them for the shell when they have changed."""
+    """The grants that hold; ``send`` has the shell admit them when they have changed."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, turn: Outbox[Admit]) -> None:
+        self._turn = turn
         self._by_key: dict[str, _Grant] = {}
         self._changed = False
 
@@ -77,14 +77,14 @@ class Grants:
             raise UsageError(f"{granter.name} has granted {GRANTS_PER_CLIENT_MAX} keys already")
         lease_s = min(lease_s, LEASE_S_MAX)
         client = replace(granter, role=ClientRole.OBSERVER, public=public)
-        self._by_key[public] = _Grant(granter.public, client, self._clock.now + lease_s)
+        self._by_key[public] = _Grant(granter.public, client, self._turn.now + lease_s)
         self._changed |= known is None
         return lease_s
 
-    def take(self) -> tuple[Admit, ...]:
-        """Return the granted clients, if they have changed since the last call."""
-        held = {key: one for key, one in self._by_key.items() if self._clock.now < one.until}
+    def send(self) -> None:
+        """Have the granted clients admitted, if they have changed since the last call."""
+        held = {key: one for key, one in self._by_key.items() if self._turn.now < one.until}
         if not self._changed and len(held) == len(self._by_key):
-            return ()
+            return
         self._by_key, self._changed = held, False
-        return (Admit(tuple((one.granter, one.client) for one in held.values())),)
+        self._turn.add(Admit(tuple((one.granter, one.client) for one in held.values())))

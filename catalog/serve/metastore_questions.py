@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
+from ...topics.turn import Outbox
 from ...topics.wire.codec import fitting
 from ...topics.wire.messages.answers import (
     FunctionPage,
@@ -40,7 +41,10 @@ ROW_BYTES: Final = 40  # of a row, besides its texts
 class MetastoreQuestions:
     """The questions that wait for the metastore, and those that it answers now."""
 
-    def __init__(self, namespace: Namespace, poller: Poller, replies: Replies) -> None:
+    def __init__(
+        self, namespace: Namespace, poller: Poller, replies: Replies, *, turn: Outbox[ReadFacts]
+    ) -> None:
+        self._turn = turn
         self._namespace = namespace
         self._poller = poller
         self._replies = replies
@@ -66,14 +70,12 @@ class MetastoreQuestions:
         elif not self._waiting.put(peer, request, question):
             self._replies.refuse(peer, request, Refusal.BUSY, why="too many questions wait")
 
-    def reads(self) -> tuple[ReadFacts, ...]:
-        """Return what may be read of the metastore now."""
-        found: list[ReadFacts] = []
+    def order(self) -> None:
+        """Order what may be read of the metastore now."""
         while len(self._running) < RUNNING_MAX and (one := self._waiting.take()) is not None:
             self._last_job += 1
             self._running[self._last_job] = one
-            found.append(_read(self._last_job, one[1]))
-        return tuple(found)
+            self._turn.add(_read(self._last_job, one[1]))
 
     def on_read(self, fact: FactsRead) -> None:
         """Answer, or refuse: later, if the metastore did not answer; else for good."""

@@ -28,7 +28,7 @@ from ...topics.objects.names import TableId, block_lead, table_key, table_name
 from ...topics.objects.selector import KeyRange, Matches, SelectorKind
 from ...topics.objects.values import LOADING, decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic, value_of
-from ...topics.turn import Clock
+from ...topics.turn import Outbox
 from ...topics.wire.codec import is_large, row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX, PIECE_BYTES_MAX
 from ...topics.wire.messages.catalog import SELECT_BLOCKS, SELECT_TABLE, Claimed, Pull, Pulled
@@ -67,26 +67,24 @@ class PullServer:
         loader: Loader,
         poller: Poller,
         replies: Replies,
-        clock: Clock,
+        turn: Outbox[Send],
     ) -> None:
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
         self._poller = poller
         self._replies = replies
-        self._clock = clock
-        self._waits = TableWaits(clock)
+        self._turn = turn
+        self._waits = TableWaits(turn)
         self._requested = False  # a load, since reads were last begun
         self._queue: FairQueue[Pull] = FairQueue(  # to be answered; none of them waits
             items_max=QUEUED_MAX, per_peer_max=QUEUED_PER_PEER_MAX
         )
         self._sender = Sender(STREAMS_MAX)
         self._streams: PendingRequests[None, None] = PendingRequests(  # not sent to their end
-            clock, requests_max=STREAMS_MAX, wait_s=STALLED_S
+            turn, requests_max=STREAMS_MAX, wait_s=STALLED_S
         )
-        self._arrivals: PendingRequests[None, float] = PendingRequests(
-            clock, requests_max=TIMED_MAX
-        )
+        self._arrivals: PendingRequests[None, float] = PendingRequests(turn, requests_max=TIMED_MAX)
         """When each pull arrived that is neither answered nor refused."""
         self._times = Histogram()
 
@@ -107,7 +105,7 @@ class PullServer:
         """Take a pull in; one that is sent again under its id begins anew."""
         self._close(peer, pull.request)
         if self._arrivals.get(peer, pull.request) is None:
-            self._arrivals.add(peer, pull.request, key=None, value=self._clock.now)
+            self._arrivals.add(peer, pull.request, key=None, value=self._turn.now)
         if self._is_held(pull):
             self._waits.remove(peer, pull.request)
             self._enqueue(peer, pull)
@@ -145,8 +143,8 @@ class PullServer:
         for one in self._waits.take(table):
             self._refuse(one.peer, one.value, Refusal.UNREADABLE, why=_unreadable(table, error))
 
-    def turn(self, *, position: tuple[int, int]) -> tuple[Send, ...]:
-        """Return the parts that may leave now; ``position``: epoch and start.
+    def step(self, *, position: tuple[int, int]) -> None:
+        """Begin to load and to answer what may be; ``position``: epoch and start.
 
         Pulls that have waited too long, or are found to be in vain, are refused.
         """
@@ -161,15 +159,17 @@ class PullServer:
         for stalled in self._streams.expire():
             self._sender.cancel(stalled.peer, stalled.request)
             self._arrivals.remove(stalled.peer, stalled.request)
-        sends = self._sender.turn(PARTS_BYTES_MAX)
-        for sent in sends:
+
+    def send(self) -> None:
+        """Send the parts that may leave now."""
+        for sent in self._sender.turn(PARTS_BYTES_MAX):
+            self._turn.add(sent)
             message = sent.message
             if isinstance(message, Refused) or (isinstance(message, Pulled) and message.last):
                 self._streams.remove(sent.peer, message.request)
                 arrived = self._arrivals.remove(sent.peer, message.request)
                 if arrived is not None and isinstance(message, Pulled):
-                    self._times.add(max(self._clock.now - arrived.value, 0.0))
-        return sends
+                    self._times.add(max(self._turn.now - arrived.value, 0.0))
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
-from topicast.catalog.core import Catalog, Fact, Requested, Settings
+from topicast.catalog.core import Catalog, Fact, Floors, Requested, Settings
 from topicast.catalog.history.history_thread import WAITING_MAX
 from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identified
@@ -34,6 +34,7 @@ from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages.answers import Inspected
 from topicast.topics.wire.messages.catalog import Grant, Granted
 from topicast.topics.wire.messages.connection import Bye, Refused
+from topicast.topics.wire.messages.data import SOURCE_LOAD
 from topicast.topics.wire.messages.fields import Message
 from topicast.topics.wire.messages.questions import ReadHistory, ReadStatus
 
@@ -119,6 +120,29 @@ def test_restart_knows_its_watermark_before_anything_changes(
     shell: Callable[..., Shell],
 ) -> None:
     assert shell().published.watermark == SETTLED.last_id
+
+
+def test_error_of_ours_ends_the_daemon_with_what_came_and_went_before_it(
+    shell: Callable[..., Shell],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = shell()
+    found.turn()
+    with found.core.version_log.transaction(0, source=SOURCE_LOAD) as written:
+        written.add([value(b"d\0t\0", written.version)])
+    found.turn(Floors(floors={0: 0}))
+
+    def fails(timeout_s: float) -> list[ReceivedFrame]:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(found.link, "poll", fails)
+    with pytest.raises(RuntimeError):
+        found.catalogd.run()
+    (logged,) = [one.getMessage() for one in caplog.records if "steps=" in one.getMessage()]
+    assert " in Floors; " in logged
+    assert " out Commit topic=0" in logged
+    assert found.core.story(1) != found.core.story(0)
 
 
 def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., Shell]) -> None:

@@ -73,8 +73,8 @@ class World:
 
     def __init__(self, *loaded: TableId, reads_max: int = 16) -> None:
         self.held = set(loaded)
-        self.turn = Turn[object]()
-        self.loader = Loader(clock=self.turn, loaded=self.held.__contains__, reads_max=reads_max)
+        self.turn = Turn[Read]()
+        self.loader = Loader(turn=self.turn, loaded=self.held.__contains__, reads_max=reads_max)
         self.now = 100.0
         self.seq = 0
 
@@ -92,9 +92,9 @@ class World:
         self.loader.check()
 
     def reads(self) -> tuple[Read, ...]:
-        ordered = self.loader.reads()
+        self.loader.order()
         self.loader.check()
-        return ordered
+        return self.turn.end()
 
     def read(self) -> Read:
         """Return the one read that is ordered."""
@@ -1017,7 +1017,7 @@ def test_table_whose_partitions_cannot_be_listed_is_withdrawn_and_tried_ever_mor
 def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> None:
     """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
-    loader = Loader(clock=holding.turn, loaded=holding.tables.loaded)
+    loader = Loader(turn=holding.turn, loaded=holding.tables.loaded)
     rules = SyncRules(
         holding.namespace, holding.tables, pending=loader.pending, off_by_default=False
     )

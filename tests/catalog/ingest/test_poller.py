@@ -37,12 +37,12 @@ class World:
     def __init__(
         self, last_id: int | None = 10, *, interval_s: float = INTERVAL_S, checked: bool = True
     ) -> None:
-        self.turn = Turn[object]()
+        self.turn = Turn[Poll | Identify]()
         self.now = 100.0
         window = None
         if last_id is not None:
             window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=self.now)
-        self.poller = Poller(window, clock=self.turn, interval_s=interval_s)
+        self.poller = Poller(window, turn=self.turn, interval_s=interval_s)
         self.number = 0
         for _ in range(
             2 if checked and window else 0
@@ -57,9 +57,15 @@ class World:
     def now(self, now: float) -> None:
         self.turn.now = now
 
+    def begin(self, number: int) -> Any:
+        """Return what is ordered as poll ``number``."""
+        self.poller.begin(number)
+        (order,) = self.turn.end()
+        return order
+
     def check(self, current_id: int | None = None, **found: Any) -> Finding | None:
         """Check the connection; by default it is the first one, and leads to the same log."""
-        order = self.poller.begin(0)
+        order = self.begin(0)
         assert isinstance(order, Identify)
         newest = self.poller.watermark if current_id is None else current_id
         fields = {"connection": 1, "uuid": "", "current_id": newest, **found}
@@ -69,7 +75,7 @@ class World:
         """Poll once; these events are answered."""
         self.number += 1
         self.demand()
-        self.poller.begin(self.number)
+        self.begin(self.number)
         events = tuple(map(raw_event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
         return self.poller.on_polled(
@@ -107,7 +113,7 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
     world: World,
 ) -> None:
     assert world.poller.may_begin()
-    world.poller.begin(1)
+    world.begin(1)
     world.now += 60
     assert not world.poller.may_begin()
     assert world.poller.deadline is None
@@ -118,7 +124,7 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
 
 
 def test_poll_that_took_longer_than_the_interval_is_followed_at_once(world: World) -> None:
-    world.poller.begin(1)
+    world.begin(1)
     world.now += 3 * INTERVAL_S
     world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()))
     assert world.poller.may_begin()
@@ -137,7 +143,7 @@ def test_request_that_waits_makes_the_next_poll_due_and_never_delays_it(world: W
 def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(world: World) -> None:
     pauses = []
     for number in range(1, 8):
-        world.poller.begin(number)
+        world.begin(number)
         world.poller.on_failed(PollFailed(poll=number, error="down"))
         world.poller.poll_now()
         assert world.poller.deadline is not None
@@ -148,7 +154,7 @@ def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(worl
     world.poll()
     assert world.poller.error == ""
     world.number = 9
-    world.poller.begin(9)
+    world.begin(9)
     world.poller.on_failed(PollFailed(poll=9, error="down"))
     assert world.poller.deadline == world.now + BACKOFF_S
 
@@ -162,7 +168,7 @@ def test_poll_that_failed_is_followed_by_ones_of_fewer_events_until_they_are_ans
 
     def events_max() -> int:
         world.demand()
-        order = world.poller.begin(world.number + 1)
+        order = world.begin(world.number + 1)
         assert isinstance(order, Poll)
         return order.events_max
 
@@ -195,7 +201,7 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
     world.poll(11)
     assert world.poller.deadline == world.now + INTERVAL_S / LOOKS
     world.now += INTERVAL_S / LOOKS
-    look = world.poller.begin(2)
+    look = world.begin(2)
     assert isinstance(look, Poll)
     assert look.events_max == 0
     assert world.poller.on_polled(Polled(poll=2, connection=1, current_id=11, events=())) is None
@@ -205,10 +211,10 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
     assert world.poller.deadline == world.now + INTERVAL_S * (1 - 1 / LOOKS), "no look in its way"
     world.poller.reading = False
     world.now += INTERVAL_S / LOOKS
-    world.poller.begin(3)
+    world.begin(3)
     world.poller.on_polled(Polled(poll=3, connection=1, current_id=12, events=()))
     assert world.poller.deadline == world.now
-    poll = world.poller.begin(4)
+    poll = world.begin(4)
     assert isinstance(poll, Poll)
     assert (poll.after, poll.events_max) == (10, POLL_EVENTS_MAX)
     found = Polled(poll=4, connection=1, current_id=12, events=(raw_event(11), raw_event(12)))
@@ -222,7 +228,7 @@ def test_while_events_come_new_ids_are_looked_for_more_often(world: World) -> No
 
 
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
-    world.poller.begin(2)
+    world.begin(2)
     world.poller.on_failed(PollFailed(poll=1, error="late"))
     late = Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),))
     assert world.poller.on_polled(late) is None
@@ -243,15 +249,15 @@ def test_each_batch_of_new_events_has_a_number_and_silence_has_none(world: World
 
 
 def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> None:
-    assert world.poller.begin(1).quiet_at == 10
+    assert world.begin(1).quiet_at == 10
     world.poller.on_polled(Polled(poll=1, connection=1, current_id=11, events=(raw_event(11),)))
     world.now += INTERVAL_S
-    assert world.poller.begin(2).quiet_at is None, "11 may come twice"
+    assert world.begin(2).quiet_at is None, "11 may come twice"
     world.poller.on_polled(Polled(poll=2, connection=1, current_id=11, events=(raw_event(11),)))
     world.number = 2
     world.settle()
     world.demand()
-    assert world.poller.begin(9).quiet_at == 11
+    assert world.begin(9).quiet_at == 11
 
 
 def test_lower_id_is_checked_and_then_of_another_metastore(world: World) -> None:
@@ -266,7 +272,7 @@ def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) 
     """Given a known event, then it distinguishes the connections that lead to the metastore."""
     world.poll(11)
     world.number += 1
-    world.poller.begin(world.number)
+    world.begin(world.number)
     stranger = Polled(poll=world.number, connection=2, current_id=12, events=(raw_event(12),))
     assert world.poller.on_polled(stranger) is None
     assert world.poller.deadline == world.now, "the check follows at once"
@@ -277,7 +283,7 @@ def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) 
     assert world.poller.window is not None
     assert world.poller.window.uuid == "one"
     world.number += 1
-    world.poller.begin(world.number)
+    world.begin(world.number)
     batch = world.poller.on_polled(replace(stranger, poll=world.number))
     assert batch is not None
     assert [one.id for one in batch.events] == [12]
@@ -285,11 +291,11 @@ def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) 
 
 def test_check_that_fails_is_repeated_after_a_pause() -> None:
     world = World(checked=False)
-    world.poller.begin(1)
+    world.begin(1)
     world.poller.on_failed(PollFailed(poll=1, error="down"))
     assert world.poller.deadline == world.now + BACKOFF_S
     assert world.poller.problem() == "down"
-    assert isinstance(world.poller.begin(2), Identify)
+    assert isinstance(world.begin(2), Identify)
     late = Identified(poll=1, connection=1, uuid="", current_id=3)
     assert world.poller.on_identified(late) is None
     assert world.poller.problem() == "down", "check 2 still runs"
@@ -325,7 +331,7 @@ def test_silence_gives_the_store_nothing_to_keep(world: World) -> None:
 
 def test_poll_that_waits_for_its_answer_is_a_problem_and_counted_once(world: World) -> None:
     world.poller.check_late()  # while none runs
-    world.poller.begin(1)
+    world.begin(1)
     world.now += LATE_S - 0.1
     world.poller.check_late()
     assert (world.poller.late, world.poller.problem()) == (0, "")
@@ -343,7 +349,7 @@ def test_poll_that_waits_for_its_answer_is_a_problem_and_counted_once(world: Wor
 
 
 def test_late_poll_that_fails_has_failed(world: World) -> None:
-    world.poller.begin(1)
+    world.begin(1)
     world.now += LATE_S
     world.poller.check_late()
     world.poller.on_failed(PollFailed(poll=1, error="timed out"))
@@ -393,7 +399,7 @@ def polls_in_vain(world: World, *, newest: int | None, events: range | None = No
     ends, passed = world.now + 30, list[Batch]()
     while world.now < ends:
         world.number += 1
-        order = world.poller.begin(world.number)
+        order = world.begin(world.number)
         assert isinstance(order, Poll)
         some = list(range(order.after + 1, (newest or 0) + 1))[: order.events_max]
         if events is not None and all(id_ in events for id_ in some):
@@ -436,31 +442,31 @@ def test_event_has_several_tries_before_it_is_searched_for(world: World) -> None
     """Eight failures: polls get smaller over five, and then one event is asked for three times."""
     after = []
     for number in range(1, 5 + UNSENDABLE_TRIES_MAX + 1):
-        order = world.poller.begin(number)
+        order = world.begin(number)
         assert isinstance(order, Poll)
         after.append(order.after)
         failed = PollFailed(poll=number, error="bad", current_id=12)
         assert world.poller.on_failed(failed) is None
     assert after == [10] * 8
-    searching = world.poller.begin(9)
+    searching = world.begin(9)
     assert isinstance(searching, Poll)
     assert (searching.after, searching.events_max) == (12, 1)
 
 
 def told_of_four(world: World) -> None:
     """Let a poll fail at which the metastore says that events 11 to 14 are there."""
-    world.poller.begin(8)
+    world.begin(8)
     world.poller.on_failed(PollFailed(poll=8, error="timed out", current_id=14))
 
 
 def test_skipped_event_is_not_read_and_the_poll_that_may_hold_it_is_void(world: World) -> None:
     told_of_four(world)
-    world.poller.begin(9)
+    world.begin(9)
     passed = world.poller.skip(12)
     assert (passed.gap, passed.passed) == ((11, 12), "an operator skips it")
     late = Polled(poll=9, connection=1, current_id=12, events=(raw_event(11), raw_event(12)))
     assert world.poller.on_polled(late) is None
-    order = world.poller.begin(10)
+    order = world.begin(10)
     assert isinstance(order, Poll)
     assert order.after == 12
 

@@ -20,7 +20,7 @@ class World:
     """Grants in virtual time."""
 
     def __init__(self) -> None:
-        self.turn = Turn[object]()
+        self.turn = Turn[Admit]()
         self.grants = Grants(self.turn)
 
     def add(self, granter: Client, public: str, *, lease_s: int, now: float) -> int:
@@ -29,7 +29,8 @@ class World:
 
     def take(self, now: float) -> tuple[Admit, ...]:
         self.turn.now = now
-        return self.grants.take()
+        self.grants.send()
+        return self.turn.end()
 
     def admitted(self, now: float) -> list[str] | None:
         """Return the keys of the next Admit, or None if there is none to be performed."""
