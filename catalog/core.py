@@ -27,10 +27,22 @@ from ..topics.objects.names import EVERYTHING, Scope, TableId, table_name
 from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.turn import Turn
-from ..topics.wire.messages.answers import EventLines, HeldTopic, HubFacts, Inspected
+from ..topics.wire.messages.answers import (
+    EventLines,
+    HeldTopic,
+    HubFacts,
+    Inspected,
+    TableState,
+    TableStates,
+)
 from ..topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
 from ..topics.wire.messages.fields import Message
-from ..topics.wire.messages.questions import Question, ReadEventLog
+from ..topics.wire.messages.questions import (
+    TABLE_STATES_MAX,
+    Question,
+    ReadEventLog,
+    ReadTableStates,
+)
 from . import status
 from .history.history_thread import HistoryRead, ReadStore
 from .ingest.actions import SKIPPED, STATISTICS, dirty_objects, is_known, named_objects
@@ -602,7 +614,26 @@ class Catalog:
         if isinstance(question, ReadEventLog):
             rows = self.event_log.after(None if question.newest else question.after)
             return EventLines(request=question.request, rows=rows)
+        if isinstance(question, ReadTableStates):
+            some = question.tables[:TABLE_STATES_MAX]
+            states = tuple([row for name in some for row in self._state_of(name)])
+            return TableStates(request=question.request, rows=states)
         return status.answer(self.status(), question)
+
+    def _state_of(self, name: str) -> Iterator[TableState]:
+        """Yield a row if the table ``name`` is not as it should be."""
+        db, _, of_db = name.partition(".")
+        table = db, of_db
+        if why := self._unreadable.get(table, ""):
+            yield TableState(name, status.UNREADABLE, why)
+        elif bad := self.loader.bad_partitions().get(table):
+            yield TableState(
+                name, status.PARTITIONS_UNREADABLE, status.first_named(bad, of=len(bad))
+            )
+        elif text := self.loader.loading().get(table):
+            yield TableState(name, status.LOADING, text)
+        elif self.namespace.find(table) is not None and self.sync_rules.is_off(table):
+            yield TableState(name, status.UNFOLLOWED, "")
 
     def status(self) -> Status:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""

@@ -53,6 +53,10 @@ APART: Final = frozenset(
     )
 )
 """The fields of a Status that are not facts of one value."""
+UNREADABLE: Final = "unreadable"  # a table, as are those below
+PARTITIONS_UNREADABLE: Final = "partitions unreadable"
+LOADING: Final = "loading"
+UNFOLLOWED: Final = "not followed"
 COMPARED: Final = ("reconcile_ended_s", "reconcile_late_s")
 TRIED_AGAIN: Final = "catalogd tries again every few seconds"
 TRY_EVENTS: Final = "topicast doctor --role catalogd, on this host, tries whether events come"
@@ -166,8 +170,17 @@ def topic_status(number: int, topic: Topic) -> HeldTopic:
 
 def first_of(tables: Mapping[TableId, str]) -> str:
     """Return the first of ``tables``, each with what is said of it, and how many more there are."""
-    named = [f"{table_name(*table)}: {why}" for table, why in islice(tables.items(), NAMED_MAX)]
-    more = len(tables) - len(named)
+    some = {table_name(*table): why for table, why in islice(tables.items(), NAMED_MAX)}
+    return first_named(some, of=len(tables))
+
+
+def first_named(found: Mapping[str, str], *, of: int) -> str:
+    """Return the first objects of ``found``, with what is said of each, and how many more ``of``.
+
+    It is the number of all.
+    """
+    named = [f"{name}: {why}" for name, why in islice(found.items(), NAMED_MAX)]
+    more = of - len(named)
     return "; ".join([*named, *([f"{more} more"] if more else [])])
 
 

@@ -1,13 +1,14 @@
 """SyncWords: why a table, or the tables of a database, are not followed, in words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from ..catalog.ingest.sync_rules import BY_DEFAULT, PARAMETER
 from ..topics.errors import LinkError
 from ..topics.settings import parse_addresses
-from ..topics.wire.messages.questions import ReadStatus
+from ..topics.wire.messages.questions import TABLE_STATES_MAX, ReadStatus, ReadTableStates
+from .lists import Record
 from .operator import Operator, facts_of
 
 AS_OF: Final = "what is held is as of the last read, and topicast refresh reads it once more"
@@ -23,6 +24,23 @@ def off_by_default(statestores: str, timeout_s: float) -> bool:
     with suppress(LinkError), Operator(addresses, timeout_s=timeout_s) as visit:
         return bool(facts_of(visit.catalog(ReadStatus())).get("sync_off_by_default"))
     return False
+
+
+def states_of(
+    tables: Sequence[str], *, statestores: str, timeout_s: float
+) -> dict[str, tuple[str, str]]:
+    """Return the state of each of ``tables`` that is not as it should be, and why.
+
+    Nothing if catalogd does not answer, or does not show it to our key: what readers hold is shown
+    without it.
+    """
+    addresses = parse_addresses(statestores, setting="statestores")
+    rows: list[Record] = []
+    with suppress(LinkError), Operator(addresses, timeout_s=timeout_s) as visit:
+        for at in range(0, len(tables), TABLE_STATES_MAX):
+            some = tuple(tables[at : at + TABLE_STATES_MAX])
+            rows += visit.catalog(ReadTableStates(tables=some)).records()
+    return {one["table"]: (one["state"], one["why"]) for one in rows if one["table"]}
 
 
 def why_not(

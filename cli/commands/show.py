@@ -19,12 +19,13 @@ from ..lists import NOTHING, Heading
 from ..operator import Operator, catalog_at, note_policy
 from ..output import Output, note
 from ..schemas import Iso
-from ..sync_words import AS_OF, of_databases, off_by_default, why_not
+from ..sync_words import AS_OF, of_databases, off_by_default, states_of, why_not
 
 NO_NAME: Final = frozenset(".*?[")  # in a pattern; without these it names a database
 FILES: Final = ("files", "bytes", "small_percent", "newest", "swept_at")
 TABLE: Final = Heading(name="full_name", title="table", rank=0)
 TOPIC: Final = Heading(name="topic")
+STATE: Final = (Heading(name="state"), Heading(name="why", prose=True, rank=2))
 FILES_COLUMNS: Final = (
     *(TABLE, Heading(name="files"), Heading(name="bytes", text=size)),
     *(Heading(name="small_percent", title="small %"), Heading(name="newest", rank=2)),
@@ -41,10 +42,16 @@ PARTITIONS: Final = (
 
 
 class ListedTable(TypedDict):
-    """A table or a view."""
+    """A table or a view.
+
+    ``state``: not followed, loading, unreadable, or partitions unreadable; empty: it is as it
+    should be. ``why``: in what way it is not.
+    """
 
     database: str
     table: str
+    state: str
+    why: str
 
 
 class PlacedTable(ListedTable):
@@ -95,9 +102,12 @@ class DescribedDatabase(TypedDict):
 class DescribedTable(TypedDict):
     """A table; ``columns`` as Spark sees them, ``metastore_columns`` as Hive does.
 
-    ``followed``: whether its events are, or else what is held is as of its last read.
+    ``followed``: whether its events are, or else what is held is as of its last read. ``state``: as
+    of ``tables``, and ``why``: which partitions cannot be read, for example.
     """
 
+    state: str
+    why: str
     followed: bool
     db: str
     name: str
@@ -159,6 +169,9 @@ def tables(
         unfollowed = [
             one.name for one in databases if why_not(None, one.parameters, off_by_default=off)
         ]
+        names_shown = [_full(one) for one in shown]
+        states = states_of(names_shown, **_place(where))
+        shown = [one | _state(states, _full(one)) for one in shown]
         if topics:
             shown = [one | {"topic": catalog.topic_of(_full(one))} for one in shown]
     note_policy("tables of other databases are left out")
@@ -174,13 +187,21 @@ def tables(
     if output != "json":
         shown = [one | {"full_name": _full(one)} for one in shown]
     nothing = f"no table matches {match or pattern}" if match or pattern != "*" else "no table"
-    Output(output).rows((*columns, TOPIC), shown, nothing=nothing)
+    Output(output).rows((*columns, TOPIC, *STATE), shown, nothing=nothing)
 
 
 def _matches(text: str | None, name: str) -> bool:
     """Return whether ``name`` contains ``text``, or matches it as a pattern; None: all do."""
     wanted = (text or "").lower()
     return fnmatchcase(name, wanted) if "*" in wanted else wanted in name
+
+
+def _place(where: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: where[name] for name in ("statestores", "timeout_s")}
+
+
+def _state(states: Mapping[str, tuple[str, str]], name: str) -> dict[str, str]:
+    return dict(zip(("state", "why"), states.get(name, ("", "")), strict=True))
 
 
 def _full(table: Mapping[str, Any]) -> str:
@@ -213,7 +234,15 @@ def describe(name: str, output: str, **where: Any) -> None:
         off_by_default=off_by_default(where["statestores"], where["timeout_s"]),
     )
     followed = [("followed", f"no, {why}: {AS_OF}" if why else "yes")]
-    printed.facts(_document(found) | {"followed": not why}, [*followed, *_properties(found)])
+    state: dict[str, str] = {}
+    if isinstance(found, Table):
+        full = f"{found.db}.{found.name}"
+        state = _state(states_of([full], **_place(where)), full)
+    said = [("state", f"{state['state']}: {state['why']}")] if state.get("why") else []
+    printed.facts(
+        _document(found) | {"followed": not why} | state,
+        [*followed, *said, *_properties(found)],
+    )
     if isinstance(found, Table) and output != "json":
         held = [(one, False) for one in found.columns]
         held += [(one, True) for one in found.partition_columns]

@@ -12,10 +12,11 @@ from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.sync_rules import PARAMETER
 from topicast.catalog.metastore.port import Dirty, RawEvent, Read, ReadNames
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import parse_mode
-from topicast.catalog.status import verdict
+from topicast.catalog.status import PARTITIONS_UNREADABLE, UNFOLLOWED, UNREADABLE, verdict
 from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.fake_metastore import TIME_S, FakeMetastore, make_table
@@ -23,8 +24,10 @@ from topicast.topics.errors import SourceError, SourceRefused, UsageError
 from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
+from topicast.topics.wire.messages.answers import TableStates
 from topicast.topics.wire.messages.catalog import Sync, Synced
 from topicast.topics.wire.messages.data import SOURCE_EVENTS, SOURCE_LOAD
+from topicast.topics.wire.messages.questions import TABLE_STATES_MAX, ReadTableStates
 
 
 def held(core: Alone, name: str = "t", db: str = "d") -> TableValue:
@@ -349,6 +352,28 @@ def test_partition_that_cannot_be_read_is_named_once_and_the_others_are_held(
     noted = [(one.text, one.trouble) for one in large.effects if isinstance(one, Noted)]
     said = "d.t/ds=13 cannot be read, the rest of its table is served: no such serde"
     assert noted == [(said, True), ("d.t/ds=13 can be read again, or is gone", False)]
+
+
+def test_question_about_tables_names_those_that_are_not_as_they_should_be() -> None:
+    core = loaded("t", "w")
+    core.metastore.unreadable.update({"u": "no such serde", "ds=3": "no such class"})
+    core.create("d", "u")
+    core.add(core.create("d", "v", "ds"), "1", "3")
+    table = core.metastore.get_table("d", "w")
+    table.parameters = {**table.parameters, PARAMETER: "true"}
+    core.metastore.alter_table("d", "w", table)
+    core.wait(60)
+    names = ("d.t", "d.u", "d.v", "d.w", "d.none", "rubbish")
+    asked = ReadTableStates(request=4, tables=names)
+    found = core.answer_to(asked, TableStates)
+    assert found.columns == ("table", "state", "why")
+    assert found.rows == (
+        ("d.u", UNREADABLE, "no such serde"),
+        ("d.v", PARTITIONS_UNREADABLE, "ds=3: no such class"),
+        ("d.w", UNFOLLOWED, ""),
+    )
+    many = core.answer_to(ReadTableStates(request=5, tables=("d.u",) * 1000), TableStates)
+    assert len(many.rows) == TABLE_STATES_MAX
 
 
 @pytest.mark.parametrize("bad", [(0,), (999,), (3, 4, 700), tuple(range(100, 131))])

@@ -60,6 +60,8 @@ from topicast.topics.wire.messages.answers import (
     SubscriberStatus,
     SweepPage,
     SweepState,
+    TableState,
+    TableStates,
     TableUse,
     TableUses,
     TopicLevel,
@@ -129,6 +131,7 @@ from topicast.topics.wire.messages.questions import (
     ReadStatus,
     ReadSubscribers,
     ReadSweeps,
+    ReadTableStates,
     ReadTopics,
     ReadTrace,
     ReadUsage,
@@ -484,6 +487,7 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
     ("read-events", ReadEvents(request=6)),
     ("read-event-costs", ReadEventCosts(request=6)),
     ("read-event-log", ReadEventLog(request=6, after=NOW, newest=False)),
+    ("read-table-states", ReadTableStates(request=6, tables=("sales.orders", "a.b"))),
     ("read-versions", ReadVersions(request=6)),
     ("read-cuts", ReadCuts(request=6, topic=7, every_bytes=1 << 20)),
     ("read-changes", ReadChanges(request=6, topic=7, epoch=EPOCH, after=40, until=42, skip=1)),
@@ -674,6 +678,10 @@ MESSAGES: tuple[tuple[str, Message], ...] = (
     (
         "hub-list",
         HubList(request=6, rows=(HubFacts("tcp://b:1", True, 90.0, "in sync", 0, "http://b:2"),)),
+    ),
+    (
+        "table-states",
+        TableStates(request=6, rows=(TableState("a.b", "unreadable", "no such serde"),)),
     ),
     ("event-costs", EventCosts(request=6, rows=(EventCost("sales.orders", 3, 1.25),))),
     (

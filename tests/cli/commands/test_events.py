@@ -123,6 +123,8 @@ def test_a_table_is_not_followed_and_is_again_over_a_real_metastore(
         assert columns() == ["a", "b"]
         text = topicast("describe", "aside.t", where, SECONDS).stdout
         assert "no, impala.disableHmsSync of the table is true" in text
+        (one,) = document(started.statestores, "tables", "aside", SECONDS)
+        assert one["state"] == "not followed"
         assert facts(started)["skipped_sync_off"] >= 1
         topicast("refresh", "aside.t", where, SECONDS)
         assert columns() == ["a", "b", "c"]

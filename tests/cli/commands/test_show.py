@@ -69,9 +69,8 @@ def test_tables_are_listed_by_database_or_pattern(statestores: str, pattern: str
 
 def test_tables_are_picked_by_text_limited_and_shown_with_their_topics(statestores: str) -> None:
     found = document(statestores, "tables", "--match=K.DAYS", "--topics")
-    assert found == [
-        {"database": "look", "table": "days", "topic": table_topic("look", "days", 16)}
-    ]
+    topic = table_topic("look", "days", 16)
+    assert found == [{"database": "look", "table": "days", "topic": topic, "state": "", "why": ""}]
     done = topicast("tables", "look", "--limit=1", f"--statestores={statestores}")
     assert done.stdout == "table\nlook.days\n"
     assert done.stderr.startswith("note: 1 of ")
@@ -90,7 +89,8 @@ def test_tables_show_what_sweeps_have_found_of_their_files(statestores: str) -> 
         "swept_at": None,
     }
     listed = document(statestores, "tables", "look.plain", "--files")
-    assert listed == [{"database": "look", "table": "plain", **nothing}]
+    plain = {"database": "look", "table": "plain", "state": "", "why": ""}
+    assert listed == [plain | nothing]
     one = FileFacts(
         partition="", fingerprint=1, files=8, bytes=900, small=2, newest_ms=1_790_000_000_000
     )

@@ -241,6 +241,21 @@ class HubList(Inspected):
     rows: tuple[HubFacts, ...]
 
 
+class TableState(NamedTuple):
+    """A table that is not as it should be: its ``state``, in words, and ``why``."""
+
+    table: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStates(Inspected):
+    """The answer to ReadTableStates, in the order of its tables."""
+
+    rows: tuple[TableState, ...]
+
+
 class EventCost(NamedTuple):
     """What following the events of a table has cost."""
 

@@ -24,6 +24,7 @@ from .answers import (
     StatisticsPage,
     Subscribers,
     SweepPage,
+    TableStates,
     TableUses,
     TopicVersions,
     VersionBounds,
@@ -73,6 +74,7 @@ from .questions import (
     ReadStatus,
     ReadSubscribers,
     ReadSweeps,
+    ReadTableStates,
     ReadTopics,
     ReadTrace,
     ReadUsage,
@@ -177,5 +179,7 @@ NUMBERS: Final[dict[int, type[Message]]] = {
     91: FunctionPage,
     92: StatisticsPage,
     93: Used,
+    94: ReadTableStates,
+    95: TableStates,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

@@ -26,6 +26,7 @@ from .answers import (
     StatisticsPage,
     Subscribers,
     SweepPage,
+    TableStates,
     TableUses,
     TopicVersions,
     VersionBounds,
@@ -174,8 +175,20 @@ class ReadEventLog(Question[EventLines]):
     newest: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTableStates(Question[TableStates]):
+    """Request of catalogd which of these ``tables``, by full name, are not as they should be.
+
+    Of TABLE_STATES_MAX of them; the others are left out.
+    """
+
+    tables: tuple[str, ...] = ()
+
+
+TABLE_STATES_MAX: Final = 200  # of one question: 10 µs each, of a turn's 2 ms
 CATALOG_ANSWERS: Final[tuple[type[Question[Any]], ...]] = (
     *(ReadStatus, ReadVerdict, ReadHeldTopics, ReadHubs, ReadEvents, ReadEventCosts, ReadEventLog),
+    ReadTableStates,
 )
 """What catalogd answers beside what it reads from its store."""
 
