@@ -45,7 +45,7 @@ LOG: Final = (
 )
 
 
-class HistoryLine(TypedDict):
+class HistoryRow(TypedDict):
     """A change of an object, or an order, and who caused it: ``by`` in words, the rest in parts.
 
     ``version``: of ``topic``, after the change; null of an order. The events of the metastore that
@@ -67,7 +67,7 @@ class HistoryLine(TypedDict):
     order_by: str | None
 
 
-class TableChange(HistoryLine):
+class TableChange(HistoryRow):
     """A change of a table or a partition, with the properties that differ, before and after."""
 
     before: str | None

@@ -29,7 +29,7 @@ from .comparison.verdict import HUB, METASTORE, SUBSCRIBER, SideResult
 from .datasource.options import SourceOptions, hubs_of
 from .datasource.planning import planning
 from .datasource.views import TABLES
-from .progress import OnProgress, Progress, ignore
+from .progress import OnProgress, RunProgress, ignore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,13 +184,13 @@ def _compare(
     report.note(found.values())
     failing = len({name for one in found.values() for name in one.differing})
     tables = max((one.tables for one in found.values()), default=0)
-    on_progress(Progress(step="compared", done=tables, left=0, failing=failing))
+    on_progress(RunProgress(step="compared", done=tables, left=0, failing=failing))
 
 
 def _repair(side: str, names: Sequence[str], repair: Repair, *, on_progress: OnProgress) -> None:
     for done, name in enumerate(names):
         step = f"repair what differs on the {side}"
-        on_progress(Progress(step=step, done=done, left=len(names) - done, detail=name))
+        on_progress(RunProgress(step=step, done=done, left=len(names) - done, detail=name))
         repair(side, name)
 
 

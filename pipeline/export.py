@@ -21,7 +21,7 @@ from .conversion.jvm import Files, JvmValues
 from .datasource import snapshot_version
 from .datasource.options import hubs_of
 from .datasource.views import CATALOG, CHANGES
-from .progress import OnProgress, Progress, RunReport, ignore
+from .progress import OnProgress, RunProgress, RunReport, ignore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +118,7 @@ def export(
 
     views = (*(() if changes_only and last else CATALOG), *((CHANGES.name,) if last else ()))
     for number, view in enumerate(views):
-        on_progress(Progress(step=f"writing {view}", done=number, left=len(views) - number))
+        on_progress(RunProgress(step=f"writing {view}", done=number, left=len(views) - number))
         options = {"startingVersion": last} if view == CHANGES.name else {}
         try:
             rows = source(view, **options)
@@ -129,7 +129,7 @@ def export(
             if view != CHANGES.name or HistoryGone.__name__ not in str(error):
                 raise
             report.since, report.history_gone = "", _reason(error)
-    on_progress(Progress(step="counted" if dry_run else "written", done=len(views), left=0))
+    on_progress(RunProgress(step="counted" if dry_run else "written", done=len(views), left=0))
     if not dry_run:
         run = (report.exported_at, report.snapshot_version, report.since, report.rows)
         row = spark.createDataFrame([run], RUN_SCHEMA).coalesce(1)

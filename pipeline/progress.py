@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class RunProgress:
     """Where a run is: ``step`` names what it does now, the rest counts objects (partitions)."""
 
     step: str
@@ -21,7 +21,7 @@ class Progress:
         return f"{self.step}: {self.done} done, {self.left} left, {self.failing} failing{detail}"
 
 
-OnProgress: TypeAlias = Callable[[Progress], None]
+OnProgress: TypeAlias = Callable[[RunProgress], None]
 """What a pipeline calls after each step, on the thread that runs it."""
 
 
@@ -43,5 +43,5 @@ class RunReport(ABC):
         return asdict(self)
 
 
-def ignore(_progress: Progress) -> None:
+def ignore(_progress: RunProgress) -> None:
     """Ignore a progress."""

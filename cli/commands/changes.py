@@ -67,7 +67,7 @@ def history(
 @click.option("--limit", type=click.IntRange(1, LINES_MAX), default=SHOWN, show_default=True)
 @statestores_option("all are used, for the names of drivers")
 @TIMEOUT
-@prints(lambda: {"": list[changes.HistoryLine]})
+@prints(lambda: {"": list[changes.HistoryRow]})
 def events(
     *,
     since: str | None,

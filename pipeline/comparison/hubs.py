@@ -28,7 +28,7 @@ from ...topics.wire.messages.readers import CatchUp, Credit, Wanted
 from ..datasource.planning import BEHIND_BLOCKS, ReadPlanner
 from ..datasource.scanning import KeyRange, patiently
 from ..datasource.snapshot_versions import SnapshotVersion
-from ..progress import OnProgress, Progress
+from ..progress import OnProgress, RunProgress
 from .entries import Mark, compare_group, differing_groups, mark_of, table_or_database
 from .selection import ObjectSelection, name_of
 from .verdict import HUB, SideResult, TableVerdict
@@ -142,7 +142,7 @@ class HubSide:
         with closing(self._hub):
             for done, topic in enumerate(topics):
                 on_progress(
-                    Progress(step=f"topics of {self.name}", done=done, left=len(topics) - done)
+                    RunProgress(step=f"topics of {self.name}", done=done, left=len(topics) - done)
                 )
                 try:
                     self._patiently(topic, as_of, wanted, into=found)

@@ -23,7 +23,7 @@ from ...topics.objects.names import TableId, table_name
 from ...topics.policy import Policy
 from ..datasource.options import SourceOptions
 from ..datasource.planning import Piece, ReadPlanner, Work
-from ..progress import OnProgress, Progress
+from ..progress import OnProgress, RunProgress
 from .selection import ObjectSelection
 from .tables import ComparedTable, MakeMetastore, MetastoreReads, compare_tables
 from .verdict import METASTORE, SideResult, TableVerdict
@@ -70,7 +70,7 @@ class MetastoreSide:
             SourceError: the metastore does not answer here, or does not list its tables.
         """
         databases = len(self._databases(wanted))
-        on_progress(Progress(step="compare databases", done=0, left=databases))
+        on_progress(RunProgress(step="compare databases", done=0, left=databases))
         found = self._round(wanted)
         found.databases = databases
         open_, found.verdicts = {one.name: one for one in found.verdicts}, []
@@ -78,7 +78,7 @@ class MetastoreSide:
             if not open_:
                 break
             step = f"compare again, round {number}"
-            on_progress(Progress(step=step, done=found.tables, left=len(open_)))
+            on_progress(RunProgress(step=step, done=found.tables, left=len(open_)))
             some = replace(wanted, only=frozenset(open_))
             again = {one.name: one for one in self._round(some).verdicts}
             same = {name for name, one in again.items() if one.digest == open_[name].digest}

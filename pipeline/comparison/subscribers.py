@@ -35,7 +35,7 @@ from ...topics.objects.values import (
 from ...topics.topic import FULL, LEVELS, MINIMAL, NAMESPACE, Entry, value_of
 from ..datasource.planning import ReadPlanner
 from ..datasource.scanning import KeyRange
-from ..progress import OnProgress, Progress
+from ..progress import OnProgress, RunProgress
 from .entries import compare_partitions, table_or_database
 from .selection import ObjectSelection
 from .verdict import SUBSCRIBER, SideResult, TableVerdict
@@ -64,7 +64,7 @@ class SubscriberSide:
         topics = wanted.topics(as_of)
         for done, topic in enumerate(topics):
             on_progress(
-                Progress(step=f"topics of the {self.name}", done=done, left=len(topics) - done)
+                RunProgress(step=f"topics of the {self.name}", done=done, left=len(topics) - done)
             )
             try:
                 self._join(topic, at_least=as_of.by_topic()[topic])

@@ -21,7 +21,7 @@ from ...subscriber.engine.watch import Watch
 from ...topics.errors import SourceError, StaleMetadata, TopicastError, UsageError
 from ...topics.objects.names import TableId, table_name
 from ...topics.objects.tables import Column, Partition, Table
-from ..progress import OnProgress, Progress
+from ..progress import OnProgress, RunProgress
 from .columns import Conflict, drift
 from .lease import TableLease
 from .plan import (
@@ -417,7 +417,9 @@ class Conversion:
         if self._lag_s is not None:
             detail += f", {self._lag_s:.1f} s behind the files"
         left, failing = self._left, len(report.quarantined)
-        at = Progress(step=step, done=report.converted, left=left, failing=failing, detail=detail)
+        at = RunProgress(
+            step=step, done=report.converted, left=left, failing=failing, detail=detail
+        )
         self._on_progress(at)
 
     def _ended(self) -> ConvertReport:

@@ -25,7 +25,7 @@ from ...topics.wire.messages.reports import FileFacts
 from ..conversion.jvm import answered
 from ..conversion.plan import FOLDER as RUN_FOLDER
 from ..conversion.plan import SOURCE
-from ..progress import OnProgress, Progress, ignore
+from ..progress import OnProgress, RunProgress, ignore
 from .facts import facts_of, is_first_change, is_unexplained, lacks_files
 from .known import PAGES_AHEAD, KnownFiles, KnownInOrder
 from .listing import MISSING, ListedFolder, Lister
@@ -529,7 +529,7 @@ class Sweeper:
         self._report.requests = self._lister.requests
         rate = self._report.files / max(time.monotonic() - self._began, 1e-3)
         self._on_progress(
-            Progress(
+            RunProgress(
                 step=STEP,
                 done=self._done,
                 left=self._left,

@@ -19,7 +19,7 @@ from ...subscriber.client.subscriber import Subscriber
 from ...subscriber.engine.watch import Watch
 from ...topics.errors import NoSuchObject, SourceError, StaleMetadata, TopicastError
 from ...topics.objects.tables import Table
-from ..progress import OnProgress, Progress
+from ..progress import OnProgress, RunProgress
 from .listing import Lister
 from .plan import SweepPlan
 from .report import FilesReport
@@ -79,10 +79,10 @@ class FileWatch:
         """Of each table the partition of each folder, by path; ABOVE: it holds partitions."""
         self._unread: set[str] = set()  # tables whose folders are to be read (again)
         self._times = FolderTimes()
-        self._progress = Progress(step=STEP, done=0, left=0)
+        self._progress = RunProgress(step=STEP, done=0, left=0)
         self._problem = ""  # why it waits
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: RunProgress) -> None:
         """Show how the sweep of all tables gets on, and what is watched."""
         report = self._report
         detail = (

@@ -12,7 +12,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.commands.pipeline.audit import mended
 from topicast.pipeline.audit import audit
 from topicast.pipeline.comparison.report import AuditReport
-from topicast.pipeline.progress import Progress
+from topicast.pipeline.progress import RunProgress
 from topicast.subscriber import Subscriber
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.damaged import damage
@@ -91,7 +91,7 @@ def test_what_a_hub_and_its_subscribers_hold_otherwise_is_found_by_property_and_
             counts = [len(catalog.partitions(name)) for name, count in tables.items() if count]
             assert (counts, catalog.table(f"{DB}.plain").name) == ([40, 40, 40], "plain")
             assert catalog.table("unseen.t").name == "t"
-        shown: list[Progress] = []
+        shown: list[RunProgress] = []
         equal = compared(first, on_progress=shown.append)
         assert (equal.problems, [one["tables"] for one in equal.copies]) == ((), [4, 4])
         assert str(shown[-1]) == "compared: 4 done, 0 left, 0 failing"
@@ -144,7 +144,7 @@ def test_what_is_restarted_meanwhile_is_waited_for(
             assert [len(catalog.partitions(name)) for name in tables] == [40, 40, 40]
         restarts = [("hub", "statestored"), ("hub", "catalogd"), ("subscriber", "statestored")]
 
-        def meddle(progress: Progress) -> None:
+        def meddle(progress: RunProgress) -> None:
             if progress.done in (3, 6) and restarts and restarts[0][0] in progress.step:
                 _, name = restarts.pop(0)
                 daemons.kill(name)
@@ -164,7 +164,7 @@ def test_a_hub_that_is_gone_is_named_and_the_others_are_compared(
     daemons.start("catalogd")
     first, second = daemons.hub_address.split(",")
 
-    def meddle(progress: Progress) -> None:
+    def meddle(progress: RunProgress) -> None:
         if second in progress.step and progress.done == 3:
             daemons.kill("statestored2")
 
@@ -180,7 +180,7 @@ def test_a_hub_that_is_gone_is_named_and_the_others_are_compared(
 
 @pytest.mark.nightly  # catalogd is waited for
 def test_the_comparison_ends_with_an_error_when_catalogd_is_gone(daemons: Daemons) -> None:
-    def meddle(progress: Progress) -> None:
+    def meddle(progress: RunProgress) -> None:
         if progress.done == 3:
             daemons.kill("catalogd")
 

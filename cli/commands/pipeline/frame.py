@@ -27,7 +27,7 @@ from ...signals import Handler, handled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ....pipeline.progress import OnProgress, Progress, RunReport
+    from ....pipeline.progress import OnProgress, RunProgress, RunReport
 
 LINE_S: Final = 10.0  # between two lines of progress where there is no terminal
 REWRITE_S: Final = 0.2  # between two of a terminal
@@ -119,8 +119,8 @@ class ProgressLine:
         self._to = to
         self._clock = clock
         self._shown_at: float | None = None
-        self._last: Progress | None = None  # what was reported last, shown or not
-        self._shown: Progress | None = None  # the last that was shown
+        self._last: RunProgress | None = None  # what was reported last, shown or not
+        self._shown: RunProgress | None = None  # the last that was shown
         self._width = 0  # characters of the line on the terminal
 
     @property
@@ -132,7 +132,7 @@ class ProgressLine:
         """Return the report of a run that ended before its end: why, and where it was."""
         return {"unfinished": why, "at": None if self._last is None else asdict(self._last)}
 
-    def show(self, progress: "Progress") -> None:
+    def show(self, progress: "RunProgress") -> None:
         """Show where the run is, unless that was shown a moment ago."""
         self._last = progress
         pause_s = REWRITE_S if self._to.isatty() else LINE_S
@@ -151,7 +151,7 @@ class ProgressLine:
         if self._width:
             self._to.write("\n")
 
-    def _write(self, progress: "Progress") -> None:
+    def _write(self, progress: "RunProgress") -> None:
         self._shown, text = progress, str(progress)
         if self._to.isatty():
             self._to.write(f"\r{text.ljust(self._width)}")

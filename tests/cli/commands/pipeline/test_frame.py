@@ -21,7 +21,7 @@ from topicast.cli.commands.pipeline.frame import (
 )
 from topicast.cli.flags import command
 from topicast.cli.output import run
-from topicast.pipeline.progress import Progress
+from topicast.pipeline.progress import RunProgress
 from topicast.topics.errors import ConfigError, LinkError
 
 
@@ -67,7 +67,7 @@ def test_job_gets_a_session_with_what_was_given_and_its_result_is_printed_and_ke
     given = frame(master="local[2]", conf=("a.b=c=d",), packages="x:y:1", report=str(report))
 
     def count(_spark: Any, show: Any) -> Counted:
-        show(Progress(step="count", done=2, left=1))
+        show(RunProgress(step="count", done=2, left=1))
         return Counted(2)
 
     assert run_pipeline("count", count, given, sessions=sessions) == 0
@@ -103,7 +103,7 @@ def test_interrupted_job_stops_spark_and_ends_with_130(
     sessions, report = Sessions(), tmp_path / "report.json"
 
     def be_interrupted(_spark: Any, show: Any) -> Counted:
-        show(Progress(step="count", done=7, left=3))
+        show(RunProgress(step="count", done=7, left=3))
         os.kill(os.getpid(), number)
         signal.pause()
         return Counted(10)
@@ -162,7 +162,7 @@ def test_line_of_progress_is_shown_seldom_and_at_the_end() -> None:
     with ProgressLine(to, clock=lambda: now[0]) as line:
         for done in range(100):
             now[0] = done / 5
-            line.show(Progress(step="list", done=done, left=99 - done, detail="3 files/s"))
+            line.show(RunProgress(step="list", done=done, left=99 - done, detail="3 files/s"))
     assert to.getvalue().splitlines() == [
         "list: 0 done, 99 left, 0 failing, 3 files/s",
         "list: 50 done, 49 left, 0 failing, 3 files/s",
@@ -170,5 +170,5 @@ def test_line_of_progress_is_shown_seldom_and_at_the_end() -> None:
     ]
     now[0] = 1000.0
     with line:
-        line.show(Progress(step="list", done=100, left=0))
+        line.show(RunProgress(step="list", done=100, left=0))
     assert to.getvalue().count("list: 100 done") == 1
