@@ -802,15 +802,17 @@ class Catalog:
 
     def _apply(self, event: RawEvent, dirty: tuple[Dirty, ...]) -> tuple[Dirty, ...]:
         """Apply what ``event`` says, which was not late; return what is to be read."""
-        if self.loader.resyncing or self.lifecycle is not Lifecycle.SERVING:
+        if self.lifecycle is not Lifecycle.SERVING:
             return dirty
-        rest = tuple(
-            one
-            for one in dirty
-            if not (self.in_place.take(one, said_bytes=event.size) or self._stays_unloaded(one))
-        )
+        rest = tuple(one for one in dirty if not self._needs_no_read(one, said_bytes=event.size))
         self.counts.events_in_place += bool(dirty and not rest)
         return rest
+
+    def _needs_no_read(self, one: Dirty, *, said_bytes: int) -> bool:
+        """Return whether what an event says of an object is all that is to be done for it."""
+        if not isinstance(one, DirtyDatabase) and self.loader.needs_resync((one.db, one.table)):
+            return False
+        return self.in_place.take(one, said_bytes=said_bytes) or self._stays_unloaded(one)
 
     def _stays_unloaded(self, one: Dirty) -> bool:
         """Raise the version of a table that nobody uses: it is read when somebody does."""
@@ -1049,10 +1051,12 @@ class Catalog:
             self._note(text, trouble=False)
 
     def _resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
-        """Read these again: events are missing."""
+        """Read these again, first what readers have requested last: events are missing."""
         dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
         self.loader.mark_dirty(dirty, seq=self._gap_seq)
-        self.loader.resync(sorted(tables), seq=self._gap_seq)
+        every = dict.fromkeys(sorted(tables))
+        used = dict.fromkeys(table for table in self.reconciliation.used() if table in every)
+        self.loader.resync([*used, *(one for one in every if one not in used)], seq=self._gap_seq)
 
     def _note_unreadable(self) -> None:
         """Note which tables cannot be answered since the last turn, and which can be again."""

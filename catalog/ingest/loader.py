@@ -12,7 +12,7 @@ that only events of partitions overtook, what was read is published, each partit
 Where events are not polled, nothing waits for a confirmation.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -51,6 +51,7 @@ REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
 RETRY_S: Final = 0.2  # the first pause after a failed read; it doubles up to
 RETRY_S_MAX: Final = 30.0
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
+LOOKED_AT_MAX: Final = 1_000  # tables of the backlog, to name one: below 1 ms
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
 
 
@@ -163,8 +164,9 @@ class Backlog:
 
     def __init__(self) -> None:
         self.seq = NEVER  # arrival number of the oldest gap; NEVER iff no table needs a resync
-        self._resync: dict[TableId, None] = {}  # ordered sets
+        self._resync: OrderedDict[TableId, None] = OrderedDict()  # ordered sets
         self._new: dict[TableId, None] = {}
+        self._dbs = Counter[str]()  # how many of ``_resync`` each database has; none has 0
 
     def __len__(self) -> int:
         return len(self._resync) + len(self._new)
@@ -174,19 +176,24 @@ class Backlog:
         return table in self._resync
 
     def oldest(self, scope: Scope) -> int:
-        """Return the number of the oldest gap if a table in ``scope`` needs a resync; else NEVER.
+        """Return the number of the oldest gap if anything in ``scope`` needs a resync."""
+        return self.seq if self.count(scope) else NEVER
 
-        Cost: O(its tables) for a database.
-        """
-        if not scope.db or scope.table:
-            found = not scope.db or self.needs_resync(scope)
-        else:
-            found = any(map(scope.includes, self._resync))
-        return self.seq if found else NEVER
+    def count(self, scope: Scope) -> int:
+        """Return how many tables in ``scope`` need a resync. Cost: O(1)."""
+        if scope.table:
+            return scope in self._resync
+        return self._dbs[scope.db] if scope.db else len(self._resync)
 
-    def tables(self, scope: Scope) -> Iterator[TableId]:
-        """Yield the tables in ``scope`` that need a resync."""
-        return filter(scope.includes, self._resync)
+    def first(self, scope: Scope) -> TableId:
+        """Return one of the next tables that need a resync, in ``scope``; else its database."""
+        some = islice(self._resync, LOOKED_AT_MAX)
+        return next(filter(scope.includes, some), (scope.db, scope.table))
+
+    def hasten(self, table: TableId) -> None:
+        """Read ``table`` before all others that need a resync, if it does."""
+        if table in self._resync:
+            self._resync.move_to_end(table, last=False)
 
     def add(self, table: TableId) -> None:
         """Read ``table`` when those before it have been taken."""
@@ -195,7 +202,9 @@ class Backlog:
 
     def resync(self, tables: Iterable[TableId], *, seq: int) -> None:
         """Read ``tables`` again."""
-        self._resync.update(dict.fromkeys(tables))
+        new = [table for table in tables if table not in self._resync]
+        self._resync.update(dict.fromkeys(new))
+        self._dbs.update(db for db, _ in new)
         self._set_seq(min(self.seq, seq))
 
     def discard(self, table: TableId) -> None:
@@ -226,8 +235,17 @@ class Backlog:
         """Remove ``table``, which needs a resync, and return what is to be read of it."""
         need = Need(self.seq, obj=True, whole=True, resync=True)
         del self._resync[table]
+        self._dbs[table[0]] -= 1
+        if not self._dbs[table[0]]:
+            del self._dbs[table[0]]
         self._set_seq(self.seq)
         return need
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self._dbs == Counter(db for db, _ in self._resync)
+        assert all(self._dbs.values())
+        assert (self.seq == NEVER) == (not self._resync)
 
     def _set_seq(self, seq: int) -> None:
         self.seq = seq if self._resync else NEVER
@@ -356,6 +374,10 @@ class Loader:
         """Whether tables wait to be read again because events of them are missing."""
         return self._backlog.seq != NEVER
 
+    def needs_resync(self, table: TableId) -> bool:
+        """Return whether ``table`` waits to be read again because events are missing."""
+        return self._backlog.needs_resync(table)
+
     def oldest_unpublished(self, scope: Scope = EVERYTHING) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none.
 
@@ -372,7 +394,7 @@ class Loader:
     def awaited(self, scope: Scope, *, seq: int) -> tuple[TableId, int] | None:
         """Return an object in ``scope`` whose events up to ``seq`` are not published, of how many.
 
-        A database has an empty table. Cost: O(dirty).
+        A database has an empty table. Cost: O(dirty), and O(1) for what needs a resync.
         """
         found = dict.fromkeys(self._events.tables(scope, seq=seq))
         found |= dict.fromkeys(
@@ -380,9 +402,14 @@ class Loader:
             for table, load in self._loads.items()
             if load.seq is not None and load.seq <= seq and scope.includes(table)
         )
-        if self._backlog.seq <= seq:
-            found |= dict.fromkeys(self._backlog.tables(scope))
-        return (next(iter(found)), len(found)) if found else None
+        waiting = self._backlog.count(scope) if self._backlog.seq <= seq else 0
+        if not (found or waiting):
+            return None
+        return next(iter(found), None) or self._backlog.first(scope), len(found) + waiting
+
+    def hasten(self, table: TableId) -> None:
+        """Read ``table``, if it waits to be read again after a gap, before all others that do."""
+        self._backlog.hasten(table)
 
     def left(self, seq: int) -> int:
         """Return how many tables are still to be published for events up to the number ``seq``."""
@@ -626,6 +653,7 @@ class Loader:
 
     def check(self) -> None:
         """Assert every invariant."""
+        self._backlog.check()
         reading = [table for read in self._in_flight.values() for table in read.needs]
         assert len(reading) == len(set(reading)), "two reads of one table"
         assert len(self._in_flight) <= self._reads_max

@@ -133,6 +133,10 @@ class Reconciliation:
         """Compare ``table`` among the first of the next round: a reader has requested it."""
         self._used.put(table, None)
 
+    def used(self) -> Iterator[TableId]:
+        """Yield the tables that readers have requested, the last one first."""
+        return reversed(self._used)
+
     def order(self) -> None:
         """Order what is to be read of the metastore now, if anything is."""
         now = self._turn.now
@@ -339,7 +343,7 @@ class Reconciliation:
         databases = self._held.databases()
         for at in range(0, len(databases), DATABASES_PER_READ):
             yield Read(read=COMPARING, databases=databases[at : at + DATABASES_PER_READ])
-        used = dict.fromkeys(reversed(self._used))
+        used = dict.fromkeys(self.used())
         yield from self._tables(iter(used))
         yield from self._tables(one for one in self._held.tables() if one not in used)
 

@@ -355,6 +355,8 @@ class Dispatcher:
     def _on_sync(self, peer: bytes, sync: Sync) -> None:
         """Let a sync wait; answer a repeated one with what it waits for."""
         waiting = self._syncs.get(peer, sync.request)
+        if waiting is not None:  # a gap in the events may have come since
+            self._loader.hasten(waiting.key[1])
         if self._core.blind:
             self._refuse_blind(peer, sync.request)
         elif waiting is not None:
@@ -404,6 +406,7 @@ class Dispatcher:
             self._refuse_busy(*of)
 
     def _await_poll(self, of: RequestId, scope: Scope) -> None:
+        self._loader.hasten(scope)
         polls = self._loader.polls_begun
         if not self._syncs.add_once(*of, None, scope=scope, polls_begun=polls):
             self._refuse_busy(*of)

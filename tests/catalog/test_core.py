@@ -708,6 +708,57 @@ def test_names_alone_do_not_tell_that_a_metastore_is_the_same(known_as: str) -> 
     assert found.tables("default") == ["t"]
 
 
+@pytest.fixture
+def many() -> Alone:
+    """A catalogd that has read 250 tables, and that is away; it reads 8 of them at once."""
+    core = loaded(*(f"t{number:03}" for number in range(250)), reads_max=3)
+    core.turn(200)
+    assert all(core.is_loaded(f"t{number:03}") for number in range(250))
+    core.effects.clear()
+    core.catalogd.crash()
+    return core
+
+
+def lose_events(core: Alone) -> None:
+    """Let the events since be lost, and hold what catalogd reads because of that."""
+    core.create("d", "new")
+    core.metastore.clean_log(core.metastore.current_event_id())
+    core.catalogd.hold(Read)
+    core.catalogd.revive()
+    core.turn(8)
+
+
+def test_after_a_gap_what_somebody_syncs_is_read_first_and_answered_before_the_rest(
+    many: Alone,
+) -> None:
+    lose_events(many)
+    many.ask(Sync(request=1, scope="d.t240"))
+    many.ask(Sync(request=2))
+    for _ in range(3):  # the databases, twice, as names come between; then the first tables
+        many.turn(8)
+        many.catalogd.release()
+    many.turn(100)  # until the folders of all tables are known, which may share one
+    assert [one.request for one in many.replies() if isinstance(one, Synced)] == [1]
+    assert many.catalog.loader.tables_left > 200
+    many.catalogd.resume()
+    many.turn(200)
+    assert [one.request for one in many.replies() if isinstance(one, Synced)] == [2]
+
+
+def test_after_a_gap_what_was_read_again_is_followed_by_its_events_alone(many: Alone) -> None:
+    lose_events(many)
+    many.catalogd.hold(Read, where=lambda read: any(r.table == "t249" for r in read.requests))
+    many.catalogd.release()
+    many.turn(60)
+    before = many.catalog.counts.events_in_place
+    one = many.metastore.get_partition("d", "t000", ["1"])
+    one.parameters = {"rev": "2"}
+    many.metastore.alter_partitions("d", "t000", [one])
+    many.turn(6)
+    assert many.catalog.loader.resyncing, "others are not read again yet"
+    assert many.catalog.counts.events_in_place == before + 1
+
+
 def test_sync_waits_until_everything_was_read_again(gapped: Alone) -> None:
     gapped.catalogd.hold(Read)
     gapped.create("d", "new")

@@ -44,7 +44,7 @@ from topicast.catalog.metastore.port import (
 )
 from topicast.tests.catalog.holding import Holding, parts, struct
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.names import TableId
+from topicast.topics.objects.names import Scope, TableId
 from topicast.topics.objects.selector import Selector, by_filter, by_names
 from topicast.topics.objects.tables import Column
 from topicast.topics.topic import STUB
@@ -549,6 +549,28 @@ def test_oldest_gap_is_known_until_no_table_needs_a_resync() -> None:
     assert not backlog.needs_resync(TABLES[1])
     assert {need.seq for need in backlog.take(9).values()} == {7}
     assert backlog.seq == NEVER
+
+
+def test_table_that_somebody_waits_for_is_read_first_of_those_that_need_a_resync() -> None:
+    backlog = backlog_of(2, resync=slice(2, 6))
+    backlog.hasten(TABLES[4])
+    backlog.hasten(TABLES[0])
+    backlog.check()
+    assert list(backlog.take(2)) == [TABLES[4], TABLES[2]], "a new table stays where it is"
+
+
+def test_tables_that_need_a_resync_are_counted_by_what_they_are_in() -> None:
+    backlog = backlog_of(0, resync=slice(0))
+    tables = [("a", "t"), ("a", "u"), ("b", "t")]
+    backlog.resync(tables, seq=7)
+    backlog.resync(tables[:1], seq=8)
+    scopes = Scope(), Scope("a"), Scope("b"), Scope("c"), Scope("a", "t"), Scope("a", "v")
+    assert [backlog.count(scope) for scope in scopes] == [3, 2, 1, 0, 1, 0]
+    assert [backlog.oldest(scope) for scope in scopes] == [7, 7, 7, NEVER, 7, NEVER]
+    assert backlog.first(Scope("b")) == ("b", "t")
+    backlog.take_one(("b", "t"))
+    backlog.check()
+    assert (backlog.oldest(Scope("b")), backlog.oldest(Scope("a"))) == (NEVER, 7)
 
 
 def test_only_tables_that_were_never_read_can_be_left_out() -> None:
