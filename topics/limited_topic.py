@@ -14,9 +14,8 @@ return is a stub once it has changed: a change follows.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from struct import Struct
 from typing import Final, Protocol
 
@@ -44,9 +43,6 @@ COLD_OVERHEAD_BYTES: Final = 160
 FIELDS: Final = 5  # numbers of a packed row: length of its key, versions, size with kind
 _HEAD: Final = Struct("<?IQ")  # whether numbers are wide, rows, bytes of their values
 _NOTHING: Final[dict[bytes, Entry]] = {}  # the rows of every cold group
-
-Head = tuple[bytes, int, int, int, int, int]
-"""Key, version, schema version, data version, size and kind of an entry whose value is stored."""
 
 
 class Backing(Protocol):
@@ -122,21 +118,6 @@ class LimitedTopic(Topic):
             self._warm.discard(self._number, name)
         self.cold_bytes = self._saved_bytes = 0
         super().reset(epoch)
-
-    def load(self, heads: Iterable[Head], tombstones: Iterable[Entry]) -> None:
-        """Take in what the backing has, everything cold: the topic has nothing.
-
-        ``heads`` are sorted by key, ``tombstones`` by version. Cost: 2 µs a row.
-        """
-        gone: dict[bytes, list[Entry]] = {}
-        for entry in tombstones:
-            gone.setdefault(group_of(entry.key), []).append(entry)
-            self._tombstones.append((entry.version, entry.key, entry.kind))
-        by_group = groupby(heads, lambda head: group_of(head[0]))
-        made = [self._loaded(name, list(some), gone.pop(name, ())) for name, some in by_group]
-        made += [self._loaded(name, [], entries) for name, entries in gone.items()]
-        made.sort(key=itemgetter(0, 1))
-        self._groups = {name: group for _, name, group in made}
 
     @property
     def full_bytes(self) -> int:
@@ -221,9 +202,8 @@ class LimitedTopic(Topic):
         group = self._groups.get(name)
         if group is None or group.packed or not self._may_cool(group):
             return 0
-        kind = STUB if self._backing is None else VALUE
-        rows = [(e.key, *e[1:5], kind if e.kind == VALUE else e.kind) for e in group.rows.values()]
-        self._pack(name, group, rows)
+        rows = tuple(group.rows.values())
+        self._pack(name, group, rows if self._backing is not None else tuple(map(stub_of, rows)))
         return len(rows)
 
     def holds(self, name: bytes) -> bool:
@@ -288,7 +268,7 @@ class LimitedTopic(Topic):
             self._account(group, saved)
         self._warm.use(self._number, name, self)
 
-    def _pack(self, name: bytes, group: Group, rows: Sequence[Head]) -> None:
+    def _pack(self, name: bytes, group: Group, rows: Sequence[Entry]) -> None:
         group.rows, group.packed = _NOTHING, _packed(len(name), rows)
         self.cold_bytes += _HEAD.unpack_from(group.packed)[2]
         held = COLD_OVERHEAD_BYTES + len(name) + len(group.packed)
@@ -296,30 +276,12 @@ class LimitedTopic(Topic):
         self._saved_bytes += _opened_bytes(name, group) - held
         self._account(group, held - group.held_bytes)
 
-    def _loaded(
-        self, name: bytes, rows: list[Head], tombstones: Sequence[Entry]
-    ) -> tuple[int, bytes, Group]:
-        """Return a group as it is stored: its version, its name and it, cold unless it is gone."""
-        prefix = None
-        if tombstones:
-            latest = {head[0]: head for head in rows}
-            for entry in tombstones:
-                if entry.kind == PREFIX:
-                    prefix = entry
-                elif entry.key not in latest or latest[entry.key][1] < entry.version:
-                    latest[entry.key] = (entry.key, *entry[1:5], TOMBSTONE)
-            rows = [head for head in latest.values() if prefix is None or head[1] >= prefix.version]
-        rows.sort(key=itemgetter(1))
-        group = Group(prefix=prefix)
-        group.version = max(rows[-1][1] if rows else 0, prefix.version if prefix else 0)
-        self._count += len(rows) + (prefix is not None)
-        if any(row[5] != TOMBSTONE for row in rows):
+    def _put_rows(self, name: bytes, group: Group, rows: list[Entry]) -> None:
+        """Let ``group`` hold ``rows``: cold, unless it is gone."""
+        if any(row.kind != TOMBSTONE for row in rows):
             self._pack(name, group, rows)
         else:
-            group.rows = {row[0]: Entry(*row[:5], None, TOMBSTONE) for row in rows}
-            held = sum(map(accounted_bytes, group.rows.values()))
-            self._account(group, held + (accounted_bytes(prefix) if prefix else 0))
-        return group.version, name, group
+            super()._put_rows(name, group, rows)
 
     def _may_cool(self, group: Group) -> bool:
         if all(entry.kind == TOMBSTONE for entry in group.rows.values()):
@@ -351,18 +313,20 @@ class LimitedTopic(Topic):
             yield from self.filled(some)
 
 
-def _packed(lead: int, rows: Sequence[Head]) -> bytes:
+def _packed(lead: int, rows: Sequence[Entry]) -> bytes:
     """Return ``rows``, whose keys begin with ``lead`` bytes that are known."""
     numbers = [
         number
-        for key, version, schema, data, size, kind in rows
+        for key, version, schema, data, size, _, kind in rows
         for number in (len(key) - lead, version, schema, data, size << 2 | kind)
     ]
     wide = max(numbers) >= 1 << 32
-    value_bytes = sum(row[4] for row in rows if row[5] in (VALUE, STUB))
+    value_bytes = sum(row.size for row in rows if row.kind in (VALUE, STUB))
     head = _HEAD.pack(wide, len(rows), value_bytes)
     return (
-        head + _numbers(len(rows), wide=wide).pack(*numbers) + b"".join([r[0][lead:] for r in rows])
+        head
+        + _numbers(len(rows), wide=wide).pack(*numbers)
+        + b"".join([row.key[lead:] for row in rows])
     )
 
 

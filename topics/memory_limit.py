@@ -31,7 +31,6 @@ STATM: Final = Path("/proc/self/statm")  # in pages of memory: the size, then wh
 LOOK_S: Final = 1.0  # between two looks at what is resident
 TARGET_SHARE: Final = 0.85  # of a limit: the rest is for what comes between two looks; the alarm
 # TopicastMemoryNearLimit begins at 0.9
-INDEX_SHARE_MAX: Final = 0.8  # of a limit: a daemon whose index alone takes more does not start
 SETTING: Final = "mem_limit"
 
 
@@ -84,8 +83,8 @@ class MemoryLimit:
         Raises:
             ConfigError: that leaves too little of the limit for content.
         """
-        if self.resident_bytes > self.limit_bytes * INDEX_SHARE_MAX:
-            least = int(self.resident_bytes / INDEX_SHARE_MAX)
+        if self.resident_bytes > self.limit_bytes * TARGET_SHARE:
+            least = int(self.resident_bytes / TARGET_SHARE)
             index = f"the process and the keys of {entries:,} entries take"
             allowed = f"at least {least >> 20} MB: {index} {self.resident_bytes >> 20} MB"
             raise ConfigError(SETTING, f"{self.limit_bytes >> 20}MB", allowed)

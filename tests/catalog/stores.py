@@ -56,15 +56,15 @@ def commit(store: Store, *transactions: Transaction, event: int | None = 7) -> N
 
 
 def entries_of(store: Store, topic: int) -> list[Entry]:
-    ((_, _, _, entries),) = store.load([topic])
-    return entries
+    ((_, _, _, entries, tombstones),) = store.load([topic])
+    return sorted(entries + tombstones, key=lambda entry: entry.version)
 
 
 def loaded(store: Store, number: int) -> Topic:
-    ((_, version, floor, entries),) = store.load([number])
+    ((_, version, floor, entries, tombstones),) = store.load([number])
     topic = Topic()
     topic.epoch = store.epoch
-    topic.file(entries)
+    topic.load(entries, tombstones)
     topic.version, topic.floor = version, floor
     topic.check()
     return topic

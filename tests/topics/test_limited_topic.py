@@ -57,7 +57,7 @@ class Disk:
     def load(self, warm: WarmGroups, *, floor: int) -> LimitedTopic:
         """Return the topic of a restart."""
         topic = LimitedTopic(NUMBER, warm, self)
-        heads = [(e.key, *e[1:5], e.kind) for _, e in sorted(self.entries.items())]
+        heads = [one._replace(value=None) for _, one in sorted(self.entries.items())]
         topic.load(heads, [one for one in self.tombstones if one.version > floor])
         topic.version = self.committed
         topic.raise_floor(floor)
