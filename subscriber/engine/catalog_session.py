@@ -1,7 +1,7 @@
 """The conversation with catalogd: comparisons of lineage, syncs, validations, pulls, reports.
 
-Pulled ── of the accepted start? ── at or above the read floor of topic and namespace? ──▶ kept
-            no: repeated later          no: stale, pulled again
+Pulled ── of the accepted start? ──▶ Fetcher ── whole ──▶ PulledTables ──▶ kept, or pulled again
+            no: repeated later
 """
 
 from collections.abc import Callable, Mapping
@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...topics.errors import NoSuchObject, NotVisible, SourceError, TopicastError, UsageError
-from ...topics.objects.names import Scope, table_key
-from ...topics.objects.selector import SelectorKind
+from ...topics.objects.names import Scope
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
 from ...topics.turn import Turn
@@ -34,18 +33,15 @@ from ..fetch.fetcher import (
     Fetch,
     Fetcher,
     PartitionRequest,
-    Reply,
     Result,
-    claims_about_mates,
-    confirm,
 )
 from ..placement.uses import Uses
 from ..protocol.effects import DONE, ConnectCatalog, Connection, Done, Effect, Send, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.table_snapshot import TableSnapshot, with_own_entry
-from ..store.view import ReadFloor, TopicView, View
+from ..store.view import ReadFloor, View
+from .pulled_tables import PulledTables
 from .write_outbox import Outbox, WriteSender
 
 LAST_WORD_S: Final = 0.25  # before a sync times out: a round trip to catalogd, under load
@@ -74,7 +70,7 @@ class CatalogSession:
             next_id,
             clock=turn,
             send=partial(self._send, Connection.PULLS),
-            base=self._base,
+            tables=PulledTables(self._replicas, lineage=lineage, read_floor=read_floor),
             fence=self._replicas.fence,
             name=name,
         )
@@ -203,29 +199,9 @@ class CatalogSession:
             wait.answer = answer
 
     def on_pulled(self, part: Pulled) -> None:
-        """Answer with a complete reply that is not below the read floor, else pull again."""
-        if not self._accepts(part.epoch, part.start):
-            return  # repeated once catalogd's start is accepted
-        reply = self.fetcher.part(part)
-        if reply is None:
-            return
-        request = reply.request
-        if request.fresh:
-            self.fetcher.answer(part.request, reply.result, part)
-            return
-        if self._stale(part, request):
-            self.fetcher.again(part)
-            return
-        self._confirm(reply)
-        self._raise_floor(part.topic, (part.epoch, part.topic_version))
-        self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
-        missing = self._view.missing
-        outcome = reply.result if part.found else missing(request.db, request.table)
-        if part.found:
-            self._replicas.on_pulled(request.db, request.table)
-        if isinstance(outcome, TableSnapshot):
-            self._keep(reply, outcome)
-        self.fetcher.answer(part.request, outcome)
+        """Take a part of a reply; one of a start that is not accepted yet comes again later."""
+        if self._accepts(part.epoch, part.start):
+            self.fetcher.on_pulled(part)
 
     def on_pull_refused(self, refused: Refused) -> None:
         """A pull is not answered now, or never."""
@@ -273,66 +249,6 @@ class CatalogSession:
         """Tell whether what comes from a start of catalogd may be used."""
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start)
-
-    def _stale(self, part: Pulled, request: PartitionRequest) -> bool:
-        """Tell whether the reply that ends with ``part`` is older than what was answered before."""
-        topic = table_topic(request.db, request.table, self._view.num_topics)
-        position = (part.epoch, part.topic_version)
-        namespace_position = (part.epoch, part.namespace_version)
-        if part.topic != topic or position < self._read_floor.of(topic):
-            return True
-        if part.topic_version < self._replicas.fence.minimum(request.group):
-            return True
-        if namespace_position < self._read_floor.of(NAMESPACE):
-            return True
-        if self._replicas.live_at(NAMESPACE) != namespace_position:
-            return False
-        record = self._view.record(request.db, request.table)
-        incarnation = record.incarnation if record is not None else 0
-        return (record is not None) != part.found or incarnation != part.incarnation
-
-    def _base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
-        """Return the accepted epoch, a table as held in it, and the claims about its topic."""
-        topic = table_topic(db, table, self._view.num_topics)
-        epoch = self._lineage.accepted[0]
-        held, group = self._held(topic, epoch), table_key(db, table)
-        if held is None:
-            return epoch, None, ()
-        claims = claims_about_mates(held, group, reached=self._reached(topic, epoch))
-        return epoch, held.content(group), claims
-
-    def _held(self, topic: int, epoch: int) -> TopicView | None:
-        held = self._view.topics.get(topic)
-        return None if held is None or held.epoch != epoch else held
-
-    def _reached(self, topic: int, epoch: int) -> int:
-        """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
-        at = self._replicas.live_at(topic)
-        return at[1] if at is not None and at[0] == epoch else 0
-
-    def _confirm(self, reply: Reply) -> None:
-        """Raise the tables that the reply confirms to its version."""
-        part = reply.last
-        held = self._held(part.topic, part.epoch)
-        if held is not None:
-            reached = self._reached(part.topic, part.epoch)
-            confirm(held, reply.confirmed, at=part.topic_version, reached=reached)
-
-    def _keep(self, reply: Reply, content: TableSnapshot) -> None:
-        part, key = reply.last, reply.request.group
-        if reply.request.selector.kind == SelectorKind.TABLE:
-            head = content.entry(key)
-            held = self._view.pulled(part.topic)
-            if head is None:
-                return
-            same = held is not None and held.epoch == part.epoch
-            base = held.groups.get(key) if held is not None and same else None
-            content = with_own_entry(base, head, as_of=part.topic_version, epoch=part.epoch)
-        self._replicas.keep(part.topic, key, content, epoch=part.epoch)
-
-    def _raise_floor(self, topic: int, position: tuple[int, int]) -> None:
-        self._read_floor.answered(topic, position)
-        self._replicas.update_access(topic)
 
     def _retry_now(self) -> None:
         self.fetcher.retry_now()

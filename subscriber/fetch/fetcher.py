@@ -5,8 +5,8 @@
             └────────┴── of two versions, out of order, or older than an answer: pulled again
 
 A pull names what is held already, and only what differs comes. Fence: what catalogd read before an
-invalidation is not returned after it. The parent decides whether a whole reply may be returned;
-nothing of it is kept here.
+invalidation is not returned after it. ``HeldTables`` decides whether a whole reply may be returned,
+and keeps what may be kept.
 
 Revalidation: a pull of one table confirms others of its topic that are held.
 
@@ -24,7 +24,7 @@ from heapq import nlargest
 from itertools import chain, islice
 from math import inf
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
@@ -77,7 +77,6 @@ CLAIMS_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1
 LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 0.5 ms
 
 Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
-Base = Callable[[str, str], tuple[int, TableSnapshot | None, tuple[Claimed, ...]]]
 
 
 class PartitionRequest(NamedTuple):
@@ -263,12 +262,21 @@ class Reply:
     confirmed: tuple[Claimed, ...] = ()
 
 
-class Fetcher:
-    """The pulls that are under way, and the fetches that wait for each.
+class HeldTables(Protocol):
+    """What is held of the tables that are pulled, and what becomes of the replies."""
 
-    ``base`` returns the accepted epoch, what is held of a table in it, and the claims about other
-    tables of its topic.
-    """
+    def base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
+        """Return the accepted epoch, a table as held in it, and the claims about its topic."""
+
+    def take(self, reply: Reply) -> Result | TopicastError | None:
+        """Keep of ``reply`` what may be kept; return what its callers get.
+
+        None: the reply is older than what was answered before, so that it is pulled again.
+        """
+
+
+class Fetcher:
+    """The pulls that are under way, and the fetches that wait for each."""
 
     def __init__(
         self,
@@ -276,7 +284,7 @@ class Fetcher:
         *,
         clock: Clock,
         send: Callable[[Message], None],
-        base: Base,
+        tables: HeldTables,
         fence: InvalidationFence,
         name: str = "",
     ) -> None:
@@ -286,7 +294,7 @@ class Fetcher:
             next_id: Gives ids of requests, never one twice.
             clock: The turn of the core.
             send: Sends catalogd a message, or drops it while nobody knows where catalogd is.
-            base: What is held of a table, as of which epoch, and the claims about its topic.
+            tables: What is held of the tables that are pulled.
             fence: The newest invalidation of each table that is pulled.
             name: Of the subscriber, so that refused pulls of several do not come at once.
         """
@@ -296,7 +304,7 @@ class Fetcher:
         self.stale_replies = 0
         self.latency = LatencyEstimate()
         self._fence = fence
-        self._base = base
+        self._tables = tables
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
         self._running: dict[PartitionRequest, int] = {}
@@ -336,68 +344,19 @@ class Fetcher:
             self._send(Cancel(stream=request))
             self._next()
 
-    def part(self, part: Pulled) -> Reply | None:
-        """Take a part of a reply; return the reply once it is complete."""
-        pull, now = self._requests.get(part.request), self._clock.now
-        if pull is None:
-            self._cancel(part)
-            return None
-        if not part.last:
-            self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
-        stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
-        page = pull.pages[-1]
-        if part.sequence == 0:
-            page = pull.pages[-1] = _Page(page.after, page.at, stamp=stamp, gone=part.gone)
-        foreign = (
-            pull.base is not None and part.epoch != pull.epoch
-        )  # its versions cannot be compared
-        if foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
-            self._credit(part)
-            self.again(part)
-            return None
-        page.sequence += 1
-        pull.received_bytes += pulled_cost(part)
-        page.listings.append(part.names)
-        if pull.received_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
-            name, size = pull.wanted.name, pull.received_bytes
-            large = OverBudget(name, needed_bytes=size, free_bytes=int(room))
-            self._cancel(part)
-            self.answer(part.request, large)
-            return None
-        if not all(map(page.take, part.entries)) or (part.last and page.pieces):
-            error = LinkError(f"catalogd sent a value of {pull.wanted.name} in pieces that differ")
-            self._cancel(part)
-            self.answer(part.request, error)
-            return None
-        if not part.last:
-            self._credit(part)
-            return None
-        if part.cursor:
-            self._continue(part)
-            return None
-        self.latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
-        confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
-        return Reply(pull.wanted, part, _result(pull, part), confirmed)
-
-    def again(self, part: Pulled) -> None:
-        """Discard this reply, and pull once more, after a moment, if a caller waits."""
-        pull = self._close(part.request)
-        self.stale_replies += 1
-        if all(fetch.background for fetch in pull.fetches):
-            _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
-            self._cancel(part)
-            self._next()
+    def on_pulled(self, part: Pulled) -> None:
+        """Take a part of a reply; the last one ends its fetches, or has them pulled again."""
+        reply = self._completed(part)
+        if reply is None:
             return
-        request = self._open(pull.wanted, pull.fetches)
-        self._requests.back_off(request, until=self._clock.now + STALE_AGAIN_S)
-        self._cancel(part)
-
-    def answer(
-        self, request: int, outcome: Result | TopicastError, last: Pulled | None = None
-    ) -> None:
-        """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
-        _end(self._close(request), outcome, last)
-        self._next()
+        if reply.request.fresh:
+            self._answer(part.request, reply.result, part)
+            return
+        outcome = self._tables.take(reply)
+        if outcome is None:
+            self._pull_again(part)
+        else:
+            self._answer(part.request, outcome)
 
     def on_refused(self, refused: Refused) -> None:
         """Repeat a refused pull later, or end it with an error if catalogd will never answer it."""
@@ -417,7 +376,7 @@ class Fetcher:
             error = UsageError(refused.message)
         elif refused.code == Refusal.UNREADABLE:
             error = SourceError(refused.message)
-        self.answer(refused.request, error)
+        self._answer(refused.request, error)
 
     def retry_now(self) -> None:
         """Send every pull again now: catalogd, or its start, is another one."""
@@ -448,6 +407,69 @@ class Fetcher:
             assert pull.fetches
             assert all(fetch.outcome is None for fetch in pull.fetches)
 
+    def _completed(self, part: Pulled) -> Reply | None:
+        """Take a part of a reply; return the reply once it is complete."""
+        pull, now = self._requests.get(part.request), self._clock.now
+        if pull is None:
+            self._cancel(part)
+            return None
+        if not part.last:
+            self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
+        stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
+        page = pull.pages[-1]
+        if part.sequence == 0:
+            page = pull.pages[-1] = _Page(page.after, page.at, stamp=stamp, gone=part.gone)
+        foreign = (
+            pull.base is not None and part.epoch != pull.epoch
+        )  # its versions cannot be compared
+        if foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
+            self._credit(part)
+            self._pull_again(part)
+            return None
+        page.sequence += 1
+        pull.received_bytes += pulled_cost(part)
+        page.listings.append(part.names)
+        if pull.received_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
+            name, size = pull.wanted.name, pull.received_bytes
+            large = OverBudget(name, needed_bytes=size, free_bytes=int(room))
+            self._cancel(part)
+            self._answer(part.request, large)
+            return None
+        if not all(map(page.take, part.entries)) or (part.last and page.pieces):
+            error = LinkError(f"catalogd sent a value of {pull.wanted.name} in pieces that differ")
+            self._cancel(part)
+            self._answer(part.request, error)
+            return None
+        if not part.last:
+            self._credit(part)
+            return None
+        if part.cursor:
+            self._continue(part)
+            return None
+        self.latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
+        confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
+        return Reply(pull.wanted, part, _result(pull, part), confirmed)
+
+    def _pull_again(self, part: Pulled) -> None:
+        """Discard this reply, and pull once more, after a moment, if a caller waits."""
+        pull = self._close(part.request)
+        self.stale_replies += 1
+        if all(fetch.background for fetch in pull.fetches):
+            _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
+            self._cancel(part)
+            self._next()
+            return
+        request = self._open(pull.wanted, pull.fetches)
+        self._requests.back_off(request, until=self._clock.now + STALE_AGAIN_S)
+        self._cancel(part)
+
+    def _answer(
+        self, request: int, outcome: Result | TopicastError, last: Pulled | None = None
+    ) -> None:
+        """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
+        _end(self._close(request), outcome, last)
+        self._next()
+
     def _start(self, fetch: Fetch) -> bool:
         wanted = _sendable(fetch.request)
         pull = self._requests.get(self._running.get(wanted, 0))
@@ -460,7 +482,7 @@ class Fetcher:
         return True
 
     def _open(self, wanted: PartitionRequest, fetches: list[Fetch]) -> int:
-        epoch, base, claims = self._base(wanted.db, wanted.table)
+        epoch, base, claims = self._tables.base(wanted.db, wanted.table)
         if wanted.fresh:
             base, claims = None, ()
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)

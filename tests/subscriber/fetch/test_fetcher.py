@@ -1,5 +1,6 @@
 """Pulls of one subscriber: limits, pages, refusals, measurements, the invalidation fence."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from math import inf
@@ -19,7 +20,6 @@ from topicast.subscriber.fetch.fetcher import (
     ROUND_TRIP_S_MIN,
     SMALL_BYTES,
     WAITING_MAX,
-    Base,
     Fetch,
     Fetcher,
     InvalidationFence,
@@ -55,20 +55,36 @@ LONG = "x" * (TEXT_MAX + 1)
 PIECE, FIVE = VALUE_BYTES_MAX // 2, 5
 
 
+Base = Callable[[str, str], tuple[int, TableSnapshot | None, tuple[Claimed, ...]]]
+
+
 def nothing_held(_db: str, _table: str) -> tuple[int, None, tuple[()]]:
     return 0, None, ()
+
+
+class Tables:
+    """Tables of which ``base`` is held; every whole reply may be returned."""
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self.taken: list[Reply] = []
+
+    def take(self, reply: Reply) -> Result:
+        self.taken.append(reply)
+        return reply.result
 
 
 class Machine:
     """A fetcher in turns of its own: each fact has its time, and returns what is sent."""
 
     def __init__(self, base: Base, name: str) -> None:
+        self._tables = Tables(base)
         self._turn = Turn[Effect]()
         self.fetcher = Fetcher(
             count(1).__next__,
             clock=self._turn,
             send=lambda message: self._turn.add(Send(Connection.PULLS, message)),
-            base=base,
+            tables=self._tables,
             fence=InvalidationFence(lambda _: 0),
             name=name,
         )
@@ -90,12 +106,9 @@ class Machine:
 
     def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, Effects]:
         self._turn.now = now
-        return self.fetcher.part(part), self._turn.end()
-
-    def answer(self, request: int, outcome: Result, *, now: float) -> Effects:
-        self._turn.now = now
-        self.fetcher.answer(request, outcome)
-        return self._turn.end()
+        self._tables.taken.clear()
+        self.fetcher.on_pulled(part)
+        return next(iter(self._tables.taken), None), self._turn.end()
 
     def on_refused(self, refused: Refused, *, now: float) -> Effects:
         self._turn.now = now
@@ -153,10 +166,10 @@ def service() -> Published:
     return Published()
 
 
-def answer(machine: Machine, pull: Pull, reply: Pulled) -> Effects:
+def answer(machine: Machine, reply: Pulled) -> Effects:
     result, effects = machine.part(reply, now=0.0)
     assert result is not None
-    return effects + machine.answer(pull.request, result.result, now=0.0)
+    return effects
 
 
 def test_running_pulls_are_bounded_and_the_others_follow(service: Published) -> None:
@@ -167,7 +180,7 @@ def test_running_pulls_are_bounded_and_the_others_follow(service: Published) -> 
         first += sent(machine.begin(one, now=0.0))
         machine.check()
     assert len(first) == PULLS_MAX
-    effects = answer(machine, first[0], service.pulled(first[0]))
+    effects = answer(machine, service.pulled(first[0]))
     assert [one.outcome is not None for one in fetches] == [True] + [False] * (PULLS_MAX + 1)
     assert [pull.table for pull in sent(effects)] == [f"t{PULLS_MAX}"]
     machine.check()
@@ -205,7 +218,7 @@ def test_caller_that_gives_up_leaves_the_pull_to_the_others(service: Published) 
     (pull,) = sent(machine.begin(first, now=0.0))
     assert machine.begin(second, now=0.0) == ()
     assert machine.detach(first, now=2.0) == ()
-    answer(machine, pull, service.pulled(pull))
+    answer(machine, service.pulled(pull))
     assert (first.outcome, second.outcome is None) == (None, False)
     assert machine.deadline is None
     assert machine.detach(second, now=2.0) == (), "it has ended"
@@ -422,7 +435,7 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -
     small, large = fetch(bytes_max=100), fetch()
     (pull,) = sent(machine.begin(small, now=0.0))
     machine.begin(large, now=0.0)  # it wants all of it, and the other one gets it, too
-    answer(machine, pull, service.pulled(pull))
+    answer(machine, service.pulled(pull))
     assert small.outcome is large.outcome is not None
 
 
