@@ -6,7 +6,7 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -234,11 +234,11 @@ class Dispatcher:
                 why = policy.refusal(db)
                 self._replies.refuse(peer, message.request, Refusal.NOT_VISIBLE, why=why)
             case Pull():
-                self._reconciliation.note_use((message.db, message.table))
-                self._unloading.use([(message.db, message.table)])
+                self._note_uses([(message.db, message.table)])
                 self._pull_server.on_pull(peer, message)
             case Used():
-                self._unloading.use(message.tables[:USED_MAX])
+                some = message.tables[:USED_MAX]
+                self._note_uses([one for one in some if policy is None or policy.sees(one[0])])
             case Sync():
                 self._on_sync(peer, message)
             case Validate():
@@ -347,6 +347,12 @@ class Dispatcher:
         if send.peer in self._unrestricted or not isinstance(send.message, Refused):
             return send
         return replace(send, message=plain(send.message))
+
+    def _note_uses(self, tables: Sequence[TableId]) -> None:
+        """Note that readers use ``tables``: they stay loaded, and are compared and read first."""
+        self._unloading.use(tables)
+        for table in tables:
+            self._reconciliation.note_use(table)
 
     def _is_early(self, message: Message) -> bool:
         mode = isinstance(message, Order) and message.order == OrderKind.MODE

@@ -1,13 +1,17 @@
 """Unloading: a table that nobody uses is a stub, until somebody does."""
 
+from dataclasses import replace
+
 import pytest
 
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.publish.unloading import PRESSURE_S, UnloadSettings
 from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.keys import client_for
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import table_key
+from topicast.topics.policy import Policy
 from topicast.topics.topic import STUB
 from topicast.topics.wire.messages.catalog import (
     SELECT_BLOCKS,
@@ -193,3 +197,20 @@ def test_flags_are_those_of_the_core() -> None:
     )
     assert config.core("h:9083").unload == UnloadSettings(timeout_s=3600, pressure=0.5)
     assert CatalogdConfig().core("h:9083").unload == UnloadSettings()
+
+
+def test_tables_that_are_used_somewhere_are_compared_with_the_metastore_first() -> None:
+    core = loaded("a", "b", "c")
+    core.ask(Used(tables=(("d", "c"), ("d", "b"))))
+    core.step()
+    assert list(core.catalog.reconciliation.used()) == [("d", "b"), ("d", "c")]
+
+
+def test_use_of_tables_that_a_client_may_not_see_does_not_count() -> None:
+    core = aged()
+    stranger = replace(client_for(pull()), policy=Policy(("other",)))
+    for _ in range(3):
+        core.wait(TIMEOUT_S / 2)
+        core.ask(Used(tables=(("d", "t"),)), client=stranger)
+    core.step()
+    assert is_stub(core)
