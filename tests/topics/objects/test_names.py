@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import names
-from topicast.topics.objects.names import KEY_BYTES_MAX, group_of
+from topicast.topics.objects.names import KEY_BYTES_MAX, TableId, group_of, parse_scope
 
 plain = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 some = plain.filter(bool)
@@ -154,3 +154,26 @@ def test_a_partition_has_one_value_for_each_key(keys, values):
 def test_what_names_no_partition_is_refused(name):
     with pytest.raises(UsageError):
         names.check_partition_name(name)
+
+
+@pytest.mark.parametrize(
+    ("scope", "inside", "outside"),
+    [
+        ("", [("a", ""), ("a", "t"), ("b", "u")], []),
+        ("a", [("a", ""), ("a", "t")], [("b", ""), ("b", "a")]),
+        ("a.t", [("a", "t"), ("a", "")], [("a", "u"), ("b", "t"), ("b", "")]),
+    ],
+)
+def test_scope_includes_its_tables_and_what_becomes_of_their_database(
+    scope: str, inside: list[TableId], outside: list[TableId]
+) -> None:
+    """P-SYNC-5."""
+    found = parse_scope(scope.upper())
+    assert str(found) == scope
+    assert [name for name in (*inside, *outside) if found.includes(name)] == inside
+
+
+@pytest.mark.parametrize("text", ["a.b.c", ".t", "a.", "a\0", "a\0.t"])
+def test_text_that_names_neither_a_table_nor_a_database_is_no_scope(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_scope(text)
