@@ -1,4 +1,4 @@
-"""Metastores: a real one with a table of many partitions, made in seconds by SQL in its database.
+"""Metastores: a real one with many tables or partitions, made in seconds by SQL in its database.
 
 Through Thrift, Derby takes 4 ms for a partition. Here one is made through Thrift, and the others by
 INSERT from SELECT, twice as many with each round; the metastore reads them as its own.
@@ -41,6 +41,48 @@ _HANGING: Final = (
        SELECT p.PART_ID, v.PARAM_KEY, v.PARAM_VALUE {from_}""",
 )
 _PARAMETERS: Final = "JOIN APP.PARTITION_PARAMS v ON v.PART_ID = o.PART_ID"
+
+
+# t the tables that there are, whose numbers are in their names, with their parts d and r.
+_TABLES_FROM: Final = """FROM APP.TBLS t
+    JOIN APP.SDS d ON d.SD_ID = t.SD_ID JOIN APP.SERDES r ON r.SERDE_ID = d.SERDE_ID
+    WHERE t.TBL_NAME LIKE 't0%' AND {number} < {copied}"""
+_TABLE_NUMBER: Final = "CAST(SUBSTR(t.TBL_NAME, 2) AS INTEGER)"
+_TABLE_NAME: Final = f"'t0' || SUBSTR(CHAR(10000000 + {{held}} + {_TABLE_NUMBER}), 2, 7)"
+_TABLE_COPIES: Final = (
+    "INSERT INTO APP.SERDES (SERDE_ID, NAME, SLIB) SELECT {id}, r.NAME, r.SLIB {from_}",
+    """INSERT INTO APP.SDS (SD_ID, CD_ID, INPUT_FORMAT, IS_COMPRESSED, IS_STOREDASSUBDIRECTORIES,
+                            LOCATION, NUM_BUCKETS, OUTPUT_FORMAT, SERDE_ID)
+       SELECT {id}, d.CD_ID, d.INPUT_FORMAT, d.IS_COMPRESSED, d.IS_STOREDASSUBDIRECTORIES,
+              d.LOCATION || '/' || {name}, d.NUM_BUCKETS, d.OUTPUT_FORMAT, {id} {from_}""",
+    """INSERT INTO APP.TBLS
+              (TBL_ID, CREATE_TIME, DB_ID, LAST_ACCESS_TIME, OWNER, RETENTION, SD_ID, TBL_NAME,
+               TBL_TYPE, IS_REWRITE_ENABLED)
+       SELECT {id}, t.CREATE_TIME, t.DB_ID, t.LAST_ACCESS_TIME, t.OWNER, t.RETENTION, {id},
+              {name}, t.TBL_TYPE, t.IS_REWRITE_ENABLED {from_}""",
+    """INSERT INTO APP.TABLE_PARAMS (TBL_ID, PARAM_KEY, PARAM_VALUE)
+       SELECT {id}, v.PARAM_KEY, v.PARAM_VALUE FROM APP.TABLE_PARAMS v
+       JOIN APP.TBLS t ON v.TBL_ID = t.TBL_ID
+       WHERE t.TBL_NAME LIKE 't0%' AND {number} < {copied}""",
+)
+
+
+def create_many(hive: EmbeddedMetastore, client: HMSClient, db: str, *, tables: int) -> None:
+    """Create tables from ``t00000000`` to ``t0NNNNNNN``, without partition columns."""
+    client.create_table(make_table(db, "t00000000", location=f"{hive.warehouse}/{db}"))
+    held = 1
+    while held < tables:
+        copied = min(held, tables - held)
+        given = {
+            "id": f"{FIRST_ID + held} + {_TABLE_NUMBER}",
+            "name": _TABLE_NAME.format(held=held),
+            "from_": _TABLES_FROM.format(number=_TABLE_NUMBER, copied=copied),
+            "number": _TABLE_NUMBER,
+            "copied": copied,
+        }
+        for statement in _TABLE_COPIES:
+            hive.sql(statement.format(**given))
+        held += copied
 
 
 def create_large(

@@ -13,7 +13,7 @@ Faults of the metastore and its log, and the test of each:
     times of events in no order          here
     more events than were asked for      here
     a message cut, mutated, a bomb       ingest/test_corpus.py
-    a message of 100 MB                  ingest/test_light.py, tests/integration/test_large_event.py
+    a message of 100 MB                  ingest/test_light.py, ingest/test_corpus.py
     names that differ in case only       here
     schemas of 32,000 characters         here
     a view on a table that is dropped    here
@@ -83,6 +83,26 @@ def test_more_events_than_were_asked_for_are_all_taken_once(core: Alone) -> None
     sync(core)
     assert len(core.partitions("d", "many")) == 3_000
     assert core.catalog.counts.events == events + 3_001
+
+
+@pytest.mark.parametrize("kind", ["of the table", "of a partition", "both, in turns"])
+def test_backlog_of_many_events_of_one_table_is_read_a_few_times(core: Alone, kind: str) -> None:
+    """Nothing of it is applied in place; 3,000 events are three polls."""
+    core.turn(100)
+    core.metastore.calls.clear()
+    for number in range(3_000):
+        if kind == "of a partition" or (number % 2 and kind != "of the table"):
+            one = core.metastore.get_partition("d", "t", ["1"])
+            one.parameters["rev"] = str(number)
+            core.metastore.alter_partitions("d", "t", [one])
+        else:
+            table = core.metastore.get_table("d", "t")
+            table.parameters["rev"] = str(number)
+            core.metastore.alter_table("d", "t", table)
+    sync(core)
+    assert core.catalog.counts.events >= 3_000
+    reads = [call for call in core.metastore.calls if call in {"tables", "partitions"}]
+    assert len(reads) <= 6
 
 
 def test_names_in_another_case_are_those_of_the_same_object(core: Alone) -> None:
