@@ -10,9 +10,14 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 
 from topicast.catalog.ingest.poller import CHECK_S, POLL_EVENTS_MAX, Poll
-from topicast.catalog.metastore.port import ListNames, Read, ReadNames
+from topicast.catalog.metastore.port import (
+    PARTITIONS_PER_CALL_MAX,
+    ListNames,
+    Read,
+    ReadNames,
+)
 from topicast.catalog.serve import dispatcher, pending
-from topicast.tests.cluster.alone import Alone, cold, loaded
+from topicast.tests.cluster.alone import Alone, cold, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.keys import client
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
@@ -164,6 +169,45 @@ def test_sync_that_is_sent_again_is_told_for_what_it_waits(core: Alone) -> None:
     assert answer.message == "catalogd still reads d.u and 1 other objects"
     core.catalogd.resume()
     core.turn(12)
+    core.reply(Synced)
+
+
+def test_sync_is_told_of_a_metastore_that_does_not_answer_and_of_the_one_table_that_is_left(
+    core: Alone,
+) -> None:
+    """P-SYNC-6."""
+    ask = Sync(request=9)
+    core.metastore.failures += [SourceError("down")] * 1000
+    core.ask(ask)
+    core.turn(4)
+    assert core.answer_to(ask, Refused).message == "the metastore does not answer: down"
+    core.metastore.failures.clear()
+    core.catalogd.hold(Read)
+    core.create("d", "u")
+    core.turn(40)
+    assert core.answer_to(ask, Refused).message == "catalogd still reads d.u"
+    core.metastore.failures += [SourceError("down")] * 1000
+    core.turn(20)
+    assert core.answer_to(ask, Refused).message == "catalogd still reads d.u: down"
+
+
+def test_sync_is_told_how_far_a_large_table_is_read(core: Alone) -> None:
+    """P-SYNC-6. Given a partition that changes after it was read, while others are to be read."""
+    big, many = core.create("d", "big", "ds"), 2 * PARTITIONS_PER_CALL_MAX
+    core.catalogd.hold(Read, where=lambda read: any("ds=999" in one.names for one in read.requests))
+    core.add(big, *map(str, range(many)))
+    core.turn(40)
+    core.metastore.alter_partitions("d", "big", [part(big, "0", rev="2")])
+    ask = Sync(request=9, scope="d.big")
+    core.ask(ask)
+    core.turn(12)
+    progress = core.catalog.loader.progress(("d", "big"))
+    assert progress is not None
+    assert 0 < progress[0] < progress[1] == many
+    expected = f"catalogd still reads d.big ({progress[0]} of {many} partitions are read)"
+    assert core.answer_to(ask, Refused).message == expected
+    core.catalogd.resume()
+    core.turn(60)
     core.reply(Synced)
 
 
