@@ -219,7 +219,7 @@ def shown(records: Iterable[Record]) -> list[Record]:
 def what(record: Mapping[str, Any]) -> str:
     """Return each property that differs, with both values; those that follow from others not.
 
-    Of what came or went, and where only the log knows of the change, that is nothing.
+    The text is empty if the object came or went, or if only the log knows of the change.
     """
     if record["kind"] in WHOLE:
         return ""

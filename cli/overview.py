@@ -35,7 +35,7 @@ class DaemonAnswers:
 
     @property
     def name(self) -> str:
-        """What it is called in lines to read."""
+        """Its name in lines for people."""
         return f"{self.kind} {self.place}".rstrip()
 
     @property
@@ -50,7 +50,7 @@ class DaemonAnswers:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What it has answered, for programs."""
+        """Its answers, for programs."""
         return {"address": self.address, **self.verdict.document, **self.facts}
 
 

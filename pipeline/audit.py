@@ -68,9 +68,9 @@ def audit(
 ) -> AuditReport:
     """Compare the metastore, hubs and a subscriber with catalogd's store; return what differs.
 
-    Databases, tables and partitions are compared with every field that the metastore returns. Of a
-    table that catalogd has not loaded only the name is compared. Of a hub every entry is compared,
-    of a subscriber what its public methods return.
+    Databases, tables and partitions are compared with every field that the metastore returns. A
+    table that catalogd has not loaded is compared by name only. A hub is compared by its entries,
+    a subscriber by the results of its public methods.
 
     Args:
         spark: A session whose Python has this package, with a JVM.
@@ -83,8 +83,8 @@ def audit(
         dry_run: Compare nothing; return how many objects would be.
         statestores: Addresses of hubs, all of which are compared; else TOPICAST_STATESTORES, else
             this machine's.
-        key_file: Of a driver; found as every driver finds it.
-        budget: Of the subscriber, which holds one topic at a time.
+        key_file: A driver's key file; found as every driver finds it.
+        budget: The subscriber's, which holds one topic at a time.
         on_progress: Is called after each round, and at each topic.
 
     Raises:

@@ -49,14 +49,14 @@ def convert(
         target: Its converted copy; created if it does not exist.
         once: Convert what differs and return; else go on with what changes, until ``stop``.
         where: Only partitions for which this condition of SQL holds.
-        location: Of a copy that is created; else its database's.
-        file_format: Of a copy that is created: parquet or orc.
+        location: Where a new copy is created; else where its database says.
+        file_format: The format of a new copy: parquet or orc.
         target_file_mb: About the size of the copy's files.
         batch: How many partitions one Spark job writes at most.
         keep_s: How long files that were replaced stay, for queries that were planned before.
         dry_run: Change nothing, and return what would be converted.
         statestores: Addresses of hubs; else TOPICAST_STATESTORES, else this machine's.
-        key_file: Of a driver; found as every driver finds it.
+        key_file: A driver's key file; found as every driver finds it.
         on_progress: Is called after each step; what it raises ends the run.
         stop: Ends a run between two batches.
 

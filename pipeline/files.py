@@ -65,7 +65,7 @@ def files(
         sweep_every_s: In a watch the pause between two sweeps of all tables.
         dry_run: List nothing; return how many requests it would take.
         statestores: Addresses of hubs; else TOPICAST_STATESTORES, else this machine's.
-        key_file: Of a driver; found as every driver finds it.
+        key_file: A driver's key file; found as every driver finds it.
         on_progress: Is called after each batch.
         on_change: Is called with each table or partition that was reported or added.
         stop: Ends a watch.
@@ -76,7 +76,7 @@ def files(
 
     Cost: one LIST for each folder above partitions, and for each partition that catalogd's log of
     changes names since the last run, whose folder has another time, or of which nothing is known
-    yet. Held are one batch of partitions with their files, the names and times of the partitions of
+    yet. The run holds a batch of partitions with their files, the names and times of partitions of
     one table, what is known of 10,000 of them, and the names of what the log has since then.
     """
     if small_mb < 0:

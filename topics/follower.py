@@ -108,7 +108,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of a follower without a position: the peer has one, and deltas behind it are sure to come."""
+    """The peer's position, for a follower without any: later deltas are sure to come."""
 
     epoch: int
     version: int
@@ -211,8 +211,8 @@ class Follower:
             return self._queue_up(delta)
         gap = delta.epoch > self.epoch or delta.from_version > self.version
         if gap or (self.level == FULL and (delta.stubbed or delta.invalidate_all)):
-            # Values left out are where the catch-up is. The delta is not kept: one that fits
-            # nowhere orders one catch-up, and not one after the other.
+            # A catch-up brings the missing values. Drop the delta: if it were kept, every end of a
+            # catch-up would start another.
             return self._fall_behind(now)
         rest = _after(delta, self.version)
         self.version = delta.to_version

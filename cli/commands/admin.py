@@ -49,7 +49,7 @@ class OrderResult(TypedDict):
 def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
     """Wait until everything that the metastore has committed is visible to readers.
 
-    Of a table, or of a database and its tables, only that is waited for. If the command times out,
+    A named table, or database with its tables, is waited for alone. If the command times out,
     it says who lags: the metastore, catalogd, statestored, or the reader.
     """
     with catalog_at(timeout_s=timeout_s, **where) as catalog:
@@ -113,7 +113,7 @@ def invalidate(name: str | None, output: str, *, everything: bool, **where: Any)
 def refresh(name: str | None, output: str, *, data: bool, everything: bool, **where: Any) -> int:
     """Read a partition, a table, a database or, with --all, everything from the metastore again.
 
-    The command ends when the result is published. Of a database, or of everything, catalogd reads
+    The command ends when the result is published. For a database, or for everything, catalogd reads
     the names, and again the content that it holds.
 
     Use --data as a step of a scheduler after a write that is not reported: Spark drivers list the

@@ -101,7 +101,7 @@ def debug(
     It has every table and every page of each statestored and of catalogd as JSON, with their
     settings and last lines of log, the doctor's answers, versions and settings of this host, and
     the logs that you name. Keys and passwords are not in it; names of tables, users and hosts are.
-    Who does not answer is named in it; the exit code is 3 if no daemon does. Some pages are there
+    It names daemons that do not answer; the exit code is 3 if none answers. Some pages are there
     only where pages need a secret, which you name.
     """
     hubs = parse_addresses(statestores, setting="statestores")

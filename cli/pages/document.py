@@ -107,9 +107,9 @@ def document(
     Args:
         title: What it is of.
         body: Its own part, which is HTML.
-        verdict: Of the daemon, which stands above everything else.
+        verdict: The daemon's verdict, which stands above everything else.
         more: The titles of the daemon's pages, by the first part of their path.
-        head: Who answers, since when, and at what time, which is HTML.
+        head: The daemon, its start and its time, as HTML.
         nav: Addresses of the daemon's pages, by their titles; this one's is empty.
         peers: Addresses of the front pages of other daemons, by what they are called.
         foot: What stands below, which is HTML.

@@ -6,7 +6,7 @@
 
 It runs on Spark's driver: hubs do not know the keys of executors, which catalogd alone admits, and
 the entries of a hub are in its memory, so that one stream of them keeps up with several tasks.
-Compared are the marks of one topic, and the entries of GROUPS_MAX groups.
+A task compares the marks of one topic, and the entries of GROUPS_MAX groups.
 """
 
 from collections.abc import Callable, Collection, Iterator

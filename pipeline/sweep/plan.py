@@ -64,7 +64,7 @@ NAMED_ONLY: Final = Point()
 class SweepPlan:
     """Which partitions are to be listed by a run, and as of which point it begins.
 
-    Held are the names of what has changed: as much as the log of catalogd, 64 MB at most.
+    The plan holds the names of changed objects: as much as catalogd's log, 64 MB at most.
     """
 
     as_of: int

@@ -4,7 +4,7 @@
     changes of the catalog ──▶ which folders     ├──▶ Sweeper
     sweep of all tables, paced ──▶ the next batch┘
 
-One thread does one after the other, so no two sweep one table at the same time. Held are the paths
+One thread does one after the other, so no two sweep one table at the same time. It holds the paths
 and times of the folders of all tables that match.
 """
 

@@ -11,7 +11,7 @@ has each where cached data is to be made anew.
 A table that only DataFrames still hold is renewed for them, and again for later DataFrames.
 With spark.sql.caseSensitive=true a session has one relation for each spelling of a table's name:
 each is renewed by itself. Changes carry names in lower case, as the metastore has them.
-Of a table whose topic is not followed no change arrives: now and then it counts as changed. Its
+No change arrives of a table whose topic is not followed: now and then it counts as changed. Its
 cached data is not made anew for that.
 Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
 """

@@ -4,7 +4,7 @@
        ▲                                                                            │
        └────────────────── the subscriber has ended ────────────────────────────────┘
 
-It never touches the user's threads. What fails is counted and tried again at the next change.
+It never touches the user's threads. It counts a failure, and tries again at the next change.
 While there is no hub the driver is plain Spark. Where the budget does not hold all topics, those of
 tables that Spark has relations of are followed first; tables of the others count as changed every
 UNSEEN_S, and the reason of the state says so.
