@@ -46,10 +46,10 @@ from .core import (
     Floors,
     Minted,
     MintEpoch,
-    Noted,
     Publish,
     Requested,
 )
+from .follow.notes import Noted
 from .history.history_thread import HistoryRead, HistoryThread, ReadStore
 from .ingest.identity import Identify
 from .ingest.poller import Poll
@@ -416,7 +416,7 @@ class Catalogd:
                     self._reconnect(hub)
                 case publisher.MintAbove(epoch=epoch):
                     if epoch >= self._published.position[0]:
-                        self._catalog.mint_above(epoch)
+                        self._catalog.epochs.mint_above(epoch)
                 case publisher.Learned(keys=keys):
                     self._learn(hub, keys)
                 case publisher.Entered(state=state, reason=reason, again=again):

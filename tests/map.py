@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.core import Counts as CatalogCounts
+from topicast.catalog.follow.notes import Counts as CatalogCounts
 from topicast.cli.main import SECTIONS
 from topicast.cli.pages.config import PagesConfig
 from topicast.cli.pages.metrics import SECTIONS as METRICS

@@ -89,8 +89,8 @@ ONE_WAY = {
         *("ingest", "reader_requests", "status", "introspection", "hub", "config", "statestored"),
     ),
     "catalog": (
-        *("metastore", "model", "storage", "publish", "ingest", "reconcile", "history"),
-        "serve",
+        *("metastore", "model", "storage", "publish", "ingest", "reconcile", "follow"),
+        *("history", "serve"),
         *("event_status", "status", "core", "config", "catalogd", "assembly"),
     ),
     "subscriber": (

@@ -15,6 +15,7 @@ from typing import Final
 
 from ...topics.errors import WireError
 from ...topics.topic import topic_ids
+from .versions import VersionLog
 
 EPOCH_MAX: Final = 1 << 60
 """A clock in µs gets there in 36,000 years; a peer that claims more is broken, and must not drive
@@ -78,3 +79,47 @@ def judge(
 def by_topic(vector: Sequence[int]) -> dict[int, int]:
     """Return ``vector``, which follows ``topic_ids``, by topic; an empty one gives none."""
     return dict(zip(topic_ids(len(vector) - 1), vector, strict=True)) if vector else {}
+
+
+class Epochs:
+    """The starts of the running epoch, and whether a new epoch is to follow."""
+
+    def __init__(self, starts: tuple[StartRecord, ...], version_log: VersionLog) -> None:
+        """``starts``: of the running epoch; the last is the running one."""
+        self._starts = starts
+        self._version_log = version_log
+        self.minted_above = 0  # a new epoch is to be minted above this one; 0: none
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The current epoch and start."""
+        return self._starts[-1].epoch, self._starts[-1].start
+
+    def on_minted(self, epoch: int, starts: tuple[StartRecord, ...]) -> None:
+        """Go on in ``epoch``, which the store has begun."""
+        self._starts, self.minted_above = starts, 0
+        for topic in self._version_log.topics.values():
+            topic.epoch = epoch
+
+    def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
+        """Return whether what a peer holds can be continued; if not, a new epoch follows.
+
+        ``epoch``, ``start`` and ``held`` are as of ``judge``.
+
+        Raises:
+            WireError: that cannot be true.
+        """
+        versions = dict(zip(self._version_log.topics, self._version_log.versions(), strict=True))
+        verdict = judge(self._starts, versions, epoch=epoch, start=start, held=held)
+        if verdict is not Verdict.AHEAD:
+            return True
+        self.mint_above(epoch)
+        return False
+
+    def mint_above(self, epoch: int) -> None:
+        """Begin an epoch above ``epoch``, once everything is as new as the metastore.
+
+        A peer is ahead of a store that was restored: the peer has seen newer versions than are
+        held here, until the events since have been read again.
+        """
+        self.minted_above = max(self.minted_above, epoch)

@@ -173,6 +173,12 @@ class Namespace:
         for lower in tuple(leaves.bounds):
             yield from _names_of(leaves.read(lower)[1])
 
+    def every_table(self) -> Iterator[TableId]:
+        """Yield every table; names may be written between two of them."""
+        for db in self.databases():
+            for record in tuple(self.tables(db)):
+                yield db, record.name
+
     def find(self, table: TableId) -> NameRecord | None:
         """Return the record of ``table``; None if it does not exist."""
         leaves = self._of(table[0])

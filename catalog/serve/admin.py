@@ -10,9 +10,9 @@ Invariant: an order is refused before anything is changed, or carried out to its
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from ...topics.backports import StrEnum
 from ...topics.errors import ConfigError, NoSuchObject, UsageError, WireError
@@ -24,6 +24,8 @@ from ...topics.wire.messages.answers import EventText, EventTexts, NamedFacts
 from ...topics.wire.messages.data import SOURCE_ORDERS
 from ...topics.wire.messages.questions import Order, OrderKind
 from ...topics.wire.refusal import Refusal
+from ..follow.background import Background
+from ..follow.events import Events
 from ..ingest.actions import decode
 from ..ingest.event_log import EventLog
 from ..ingest.event_processor import EventProcessor
@@ -39,7 +41,7 @@ from ..metastore.port import (
     ReadEvent,
     ReadNames,
 )
-from ..model.modes import Mode, overrides_text, parse_mode
+from ..model.modes import overrides_text, parse_mode
 from ..model.tables import Namespace, Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
@@ -68,26 +70,6 @@ class EventVerb(StrEnum):
     START = "start"
     SKIP = "skip"
     SHOW = "show"
-
-
-class Core(Protocol):
-    """catalogd's core, as orders change it."""
-
-    def change_mode(self, mode: Mode) -> bool:
-        """Publish under ``mode`` from now on; return False if that is so already."""
-
-    def follows(self, db: str) -> bool:
-        """Return whether ``db`` is not left out by the operator."""
-
-    def skip_event(self, id_: int) -> tuple[int, int]:
-        """Pass every event up to ``id_`` that was not read; return the first and the last.
-
-        Raises:
-            UsageError: that cannot be.
-        """
-
-    def load_in_background(self, table: TableId) -> None:
-        """Load ``table`` if the mode has its content published."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,7 +118,9 @@ class AdminOrders:
         event_processor: EventProcessor,
         replies: Replies,
         turn: Outbox[ReadNames | ReadEvent],
-        core: Core,
+        events: Events,
+        background: Background,
+        follows: Callable[[str], bool],
     ) -> None:
         self._namespace = namespace
         self._tables = tables
@@ -145,7 +129,9 @@ class AdminOrders:
         self._poller = poller
         self._backfill = backfill
         self._event_processor = event_processor
-        self._core = core
+        self._events = events
+        self._background = background
+        self._follows = follows
         self._turn = turn
         self._open: dict[int, Job] = {}  # by number
         self._callers: PendingRequests[int, None] = PendingRequests(turn, requests_max=JOBS_MAX)
@@ -176,7 +162,7 @@ class AdminOrders:
                 case OrderKind.DRIVERS:
                     given = self._drivers(peer, order)
                 case OrderKind.EVENTS:
-                    given = self._events(peer, order, key=key)
+                    given = self._order_events(peer, order, key=key)
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
                     given = self._begin(peer, order, kind)
         except NoSuchObject as error:
@@ -225,7 +211,7 @@ class AdminOrders:
         if job is None:
             return
         job.progress_at = self._turn.now
-        found = {db: rows for db, rows in databases.items() if self._core.follows(db)}
+        found = {db: rows for db, rows in databases.items() if self._follows(db)}
         if not self._start(job, found):
             self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
@@ -279,7 +265,7 @@ class AdminOrders:
         if order.arguments:
             name, *more = order.arguments
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
-            self._core.change_mode(mode)
+            self._background.change_mode(mode)
             given = f"{name} {overrides_text(mode)}".strip()
         facts: dict[str, str | int] = {
             "mode": mode.name,
@@ -304,7 +290,7 @@ class AdminOrders:
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
         return given
 
-    def _events(self, peer: bytes, order: Order, *, key: str) -> str | None:
+    def _order_events(self, peer: bytes, order: Order, *, key: str) -> str | None:
         """Answer with the state of events, after a pause or a start; return what has changed."""
         verb, *more = order.arguments or ("",)
         passed = (0, 0)
@@ -317,7 +303,7 @@ class AdminOrders:
                 self._show_event(peer, order.request, _event_id(at))
                 return None
             case EventVerb.SKIP, [at]:
-                passed = self._core.skip_event(_event_id(at))
+                passed = self._events.skip(_event_id(at))
                 changed = True
             case EventVerb.START, [at]:
                 changed = self._event_processor.start(_event_id(at))
@@ -385,7 +371,7 @@ class AdminOrders:
         db, table, partition = _parts(order.arguments[0] if order.arguments else "")
         if more and not db:
             raise UsageError("data of everything: name a database, a table or a partition")
-        if db and not self._core.follows(db):
+        if db and not self._follows(db):
             raise UsageError(f"database {db} is left out (--blacklisted_dbs)")
         must_be = table and (partition or order.order == OrderKind.INVALIDATE)
         if must_be and self._namespace.find((db, table)) is None:
@@ -444,7 +430,7 @@ class AdminOrders:
             if known:
                 self._loader.invalidate(table)
                 self._tables.withdraw(table, source=SOURCE_ORDERS)
-                self._core.load_in_background(table)
+                self._background.load(table)
                 job.done += 1
             if known != (table in job.found):
                 dirty.append(DirtyTable(db=table[0], table=table[1], dropped=known))

@@ -8,7 +8,7 @@ Invariant: every request gets exactly one answer, or the parts of one stream, or
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ...topics.bulk import Send
 from ...topics.errors import LeaseHeld, NoSuchObject, UsageError, WireError
@@ -50,12 +50,14 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.messages.readers import Cancel, Credit
 from ...topics.wire.messages.reports import Report, Sweep
 from ...topics.wire.refusal import Refusal, request_id
+from ..follow.name_listing import NameListing
 from ..history.history_thread import HistoryRead, ReadStore
 from ..history.queries import StoreQuery, query_of
 from ..history.swept_files import SweptFiles, SweptTables
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..metastore.port import FactsRead, ReadFacts
+from ..model.lineage import Epochs
 from ..model.tables import Namespace, Tables
 from ..model.versions import LeaseRow, VersionLog
 from ..publish.unloading import Unloading
@@ -70,29 +72,6 @@ from .replies import Replies
 from .report_acks import ReportAcks
 from .sweeps import Sweeps
 from .visibility import common, fault, plain, without_claims
-
-
-class Core(Protocol):
-    """catalogd's core, as requests need it."""
-
-    @property
-    def names_known(self) -> bool:
-        """Whether the names were ever read; until then most requests are refused."""
-
-    @property
-    def position(self) -> tuple[int, int]:
-        """The current epoch and start."""
-
-    def accepts(self, *, epoch: int, start: int, held: Mapping[int, int]) -> bool:
-        """Return whether what a peer holds can be continued; raise WireError if it cannot be."""
-
-    @property
-    def blind(self) -> str:
-        """Why not every change of the metastore arrives; empty when they do."""
-
-    def answer(self, question: Question[Any]) -> Inspected:
-        """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
-
 
 COMPARING_NAMES: Final = (
     "catalogd compares every name with the metastore, which does not say whether it records events"
@@ -150,7 +129,9 @@ class Dispatcher:
         sweeps: Sweeps,
         unloading: Unloading,
         turn: Outbox[Send | ReadStore | Admit | ReadFacts],
-        core: Core,
+        listing: NameListing,
+        epochs: Epochs,
+        answer: Callable[[Question[Any]], Inspected],
     ) -> None:
         """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
         self.counts = dict.fromkeys((*COUNTED.values(), "refused"), 0)  # since the start
@@ -158,7 +139,9 @@ class Dispatcher:
         self._leases = leases
         self._sweeps = sweeps
         self._unloading = unloading
-        self._core = core
+        self._listing = listing
+        self._epochs = epochs
+        self._answer = answer
         self._turn = turn
         self._namespace = namespace
         self._tables = tables
@@ -251,7 +234,7 @@ class Dispatcher:
                 begun = self._loader.polls_begun if self._poller.enabled else None
                 self._report_acks.on_report(peer, message, policy=policy, polls_begun=begun)
             case Question() if isinstance(message, CATALOG_ANSWERS):
-                self._replies.add(peer, common(self._core.answer(message), policy))
+                self._replies.add(peer, common(self._answer(message), policy))
             case MetastoreQuestion():
                 self._questions.ask(peer, message)
             case Grant():
@@ -301,6 +284,11 @@ class Dispatcher:
         self._admin.on_withdrawn(table, error)
         self._pull_server.on_withdrawn(table, error)
 
+    @property
+    def _blind(self) -> str:
+        """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
+        return self._poller.blind or self._reconciliation.missed
+
     def send(self, *, unpublished: Callable[[Scope], int]) -> None:
         """Send what may leave, now that everything is committed.
 
@@ -308,7 +296,7 @@ class Dispatcher:
         published.
         """
         self._end_syncs(unpublished)
-        self._pull_server.step(position=self._core.position)
+        self._pull_server.step(position=self._epochs.position)
         self.grants.send()
         reads, self._reads = self._reads, []
         for read in reads:
@@ -320,7 +308,7 @@ class Dispatcher:
 
     def _end_syncs(self, unpublished: Callable[[Scope], int]) -> None:
         """Answer or refuse the syncs that need not wait any longer."""
-        if self._core.blind:
+        if self._blind:
             for early in self._early_syncs.take_all():
                 self._refuse_blind(early.peer, early.request)
             for sync in self._syncs.take_all():
@@ -356,14 +344,14 @@ class Dispatcher:
 
     def _is_early(self, message: Message) -> bool:
         mode = isinstance(message, Order) and message.order == OrderKind.MODE
-        return not (self._core.names_known or mode)
+        return not (self._listing.names_known or mode)
 
     def _on_sync(self, peer: bytes, sync: Sync) -> None:
         """Let a sync wait; answer a repeated one with what it waits for."""
         waiting = self._syncs.get(peer, sync.request)
         if waiting is not None:  # a gap in the events may have come since
             self._loader.hasten(waiting.key[1])
-        if self._core.blind:
+        if self._blind:
             self._refuse_blind(peer, sync.request)
         elif waiting is not None:
             why = self._lagging(*waiting.key)
@@ -421,16 +409,16 @@ class Dispatcher:
         self._replies.refuse(peer, request, Refusal.BUSY, why="too many syncs wait")
 
     def _refuse_blind(self, peer: bytes, request: int) -> None:
-        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._core.blind)
+        self._replies.refuse(peer, request, Refusal.NO_EVENTS, why=self._blind)
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
         held = dict(compare.versions)
         try:
-            accepted = self._core.accepts(epoch=compare.epoch, start=compare.start, held=held)
+            accepted = self._epochs.accepts(epoch=compare.epoch, start=compare.start, held=held)
         except WireError as exc:
             self._replies.refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
             return
-        epoch, start = self._core.position
+        epoch, start = self._epochs.position
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
         self._replies.add(peer, answer)
 
@@ -466,7 +454,7 @@ class Dispatcher:
             self._replies.refuse(peer, sweep.request, Refusal.CLAIM, why=str(error))
 
     def _on_validate(self, peer: bytes, validate: Validate) -> None:
-        epoch, start = self._core.position
+        epoch, start = self._epochs.position
         stale = stale_claims(
             self._namespace, self._tables, validate.claims, claimed_in=validate.epoch, epoch=epoch
         )
@@ -503,7 +491,7 @@ class Dispatcher:
                 return query_of(asked)
 
     def _synced(self, request: int) -> Synced:
-        epoch, start = self._core.position
+        epoch, start = self._epochs.position
         return Synced(
             request=request,
             epoch=epoch,

@@ -366,7 +366,7 @@ def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
 ) -> None:
     """P-START-3."""
     found = shell("tcp://127.0.0.1:1")
-    found.core.mint_above(NOW_US * 2)
+    found.core.epochs.mint_above(NOW_US * 2)
     found.turn()
     assert found.published.position[0] == 5, "events since the store was written come first"
     found.turn(Identified(poll=1, connection=1, uuid="", current_id=41))

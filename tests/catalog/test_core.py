@@ -4,8 +4,10 @@ from unittest.mock import patch
 
 import pytest
 
-from topicast.catalog import core as catalog_core
-from topicast.catalog.core import Lifecycle, Noted, Publish
+from topicast.catalog.core import Publish
+from topicast.catalog.follow import events
+from topicast.catalog.follow.name_listing import Lifecycle
+from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest import chunked_load, read_threads
 from topicast.catalog.ingest.actions import dirty_objects
 from topicast.catalog.ingest.chunked_load import ROUNDS_MAX
@@ -123,7 +125,7 @@ def reasons(core: Alone) -> list[str]:
 def test_type_that_is_not_known_is_counted_warned_of_and_has_what_it_names_read_again(
     core: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicast.catalog.core.DOUBT_S", 60.0)  # an hour takes 10 s
+    monkeypatch.setattr("topicast.catalog.follow.events.DOUBT_S", 60.0)  # an hour takes 10 s
     reads = len(core.reads)
     for _ in range(2):
         core.metastore.log_unknown("ALTER_TABLES", "d", "t")
@@ -458,7 +460,7 @@ def test_cleaned_log_makes_everything_be_read_again_and_a_sync_waits_for_it(core
     assert core.catalog.counts.event_gaps == 1
     assert core.tables() == ["t", "u", "v"]
     assert core.partitions() == ["ds=1", "ds=2"]
-    assert core.catalog.lifecycle is Lifecycle.SERVING
+    assert core.catalog.listing.lifecycle is Lifecycle.SERVING
 
 
 @pytest.fixture
@@ -577,12 +579,12 @@ def test_skipped_event_is_not_read_and_what_it_told_is(core: Alone) -> None:
     core.metastore.unsendable.add(bad)
     core.wait(2)
     assert core.tables() == ["t"]
-    core.catalog.skip_event(bad)
+    core.catalog.events.skip(bad)
     core.wait(1)
     assert core.tables() == []
     assert core.catalog.counts.events_passed == 1
     with pytest.raises(UsageError, match="was read before"):
-        core.catalog.skip_event(bad)
+        core.catalog.events.skip(bad)
 
 
 def test_mode_that_is_ordered_as_the_metastore_is_replaced_holds_afterwards(core: Alone) -> None:
@@ -836,7 +838,7 @@ def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore(core: Alone
     core.restart()
     core.catalogd.hold(Poll, Read)
     core.catalogd.release()
-    core.catalog.mint_above(EPOCH_0 + 4)
+    core.catalog.epochs.mint_above(EPOCH_0 + 4)
     core.turn(6)
     assert core.catalogd.store.epoch == EPOCH_0
     core.catalogd.resume()
@@ -848,8 +850,8 @@ def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore(core: Alone
 def test_new_epoch_is_above_every_epoch_that_was_seen_and_begins_once(core: Alone) -> None:
     """P-START-3."""
     start = core.catalog.position[1]
-    core.catalog.mint_above(EPOCH_0 + 9)
-    core.catalog.mint_above(EPOCH_0 + 4)
+    core.catalog.epochs.mint_above(EPOCH_0 + 9)
+    core.catalog.epochs.mint_above(EPOCH_0 + 4)
     core.turn(2)
     assert core.counts["epochs minted"] == 1
     assert core.catalog.position == (EPOCH_0 + 10, start)
@@ -863,7 +865,7 @@ def test_event_at_which_our_own_code_fails_is_counted_named_once_and_read_again(
         return dirty_objects(event)
 
     core = loaded()
-    with patch.object(catalog_core, "dirty_objects", fails):
+    with patch.object(events, "dirty_objects", fails):
         table = core.create("d", "u", "ds")
         core.create("d", "v")
         core.add(table, "1")

@@ -3,7 +3,7 @@
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
-from topicast.catalog.core import Noted
+from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.event_window import WINDOW_S
 from topicast.catalog.ingest.poller import (
     CHECK_S,

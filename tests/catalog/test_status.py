@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.core import Counts
+from topicast.catalog.follow.notes import Counts
 from topicast.catalog.ingest.poller import NO_LISTENER, UNPROVEN, Poll
 from topicast.catalog.status import (
     APART,

@@ -192,7 +192,7 @@ class CatalogProcess:
     def turn_mode(self, mode: Mode) -> None:
         """Do what an operator may order."""
         assert self.catalog is not None
-        if self.catalog.change_mode(mode):
+        if self.catalog.background.change_mode(mode):
             self.world.counts["modes turned"] += 1
             self.world.note(f"mode {mode.name} {overrides_text(mode)}")
 
@@ -329,7 +329,7 @@ class CatalogProcess:
                     self.lines[number] += 1
                 case publisher.MintAbove(epoch=epoch):
                     if epoch >= self.store.epoch:
-                        self.catalog.mint_above(epoch)
+                        self.catalog.epochs.mint_above(epoch)
                 case _:
                     pass
         self.world.check(to_hub)

@@ -88,14 +88,10 @@ class MintsAtOnce(Catalog):
         super().__init__(*topics, **rest)
         self.above = 0
 
-    def mint_above(self, epoch: int) -> None:
-        super().mint_above(epoch)
-        self.above = epoch
-
     def flush(self, *, now: float, now_us: int) -> tuple[CatalogEffect, ...]:
-        effects, above = super().flush(now=now, now_us=now_us), self.above
-        self.above = 0
-        return (*effects, MintEpoch(at_least=above)) if above else effects
+        effects, before = super().flush(now=now, now_us=now_us), self.above
+        self.above = above = self.epochs.minted_above
+        return (*effects, MintEpoch(at_least=above)) if above > before else effects
 
 
 class AcceptsEveryStart(Lineage):

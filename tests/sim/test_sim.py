@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from topicast.catalog import core
+from topicast.catalog.follow import events
 from topicast.catalog.ingest.actions import dirty_objects
 from topicast.catalog.metastore.port import Dirty, RawEvent
 from topicast.tests.sim.run import Run
@@ -130,7 +130,7 @@ def test_events_at_which_our_own_code_fails_harm_only_what_they_name() -> None:
             raise RuntimeError("a defect")
         return dirty_objects(event)
 
-    with patch.object(core, "dirty_objects", fails_at_some):
+    with patch.object(events, "dirty_objects", fails_at_some):
         for seed in range(5):
             Run(seed).go()
     assert {"CREATE_TABLE", "ALTER_TABLE", "ADD_PARTITION"} <= {*failed}

@@ -15,7 +15,7 @@ SETTLED_S = 3.0
 def agrees(core: Alone) -> bool:
     """Return whether everything that is held is as the metastore has it now."""
     there = core.metastore
-    databases = {db for db in there.databases() if core.catalog.follows(db)}
+    databases = {db for db in there.databases() if core.catalog.settings.follows(db)}
     if databases != {*core.catalog.namespace.databases()}:
         return False
     return all(_agrees_on(core, db) for db in sorted(databases))

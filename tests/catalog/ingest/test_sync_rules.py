@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Table
 
-from topicast.catalog.core import Lifecycle
+from topicast.catalog.follow.name_listing import Lifecycle
 from topicast.catalog.ingest.sync_rules import PARAMETER
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import FakeMetastore, copied
@@ -133,7 +133,7 @@ def test_a_table_that_was_created_while_it_was_off_appears_once_it_is_turned_on(
     core.metastore.drop_table("d", "u", False)
     core.wait(2)
     assert core.tables() == ["t"]
-    assert core.catalog.lifecycle is Lifecycle.SERVING
+    assert core.catalog.listing.lifecycle is Lifecycle.SERVING
 
 
 def test_dropped_and_created_again_while_it_is_off_it_is_another_one_once_it_is_on() -> None:
@@ -231,10 +231,14 @@ def test_a_comparison_with_the_metastore_leaves_what_is_off_as_it_is() -> None:
     assert core.catalog.reconciliation.counts.differing == 0, "nothing is even read again"
     assert core.catalog.reconciliation.counts.rounds > 0
     assert core.catalog.reconciliation.counts.drift == 0
-    assert not core.catalog.blind
+    assert not core.catalog.differences.blind
     core.restart()
     core.wait(150)
-    assert (core.tables(), core.partitions(), core.catalog.blind) == (["t"], ["ds=1"], "")
+    assert (core.tables(), core.partitions(), core.catalog.differences.blind) == (
+        ["t"],
+        ["ds=1"],
+        "",
+    )
 
 
 def test_a_comparison_finds_that_a_table_is_followed_again_though_no_event_has_said_so() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from topicast.catalog.core import Noted
+from topicast.catalog.follow.notes import Noted
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.tests.cluster.alone import Alone

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.core import Noted
+from topicast.catalog.follow.notes import Noted
 from topicast.catalog.ingest.event_window import WINDOW_S
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import ListNames, Read

@@ -1,0 +1,83 @@
+"""Background: the content that is loaded although nobody has requested it, as the mode demands.
+
+a start | another mode ──▶ every known table, some a turn ──▶ loaded, unless it is held
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from ...topics.objects.names import TableId
+from ..ingest.loader import Loader
+from ..model.modes import Mode
+from ..model.tables import Namespace, Tables
+from ..publish.backfill import Backfill
+from ..publish.unloading import Unloading
+from .name_listing import NameListing
+
+CHECKED_AT_ONCE: Final = 25  # names looked at for content that was missing at a restart
+
+
+class Background:
+    """Which tables are loaded in the background, and which of them are still to be looked at."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        *,
+        loader: Loader,
+        backfill: Backfill,
+        unloading: Unloading,
+        listing: NameListing,
+        enabled: bool,
+    ) -> None:
+        """``enabled``: whether the operator wants anything loaded that nobody has requested."""
+        self._namespace = namespace
+        self._tables = tables
+        self._loader = loader
+        self._backfill = backfill
+        self._unloading = unloading
+        self._listing = listing
+        self._enabled = enabled
+        self._unchecked: Iterator[TableId] | None = None  # not yet looked at
+        if listing.names_known:
+            self._unchecked = namespace.every_table()
+
+    @property
+    def ready(self) -> bool:
+        """Whether tables are left to be looked at."""
+        return self._unchecked is not None
+
+    def check_some(self) -> bool:
+        """Let the loader load those of the next CHECKED_AT_ONCE known tables that it does not hold.
+
+        After a start, or a change of the mode, it goes once through all tables. Returns False when
+        none is left. Cost: about 30 µs a table.
+        """
+        if self._unchecked is None or not self._listing.names_known:
+            return False
+        some = tuple(islice(self._unchecked, CHECKED_AT_ONCE))
+        for table in some:
+            self.load(table)
+        if len(some) < CHECKED_AT_ONCE:
+            self._unchecked = None
+        return True
+
+    def change_mode(self, mode: Mode) -> bool:
+        """Publish under ``mode`` from now on, and load what it needs; False if it is so already."""
+        if not self._backfill.change(mode):
+            return False
+        self._loader.retain(self._wants)
+        if self._listing.names_known:
+            self._unchecked = self._namespace.every_table()
+        return True
+
+    def load(self, table: TableId) -> None:
+        """Load ``table`` in the background, if the mode has its content published."""
+        wanted = self._wants(table) and not self._unloading.leaves_out(table)
+        if wanted and not self._tables.loaded(table):
+            self._loader.load(table)
+
+    def _wants(self, table: TableId) -> bool:
+        return self._enabled and not self._backfill.mode.withholds(table)

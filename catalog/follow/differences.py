@@ -1,0 +1,133 @@
+"""Differences: what becomes of what differs from the metastore; notifies readers of what is missed.
+
+differs ──▶ read again ──▶ suspected ──no event has told of it──▶ logged, readers are notified
+"""
+
+from collections.abc import Callable, Sequence
+
+from ...topics.objects.names import TableId
+from ...topics.turn import Outbox
+from ..ingest.loader import Loader
+from ..ingest.poller import FOLLOWED_LATER, PAUSED, Poller
+from ..metastore.port import DirtyDatabase, DirtyPartitions, DirtyTable
+from ..model.tables import Namespace
+from ..reconcile.held import Difference
+from ..reconcile.reconciliation import Reconciliation
+from .name_listing import NameListing
+from .notes import Noted
+
+
+class Differences:
+    """Drives the reconciliation, and reads again what it finds."""
+
+    def __init__(
+        self,
+        reconciliation: Reconciliation,
+        namespace: Namespace,
+        *,
+        loader: Loader,
+        poller: Poller,
+        listing: NameListing,
+        unpublished: Callable[[], int],
+        calls_per_s: float,
+        turn: Outbox[Noted],
+    ) -> None:
+        """``unpublished``: the arrival number of the oldest event that is not published."""
+        self._reconciliation = reconciliation
+        self._namespace = namespace
+        self._loader = loader
+        self._poller = poller
+        self._listing = listing
+        self._unpublished = unpublished
+        self._calls_per_s = calls_per_s
+        self._turn = turn
+        self._seen_seq: int | None = None  # arrival number of what was seen without an event
+
+    @property
+    def blind(self) -> str:
+        """Why not every change of the metastore arrives; empty when, as far as is known, all do."""
+        return self._poller.blind or self._reconciliation.missed
+
+    def step(self) -> None:
+        """Judge what was found, and compare a slice of the last answer."""
+        if self._reconciliation.suspects:
+            self._judge()
+        if self.may_compare:
+            self.read_differing(self._reconciliation.take_slice())
+        self.note_blindness()
+
+    def observe(self) -> None:
+        """Note what comes before anything is compared."""
+        self._reconciliation.progress.observe(self._waits())
+
+    def note_blindness(self) -> None:
+        """Notify readers why changes do not arrive; withdraw it once the changes have been read."""
+        blind, noted = self.blind, self._namespace.metastore_problem()
+        if noted.startswith(PAUSED) and not blind and not self._poller.caught_up:
+            return
+        if not noted or noted.startswith(FOLLOWED_LATER):
+            self._namespace.set_metastore_problem(blind)
+        elif blind:
+            self._seen_seq = None
+            if not blind.startswith(FOLLOWED_LATER):
+                self._namespace.set_metastore_problem(blind)
+        elif self._seen_seq is None:
+            self._seen_seq = self._listing.read_unseen()
+        elif self._unpublished() > self._seen_seq:
+            self._namespace.set_metastore_problem("")
+
+    @property
+    def may_compare(self) -> bool:
+        """Whether what is held can be compared: nothing is being read again as a whole."""
+        serving = self._listing.serving and self._poller.reads
+        return serving and not self._loader.resyncing
+
+    def _waits(self) -> str:
+        """Return what comes before anything is compared; empty: nothing does."""
+        if not self._calls_per_s:
+            return "--reconcile_calls_per_s is 0"
+        if not self._poller.reads:
+            return "events are paused"
+        if self._poller.problem():
+            return "the metastore does not answer"
+        if not self._listing.serving:
+            return "the names are read"
+        return "what events are missing of is read again" if self._loader.resyncing else ""
+
+    def read_differing(self, found: Sequence[Difference]) -> None:
+        """Read again what is not as it is held; an event of it may follow."""
+        if not found:
+            return
+        seq = self._poller.next_seq()
+        self._reconciliation.suspect(found, seq=seq)
+        parts: dict[tuple[TableId, bool], list[str]] = {}
+        for (db, table, part), content, _ in found:
+            if part:
+                parts.setdefault(((db, table), content), []).append(part)
+            elif not table:
+                self._loader.mark_dirty([DirtyDatabase(db=db)], seq=seq)
+            elif content:
+                self._loader.mark_dirty([DirtyTable(db=db, table=table, data=True)], seq=seq)
+        for ((db, table), content), names in parts.items():
+            dirty = DirtyPartitions(db=db, table=table, names=tuple(names), data=content)
+            self._loader.mark_dirty([dirty], seq=seq)
+        whole = [one.name[:2] for one in found if one.name[1] and not (one.name[2] or one.content)]
+        self._loader.resync(whole, seq=seq)
+
+    def _judge(self) -> None:
+        """Note what has changed without an event."""
+        if not self._poller.enabled or self._poller.blind:
+            self._reconciliation.forget(unpublished=self._unpublished())
+            return
+        missed = self._reconciliation.missed
+        drift = self._reconciliation.judge(
+            unpublished=self._unpublished(),
+            polled_at=self._poller.polled_at,
+            connection=self._poller.polled_on,
+        )
+        if self._reconciliation.missed != missed:
+            self._turn.add(Noted(text=self._reconciliation.missed, trouble=True))
+        elif drift:
+            others = f" and {len(drift) - 1} others" if len(drift) > 1 else ""
+            text = f"{drift[0]}{others} changed without an event, and was read again"
+            self._turn.add(Noted(text=text, trouble=False))

@@ -1,0 +1,193 @@
+"""NameListing: whether the names of databases and tables are known, and when they are read again.
+
+STARTING ──names read──▶ SERVING ──events are missing──▶ RELISTING ──names read──▶ SERVING
+                            └──────────another metastore answers──────────▶ ABANDONED
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+from ...topics.objects.names import TableId
+from ...topics.turn import Outbox
+from ...topics.wire.messages.data import SOURCE_LOAD
+from ..ingest.event_window import Gap
+from ..ingest.loader import Loader
+from ..ingest.poller import Poller
+from ..ingest.sync_rules import SyncRules
+from ..metastore.port import DirtyDatabase, NamesFailed, NamesRead, ReadNames
+from ..model.tables import Namespace
+from ..reconcile.reconciliation import Reconciliation
+from .notes import Counts, Noted
+
+LISTING_RETRY_S: Final = 1.0
+NAMES_AGAIN_S: Final = 10.0  # between two listings for events that name nothing
+
+
+class Lifecycle(Enum):
+    """Whether the names of databases and tables have been read."""
+
+    STARTING = "STARTING"  # no names were ever read: most requests are refused
+    SERVING = "SERVING"
+    RELISTING = "RELISTING"  # events are missing: requests are served, syncs wait
+    ABANDONED = "ABANDONED"  # the metastore is another one: nothing comes in or leaves
+
+
+NEXT: Final[Mapping[Lifecycle, tuple[Lifecycle, ...]]] = {
+    Lifecycle.STARTING: (Lifecycle.SERVING, Lifecycle.ABANDONED),
+    Lifecycle.SERVING: (Lifecycle.RELISTING, Lifecycle.ABANDONED),
+    Lifecycle.RELISTING: (Lifecycle.SERVING, Lifecycle.ABANDONED),
+    Lifecycle.ABANDONED: (),
+}
+"""What may follow each state; another core follows ABANDONED."""
+
+
+class NameListing:
+    """The state of the names, and the reading of all that events are missing of."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        *,
+        loader: Loader,
+        poller: Poller,
+        reconciliation: Reconciliation,
+        sync_rules: SyncRules,
+        follows: Callable[[str], bool],
+        counts: Counts,
+        turn: Outbox[ReadNames | Noted],
+    ) -> None:
+        """Begin as the window of ``poller`` says: without one, no names were ever read.
+
+        ``follows``: whether a database is not left out by the operator.
+        """
+        self._namespace = namespace
+        self._loader = loader
+        self._poller = poller
+        self._reconciliation = reconciliation
+        self._sync_rules = sync_rules
+        self._follows = follows
+        self._counts = counts
+        self._turn = turn
+        known = poller.window is not None
+        self.lifecycle = Lifecycle.SERVING if known else Lifecycle.STARTING
+        self.error = ""  # of the last read or listing that failed; "" after a listing
+        self._names_at = None if known else 0.0  # when names are read; None: not needed
+        self._reading_names = False  # names are being read
+        self._names_again_at = 0.0  # not before, for events that name nothing
+        self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
+        self._gap: Gap | None = None  # its ids, until the names are read
+
+    @property
+    def names_known(self) -> bool:
+        """Whether the names were ever read; until then most requests are refused."""
+        return self.lifecycle is not Lifecycle.STARTING
+
+    @property
+    def serving(self) -> bool:
+        """Whether the names are known, and no event is missing."""
+        return self.lifecycle is Lifecycle.SERVING
+
+    @property
+    def missing(self) -> str:
+        """Which events are missing; empty if none is."""
+        return missing(self._gap)
+
+    @property
+    def deadline(self) -> float | None:
+        """When the names are to be read; None: they need not be."""
+        return self._names_at
+
+    def order(self) -> None:
+        """Order the names, if they are to be read and may be."""
+        has_base = self._poller.window is not None or not self._poller.enabled
+        may_read = has_base and not self._reading_names
+        may_read &= self._poller.reads or not self.names_known
+        if self._names_at is not None and self._turn.now >= self._names_at and may_read:
+            self._names_at, self._reading_names = None, True
+            self._turn.add(ReadNames())
+
+    def on_failed(self, fact: NamesFailed) -> None:
+        """Read the names again in a while."""
+        self.error, self._reading_names = fact.error, False
+        self._names_at = self._turn.now + LISTING_RETRY_S
+
+    def abandon(self) -> None:
+        """Take nothing in any more: another metastore answers."""
+        self._become(Lifecycle.ABANDONED)
+
+    def read_unseen(self) -> int:
+        """Read everything again, of which no event may have told; return its arrival number."""
+        self._gap_seq = self._poller.next_seq()
+        self._names_at = self._turn.now
+        self._become(Lifecycle.RELISTING)
+        self.resync(self._namespace.databases(), self._namespace.every_table())
+        return self._gap_seq
+
+    def follow_again(self, db: str) -> None:
+        """Read the tables of ``db``, which is followed again, and the names of new ones."""
+        seq = self._poller.next_seq()
+        tables = ((db, row.name) for row in self._namespace.tables(db))
+        self._loader.resync(sorted(t for t in tables if not self._sync_rules.is_off(t)), seq=seq)
+        self._names_at = self._turn.now
+        if self.lifecycle is Lifecycle.SERVING:
+            self._gap_seq = seq
+            self._become(Lifecycle.RELISTING)
+
+    def read_names_again(self) -> None:
+        """Read the names, for an event that may have made one that it does not tell."""
+        if self._names_at is None:
+            self._names_at = max(self._turn.now, self._names_again_at)
+            self._names_again_at = self._names_at + NAMES_AGAIN_S
+
+    def _become(self, state: Lifecycle) -> None:
+        assert state in (self.lifecycle, *NEXT[self.lifecycle]), f"{self.lifecycle} to {state}"
+        self.lifecycle = state
+
+    def on_gap(self, gap: Gap, seq: int) -> None:
+        """Note what is missing, and read everything again."""
+        self._counts.event_gaps += 1
+        self._gap = (self._gap[0] if self._gap else gap[0]), gap[1]
+        self.read_again(seq)
+
+    def read_again(self, seq: int) -> None:
+        """Read again what is known, and the names, for what is not."""
+        self._names_at = self._turn.now
+        self._reconciliation.clear()
+        if self.lifecycle is Lifecycle.SERVING:
+            self._gap_seq = seq
+            self._become(Lifecycle.RELISTING)
+        self.resync(self._namespace.databases(), self._namespace.every_table())
+
+    def on_names(self, fact: NamesRead) -> tuple[TableId, ...]:
+        """Take the names in; return the tables that are known from now on, at the first time."""
+        self.error, self._reading_names = "", False
+        databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
+        tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
+        new: tuple[TableId, ...] = ()
+        if self.names_known:
+            self.resync(databases, (t for t in tables if self._namespace.find(t) is None))
+            if self._gap is not None:
+                known = sum(1 for _ in self._namespace.every_table())
+                text = f"{self.missing}: {known} tables are read again, and what is new"
+                self._turn.add(Noted(text=text, trouble=True))
+                self._gap = None
+        else:
+            structs = {db: thrift for db, (thrift, _) in databases.items()}
+            self._namespace.write(structs, tables, source=SOURCE_LOAD)
+            new = tuple(tables)
+        self._become(Lifecycle.SERVING)
+        return new
+
+    def resync(self, databases: Iterable[str], tables: Iterable[TableId]) -> None:
+        """Read these again, first what readers have requested last: events are missing."""
+        dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
+        self._loader.mark_dirty(dirty, seq=self._gap_seq)
+        every = dict.fromkeys(sorted(tables))
+        used = dict.fromkeys(table for table in self._reconciliation.used() if table in every)
+        self._loader.resync([*used, *(one for one in every if one not in used)], seq=self._gap_seq)
+
+
+def missing(gap: Gap | None) -> str:
+    """Say which events are missing; nothing if none is."""
+    return f"events {gap[0]} to {gap[1]} are missing" if gap else ""

@@ -1,0 +1,68 @@
+"""Unreadable: the tables and partitions that the metastore cannot read, as they are logged."""
+
+from collections.abc import Mapping
+
+from ...topics.objects.names import TableId, table_name
+from ...topics.turn import Outbox
+from ..ingest.loader import Loader
+from ..model.tables import Namespace, Tables
+from .notes import Noted
+
+
+class Unreadable:
+    """What cannot be read, and why, as of the last turn."""
+
+    def __init__(
+        self, namespace: Namespace, tables: Tables, *, loader: Loader, turn: Outbox[Noted]
+    ) -> None:
+        self._namespace = namespace
+        self._tables = tables
+        self._loader = loader
+        self._turn = turn
+        self.tables: Mapping[TableId, str] = {}
+        self.partitions: Mapping[str, str] = {}  # by their names, and their tables'
+
+    @property
+    def first_partition(self) -> str:
+        """A partition that cannot be read, with why; empty if there is none."""
+        found = next(iter(self.partitions.items()), None)
+        return "" if found is None else f"{found[0]}: {found[1]}"
+
+    def note(self) -> None:
+        """Note which tables cannot be answered since the last turn, and which can be again."""
+        known, loading = self.tables.items(), self._loader.is_loading
+        bad = self._loader.bad_partitions()
+        self._note_partitions(bad)
+        unreadable = {  # it may fail again
+            table: why for table, why in known if loading(table) and table not in bad
+        }
+        unreadable |= {**self._loader.errors, **self._tables.unfit_why}
+        for table in sorted(unreadable.keys() - self.tables.keys()):
+            text = f"{table_name(*table)} is withdrawn: {unreadable[table]}"
+            self._log(text, trouble=True)
+        for table in sorted(self.tables.keys() - unreadable.keys()):
+            if self._namespace.find(table) is not None:
+                text = f"{table_name(*table)} can be read again"
+                self._log(text, trouble=False)
+        self.tables = unreadable
+
+    def _note_partitions(self, bad: Mapping[TableId, Mapping[str, str]]) -> None:
+        """Note which partitions cannot be read since the last turn, and which can be again."""
+        known, self.partitions = (
+            self.partitions,
+            {
+                f"{table_name(*t)}/{one}": why
+                for t, found in bad.items()
+                for one, why in found.items()
+            },
+        )
+        for one, why in self.partitions.items():
+            if one not in known:
+                text = f"{one} cannot be read, the rest of its table is served: {why}"
+                self._log(text, trouble=True)
+        for one in known:
+            if one not in self.partitions:
+                self._log(f"{one} can be read again, or is gone", trouble=False)
+
+    def _log(self, text: str, *, trouble: bool) -> None:
+        self._turn.add(Noted(text=text, trouble=trouble))
