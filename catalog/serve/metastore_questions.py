@@ -7,6 +7,7 @@ is sent again while it waits or runs is answered once.
 """
 
 from collections.abc import Iterable
+from itertools import count
 from typing import Any, Final
 
 from ...topics.objects.metastore_facts import ColumnStatistics, Function
@@ -54,7 +55,7 @@ class MetastoreQuestions:
         self._running: dict[
             int, tuple[bytes, MetastoreQuestion[Any]]
         ] = {}  # by the number of the read
-        self._last_job = 0
+        self._jobs = count(1)  # the numbers of the reads
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._running)
@@ -73,9 +74,9 @@ class MetastoreQuestions:
     def order(self) -> None:
         """Order what may be read of the metastore now."""
         while len(self._running) < RUNNING_MAX and (one := self._waiting.take()) is not None:
-            self._last_job += 1
-            self._running[self._last_job] = one
-            self._turn.add(_read(self._last_job, one[1]))
+            job = next(self._jobs)
+            self._running[job] = one
+            self._turn.add(_read(job, one[1]))
 
     def on_read(self, fact: FactsRead) -> None:
         """Answer, or refuse: later, if the metastore did not answer; else for good."""
