@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, takewhile
+from sys import intern
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sortedcontainers import SortedDict
 
-from ...topics.objects.names import TableId, group_of, table_key, table_of
+from ...topics.objects.names import TableId, group_of, table_of
 from ...topics.objects.tables import read_data_location
 from ...topics.objects.templates import RAW, Templates
 from ...topics.objects.values import TableValue, decode_block, decode_table_value
@@ -39,6 +41,9 @@ PARTITIONS_MAX: Final = 4000
 TABLES_IN_MAX: Final = 16
 FOLDERS_IN_MAX: Final = 2000  # likewise; these are looked at for each write: 1 ms
 
+OWNERS_FEW: Final = 8  # of a folder, that are kept in a tuple: it takes a quarter of a set
+NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
 _value_of = lru_cache(maxsize=64)(decode_table_value)  # many blocks of one table follow each other
 
 
@@ -54,14 +59,23 @@ class _TableFolders:
     """Where the data of a table lies.
 
     ``common``: by store, the folder that all partitions elsewhere have in common, once there are
-    more than PARTITIONS_MAX; then a write to any path in it counts as one to the table.
+    more than PARTITIONS_MAX; then a write to any path in it counts as one to the table. There is
+    one of these for each table, so that what most tables lack takes nothing.
     """
 
     table: TableId
-    location: str = ""  # the table's own
-    by_key: dict[bytes, tuple[_Folder, ...]] = field(default_factory=dict)  # of entry or block
+    location: str = ""  # the table's own; empty: none
+    bases: tuple[_Folder, ...] = ()  # elsewhere, of partitions that lie there by their names
+    by_block: dict[bytes, tuple[_Folder, ...]] | None = None  # of partitions that name theirs
     count: int = 0  # of the folders in it
-    common: dict[str, str] = field(default_factory=dict)
+    common: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+
+    def all(self) -> Iterator[_Folder]:
+        """Yield every folder that is known of the table, but ``common``."""
+        if self.location:
+            yield _Folder(self.location, "")
+        yield from self.bases
+        yield from chain.from_iterable((self.by_block or {}).values())
 
 
 @dataclass(slots=True)
@@ -81,7 +95,7 @@ class Locations:
         self._reading: dict[int, _Reading] = {}  # by topic, what one call could not do
         self._anew: list[int] = []  # topics of another epoch than seen, the last of them next
         self._looked_at = 0  # entries, in the last call
-        self._folders: Any = SortedDict()  # location: set of (TableId, partition)
+        self._folders: Any = SortedDict()  # location: its owners, (TableId, partition)
         self._by_table: dict[int, dict[TableId, _TableFolders]] = {
             number: {} for number in self._topics
         }
@@ -136,7 +150,7 @@ class Locations:
         """
         number = table_topic(*table, len(self._topics))
         of_table = self._by_table[number].get(table, _TableFolders(table))
-        every = set(chain.from_iterable(of_table.by_key.values()))
+        every = set(of_table.all())
         found = set(of_table.common.values())
         if not names:
             return found | {location for location, _ in every}
@@ -212,7 +226,7 @@ class Locations:
     def _apply(self, number: int, entry: Entry) -> Iterable[Entry]:
         """Take in an entry; return those that are to be looked at once more."""
         topic, group = self._topics[number], group_of(entry.key)
-        table, have = table_of(group), topic.get(group)
+        table, have = _interned(table_of(group)), topic.get(group)
         if entry.kind == PREFIX:
             # Else it is a stub by now, and lies where it was.
             if have is None or have.kind == VALUE:
@@ -221,7 +235,7 @@ class Locations:
             pass
         elif entry.key == group:
             return self._put_table(number, have)
-        elif entry == topic.get(entry.key):  # else a newer one follows, or the table's end
+        elif _is_current(topic, entry):  # else a newer one follows, or the table's end
             if table not in self._by_table[number]:  # its own entry follows
                 self._put_table(number, have)
             of_table = self._by_table[number][table]
@@ -229,72 +243,107 @@ class Locations:
             if entry.kind == VALUE and entry.value is not None:
                 templates = _value_of(have.value).templates
                 found = tuple(_elsewhere(entry, templates, of_table.location))
-            self._file(of_table, entry.key, found)
+            self._file_block(of_table, entry.key, found)
         return ()
 
     def _put_table(self, number: int, entry: Entry) -> Iterable[Entry]:
         """Take in a table's own entry; return its blocks if they lie elsewhere only now."""
-        table, value = table_of(entry.key), _value_of(value_of(entry))
+        table, value = _interned(table_of(entry.key)), _value_of(value_of(entry))
         of_table = self._by_table[number].setdefault(table, _TableFolders(table))
+        self._drop_own(of_table)
         before, location = of_table.location, read_data_location(value.thrift)
         of_table.location = normal(location) if location else ""
-        self._file(of_table, entry.key, tuple(_folders_of(value, of_table.location)))
+        of_table.bases = tuple(_bases_of(value, of_table.location))
+        if of_table.location:
+            self._add(of_table.location, (table, ""))
+        for base, partition in of_table.bases:
+            self._add(base, (table, partition))
         if before in {"", of_table.location}:
             return ()
         blocks = self._topics[number].rows(entry.key)
         return tuple(block for block in blocks if block.key != entry.key)
 
-    def _file(self, of_table: _TableFolders, key: bytes, folders: tuple[_Folder, ...]) -> None:
-        """Replace the folders that the entry ``key`` of a table had."""
-        self._drop(of_table, key)
-        own = table_key(*of_table.table)
-        if of_table.common and key != own:
+    def _file_block(
+        self, of_table: _TableFolders, key: bytes, folders: tuple[_Folder, ...]
+    ) -> None:
+        """Replace the folders that the block ``key`` of a table had."""
+        self._drop_block(of_table, key)
+        if of_table.common:
             self._merge(of_table, folders)
             return
         if folders:
-            of_table.by_key[key] = folders
+            of_table.by_block = of_table.by_block or {}
+            of_table.by_block[key] = folders
             of_table.count += len(folders)
         for location, partition in folders:
             self._add(location, (of_table.table, partition))
         if of_table.count > PARTITIONS_MAX:
-            blocks = [block for block in of_table.by_key if block != own]
-            self._merge(of_table, [one for block in blocks for one in self._drop(of_table, block)])
+            blocks = tuple(of_table.by_block or ())
+            every = [one for block in blocks for one in self._drop_block(of_table, block)]
+            self._merge(of_table, every)
 
-    def _drop(self, of_table: _TableFolders, key: bytes) -> tuple[_Folder, ...]:
-        """Remove and return the folders that the entry ``key`` of a table had."""
-        folders = of_table.by_key.pop(key, ())
+    def _drop_block(self, of_table: _TableFolders, key: bytes) -> tuple[_Folder, ...]:
+        """Remove and return the folders that the block ``key`` of a table had."""
+        folders = (of_table.by_block or {}).pop(key, ())
         of_table.count -= len(folders)
         for location, partition in folders:
             self._discard(location, (of_table.table, partition))
         return folders
 
+    def _drop_own(self, of_table: _TableFolders) -> None:
+        """Forget where a table itself lies, and its bases."""
+        for location, partition in of_table.bases:
+            self._discard(location, (of_table.table, partition))
+        self._discard(of_table.location, (of_table.table, ""))
+
     def _merge(self, of_table: _TableFolders, folders: Iterable[_Folder]) -> None:
         """Take in ``folders`` as what they have in common with those before, in each store."""
-        before = dict(of_table.common)
+        before, common = of_table.common, dict(of_table.common)
         for location, _ in folders:
             store = "/".join(location.split("/")[:STORE_PARTS])
-            of_table.common[store] = _common(of_table.common.get(store, location), location)
-        for store, location in of_table.common.items():
+            common[store] = _common(common.get(store, location), location)
+        of_table.common = common
+        for store, location in common.items():
             if before.get(store) != location:
                 self._discard(before.get(store, ""), (of_table.table, ""))
                 self._add(location, (of_table.table, ""))
 
     def _remove(self, number: int, table: TableId) -> None:
         of_table = self._by_table[number].pop(table, _TableFolders(table))
-        for key in tuple(of_table.by_key):
-            self._drop(of_table, key)
+        self._drop_own(of_table)
+        for key in tuple(of_table.by_block or ()):
+            self._drop_block(of_table, key)
         for location in of_table.common.values():
             self._discard(location, (table, ""))
 
     def _add(self, location: str, of: tuple[TableId, str]) -> None:
-        self._folders.setdefault(location, set()).add(of)
+        owners = self._folders.get(location, ())
+        if isinstance(owners, set):
+            owners.add(of)
+        elif of not in owners:
+            more = (*owners, of)
+            self._folders[location] = more if len(more) <= OWNERS_FEW else set(more)
 
     def _discard(self, location: str, of: tuple[TableId, str]) -> None:
-        found = self._folders.get(location)
-        if found is not None:
-            found.discard(of)
-            if not found:
-                del self._folders[location]
+        owners = self._folders.get(location)
+        if owners is None or of not in owners:
+            return
+        if isinstance(owners, set):
+            owners.discard(of)
+        else:
+            self._folders[location] = owners = tuple(one for one in owners if one != of)
+        if not owners:
+            del self._folders[location]
+
+
+def _is_current(topic: Topic, entry: Entry) -> bool:
+    head = topic.head(entry.key)
+    return head is not None and (head.version, head.kind) == (entry.version, entry.kind)
+
+
+def _interned(table: TableId) -> TableId:
+    """Return ``table`` with the one string of its database that all of its tables share."""
+    return intern(table[0]), table[1]
 
 
 def normal(uri: str) -> str:
@@ -319,13 +368,11 @@ def normal(uri: str) -> str:
     return "/".join([f"{scheme}://{host}", *steps])
 
 
-def _folders_of(value: TableValue, location: str) -> Iterator[_Folder]:
-    """Yield ``location`` of a table, and folders elsewhere that partitions lie in by their names.
+def _bases_of(value: TableValue, location: str) -> Iterator[_Folder]:
+    """Yield folders elsewhere than ``location`` that partitions lie in by their names.
 
     Such a folder may be where no partition is any more: templates are kept.
     """
-    if location:
-        yield _Folder(location, "")
     bases = Templates(value.templates, "").bases()
     for base in sorted(normal(one) for one in bases if one):
         if not _is_in(base, location):
