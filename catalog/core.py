@@ -451,6 +451,7 @@ class Catalog:
             self._abandon()
             return self._end()
         self.poller.check_late()
+        self.events.take_rest()
         self.event_processor.observe()
         for db in self.sync_rules.take_on_again():
             self.listing.follow_again(db)

@@ -86,6 +86,7 @@ class Events:
         self._turn = turn
         self.finding = finding  # of the last check of a connection
         self.first_seq: int | None = None  # arrival number of what the first poll brought
+        self._has_polled = False  # this turn has taken events: it takes no more of an answer
         self._transactions = Transactions()
         window = poller.window
         self._newest_id = 0 if window is None else window.newest_id  # of the events that were seen
@@ -111,6 +112,7 @@ class Events:
 
     def on_polled(self, fact: Polled) -> None:
         """Take in what a poll has brought."""
+        self._has_polled = True
         batch = self._poller.on_polled(fact)
         if batch is None:
             return
@@ -129,6 +131,12 @@ class Events:
         if batch.whole:
             self._publish(self._loader.on_poll_done(fact.poll))
             self.first_seq = batch.seq if self.first_seq is None else self.first_seq
+
+    def take_rest(self) -> None:
+        """Take more of an answer that no turn takes whole, unless this one has taken some."""
+        if not self._has_polled and (rest := self._poller.rest()) is not None:
+            self.on_polled(rest)
+        self._has_polled = False
 
     def _on_event(self, event: RawEvent, *, seq: int) -> tuple[str, tuple[Dirty, ...]]:
         """Have read again what ``event`` has changed, and return it, with what becomes of it."""

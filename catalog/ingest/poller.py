@@ -15,8 +15,8 @@ of 0 there are no polls; while an operator has paused them none begins, and the 
 """
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -29,6 +29,9 @@ from .identity import FEWER, Creations, Finding, Identified, Identify, IdentityC
 from .unsendable import UnsendableSearch
 
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
+TURN_EVENTS_MAX: Final = POLL_EVENTS_MAX  # of an answer: 0.1 s; later turns take the others
+BEHIND_EVENTS_MAX: Final = 8 * POLL_EVENTS_MAX  # of a poll while there are more than it reads, as
+BEHIND_BYTES_MAX: Final = 32 << 20  # long as they are no more than that: 2.3 reads all each time
 LOOKS: Final = 4  # in one interval, while there is activity: 1 ms each for the metastore
 ACTIVE_S: Final = 2.0  # since the last event
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
@@ -155,6 +158,9 @@ class Poller:
         self._began_at = 0.0  # when it began
         self._events_max = 0  # that it reads
         self._news_max = POLL_EVENTS_MAX  # of them new; fewer after polls that failed
+        self._behind_max = 0  # that the next poll reads at least, as there are so many
+        self._rest: Polled | None = None  # events of the answer that no turn has taken yet
+        self._taken = 0  # of the answer, in turns before
         self._tries = 0  # polls for one new event that failed, one after the other
         self._search: UnsendableSearch | None = None  # for an event that cannot be sent
         self._is_late = False  # the running poll is counted in ``late``
@@ -244,7 +250,9 @@ class Poller:
 
     @property
     def deadline(self) -> float | None:
-        """When the next poll is due; None while one runs."""
+        """When the next poll, or the next turn of an answer, is due; None while one runs."""
+        if self._rest is not None:
+            return self._due_at
         if self._polling is not None or not self._polls:
             return None
         return max(self._due_at, self._whole_at) if self.reading else self._due_at
@@ -269,7 +277,8 @@ class Poller:
         """Count a poll, once, whose answer takes longer than LATE_S."""
         now = self._turn.now
         self._checked_at = now if self._checked_at is None else self._checked_at
-        if self._polling is not None and not self._is_late and now - self._began_at >= LATE_S:
+        waits = self._polling is not None and self._rest is None
+        if waits and not self._is_late and now - self._began_at >= LATE_S:
             self._is_late = True
             self.late += 1
 
@@ -289,11 +298,22 @@ class Poller:
     def may_begin(self) -> bool:
         """Return whether a poll is due."""
         due_at = self.deadline
-        return due_at is not None and self._turn.now >= due_at
+        return self._rest is None and due_at is not None and self._turn.now >= due_at
+
+    def rest(self) -> Polled | None:
+        """Return what was answered, and not taken yet, as an answer of its own."""
+        found, self._rest = self._rest, None
+        return found
+
+    def _drop_rest(self) -> None:
+        """Leave what no turn has taken to a later poll."""
+        if self._rest is not None:
+            self._rest = self._polling = None
 
     def pause(self, why: str) -> None:
         """Begin no poll until ``start``, but while it ``drains``. ``why``: a text."""
         self.paused = why
+        self._drop_rest()
 
     def start(self, at: StartAt | None) -> None:
         """Poll again, from where polls have ended, or ``at`` if that is given."""
@@ -305,6 +325,7 @@ class Poller:
 
     def go_to(self, at: StartAt) -> None:
         """Go on ``at`` once the metastore is identified, with which its newest id is read."""
+        self._drop_rest()
         self._start_at, self._check.connection = at, None
 
     def begin(self, poll: int) -> None:
@@ -333,7 +354,9 @@ class Poller:
         most = self._news_max
         if most < POLL_EVENTS_MAX:
             most = min(self.window.known_after(after) + most, POLL_EVENTS_MAX)
-        self._events_max = most
+        else:
+            most = max(most, self._behind_max)
+        self._events_max, self._taken = most, 0
         return Poll(poll=poll, after=after, quiet_at=quiet, events_max=most, check=check)
 
     def on_failed(self, fact: PollFailed) -> Batch | None:
@@ -402,6 +425,7 @@ class Poller:
     def _pass(self, after: int, last: int, *, why: str) -> Batch:
         """Pass the events from the one after ``after`` to ``last``."""
         assert self.window is not None
+        self._drop_rest()
         self.window.pass_over(last)
         self._polling, self._search, self._tries = None, None, 0  # a running poll has them, perhaps
         self._due_at = self._whole_at = self._turn.now
@@ -437,12 +461,19 @@ class Poller:
         return self._take(fact, self.window)
 
     def _take(self, fact: Polled, window: EventWindow) -> Batch:
-        """Take the events of a poll of the metastore that is followed."""
+        """Take the events of a poll of the metastore that is followed, as many as a turn takes."""
         now = self._turn.now
         self._tries = 0
         current = fact.current_id
-        cut = len(fact.events) >= self._events_max and fact.events[-1].id <= current
-        events, gap = window.take(fact.events, now, current_id=current, cut=cut)
+        cut = len(fact.events) >= self._events_max - self._taken and fact.events[-1].id <= current
+        if not self._taken:
+            self._behind_max = _behind_max(fact.events) if cut else 0
+        some = fact.events[:TURN_EVENTS_MAX]
+        if len(some) < len(fact.events):
+            self._rest = replace(fact, events=fact.events[TURN_EVENTS_MAX:])
+            self._polling, cut = fact.poll, True
+            self._taken += len(some)
+        events, gap = window.take(some, now, current_id=current, cut=cut)
         whole = not cut and window.last_id >= current
         more = self._news_max + 1 if self._is_late else self._news_max * FEWER
         self._news_max = min(more, POLL_EVENTS_MAX)
@@ -550,3 +581,9 @@ class Poller:
         elif not self._states and self.published == state:
             return
         self._states.append((self.seq, state))
+
+
+def _behind_max(events: Sequence[RawEvent]) -> int:
+    """Return how many events like ``events`` one poll may read."""
+    size = max(sum(event.size for event in events) // len(events), 1)
+    return min(BEHIND_BYTES_MAX // size, BEHIND_EVENTS_MAX)

@@ -24,11 +24,13 @@ Faults of the metastore and its log, and the test of each:
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
 from topicast.catalog.core import Commit, Effect
+from topicast.catalog.ingest.poller import TURN_EVENTS_MAX
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.fake_metastore import TIME_S, copied, make_table
 from topicast.topics.wire.messages.catalog import Sync, Synced
@@ -103,6 +105,50 @@ def test_backlog_of_many_events_of_one_table_is_read_a_few_times(core: Alone, ki
     assert core.catalog.counts.events >= 3_000
     reads = [call for call in core.metastore.calls if call in {"tables", "partitions"}]
     assert len(reads) <= 6
+
+
+def test_behind_by_many_events_polls_read_more_and_each_turn_takes_a_part(core: Alone) -> None:
+    """Hive 2.3 reads all events for each poll, however few are asked for."""
+    core.turn(100)
+    table, events = core.create("d", "many", "ds"), core.catalog.counts.events
+    for number in range(12_000):
+        core.add(table, f"{number:05}")
+    core.metastore.calls.clear()
+    taken = [core.catalog.counts.events]
+    core.ask(Sync(request=9))
+    while core.catalog.counts.events < events + 12_001:
+        core.step()
+        core.run(core.now + 0.01)
+        taken.append(core.catalog.counts.events)
+    steps = [after - before for before, after in pairwise(taken)]
+    assert max(steps) <= 2 * TURN_EVENTS_MAX, "of two turns"
+    assert core.metastore.calls.count("events_after") <= 4
+    core.turn(20)
+    core.reply(Synced)
+    assert len(core.partitions("d", "many")) == 12_000
+
+
+@pytest.mark.parametrize("what", ["a pause", "a crash", "another connection"])
+def test_events_that_no_turn_has_taken_are_read_again(core: Alone, what: str) -> None:
+    core.turn(100)
+    table = core.create("d", "many", "ds")
+    for number in range(6_000):
+        core.add(table, f"{number:04}")
+    before = core.catalog.counts.events
+    while core.catalog.counts.events < before + 2 * TURN_EVENTS_MAX:
+        core.step()
+        core.run(core.now + 0.01)
+    if what == "a crash":
+        core.restart()
+    elif what == "a pause":
+        core.order("events", "pause")
+        core.wait(3)
+        core.order("events", "start")
+    else:
+        core.metastore.connections += 1
+    core.turn(40)
+    sync(core)
+    assert len(core.partitions("d", "many")) == 6_000
 
 
 def test_names_in_another_case_are_those_of_the_same_object(core: Alone) -> None:
