@@ -20,7 +20,7 @@ from ...topics.wire.messages.questions import (
 from ..storage.history import HistoryReader
 from .change_log import LogBounds, LogLines, Recent
 from .scans import Cuts, Page, Versions
-from .table_history import ROWS_MAX, Bound, ChangeRange, Newest
+from .table_history import ROWS_MAX, Bound, ChangeRange, NewestChanges
 
 NUMBER_MAX: Final = (1 << 63) - 1  # SQLite takes no larger one
 
@@ -57,7 +57,7 @@ def query_of(asked: Scan | StoreRequest[Any]) -> StoreQuery:
         case ReadBound(topic=topic, epoch=epoch):
             return Bound(topic, epoch, _within(asked.after), _within(asked.count))
         case ReadHistory(db=db, table=table, count=count):
-            return Newest((db, table), _within(asked.after), _within(count) or ROWS_MAX)
+            return NewestChanges((db, table), _within(asked.after), _within(count) or ROWS_MAX)
         case ReadLogBounds():
             return LogBounds()
         case ReadLog(after=after):

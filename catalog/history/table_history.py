@@ -44,7 +44,7 @@ NAMED_MAX: Final = 100  # partitions of one transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestChanges:
     """The newest ``count`` changes of ``table`` in the versions behind ``after``."""
 
     table: TableId

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from ...catalog.event_status import SLOTS_A_MINUTE
 from ...catalog.history.change_log import Recent
-from ...catalog.history.table_history import Newest
+from ...catalog.history.table_history import NewestChanges
 from ...catalog.ingest.event_history import EventFacts
 from ...catalog.publish.hub_questions import Known
 from ...catalog.status import Status
@@ -178,7 +178,7 @@ async def _history(
         log = Recent(since_us, LINES_MAX, pattern.lower()).answer(reader, 0, None).records()
         rows = None
         if TABLE.fullmatch(pattern):
-            newest = Newest(parse_table_name(pattern)).answer(reader, 0, None).records()
+            newest = NewestChanges(parse_table_name(pattern)).answer(reader, 0, None).records()
             rows = [one for one in newest if one["time_us"] >= since_us]
     known = await _drivers_of(log, ask)
     records = changes.about(

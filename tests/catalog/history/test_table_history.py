@@ -16,7 +16,7 @@ from topicast.catalog.history.table_history import (
     NAMED_MAX,
     Bound,
     ChangeRange,
-    Newest,
+    NewestChanges,
 )
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.storage.history import HistoryReader
@@ -87,7 +87,7 @@ class Recorded(Holding):
         """
         self.commit()
         with answering(self.path) as answer:
-            found = answer(read(Newest(T, after, count), 7))
+            found = answer(read(NewestChanges(T, after, count), 7))
         assert isinstance(found, Inspected)
         self.answer = found
         assert found.request == 7
@@ -216,8 +216,8 @@ def test_thread_refuses_what_it_cannot_read_and_more_than_wait(tmp_path: Path) -
     answers: Queue[HistoryRead] = Queue()
     thread = HistoryThread(tmp_path / "no.sqlite3", deliver=answers.put)
     for request in range(WAITING_MAX):
-        assert thread.order(read(Newest(T), request)) is None
-    busy = thread.order(read(Newest(T), WAITING_MAX))
+        assert thread.order(read(NewestChanges(T), request)) is None
+    busy = thread.order(read(NewestChanges(T), WAITING_MAX))
     assert busy is not None
     assert (busy.peer, busy.answer.request, busy.answer.code) == (b"p", WAITING_MAX, Refusal.BUSY)
     assert answers.empty(), "the caller may be who takes from it"
@@ -247,7 +247,7 @@ def test_thread_goes_on_after_a_store_that_holds_what_it_cannot_read(
         db.execute("UPDATE images SET source = 99")
     with answering(tmp_path / FILE_NAME) as answer:
         for request in (1, 2):
-            refused = answer(read(Newest(T), request))
+            refused = answer(read(NewestChanges(T), request))
             assert (refused.request, refused.code) == (request, Refusal.UNREADABLE)
 
 
@@ -339,9 +339,9 @@ BEYOND = (1 << 64) - 1  # more than SQLite takes
 @pytest.mark.parametrize(
     ("asked", "query"),
     [
-        (ReadHistory(db="d", table="t"), Newest(T)),
-        (ReadHistory(db="d", table="t", after=12, count=3), Newest(T, after=12, count=3)),
-        (ReadHistory(db="d", table="t", after=BEYOND), Newest(T, after=NUMBER_MAX)),
+        (ReadHistory(db="d", table="t"), NewestChanges(T)),
+        (ReadHistory(db="d", table="t", after=12, count=3), NewestChanges(T, after=12, count=3)),
+        (ReadHistory(db="d", table="t", after=BEYOND), NewestChanges(T, after=NUMBER_MAX)),
         (
             ReadChanges(topic=1, epoch=2, after=3, until=BEYOND, skip=5),
             ChangeRange(topic=1, epoch=2, after=3, until=NUMBER_MAX, skip=5),
