@@ -355,9 +355,10 @@ def test_driver_is_wanted_as_the_newest_rule_for_one_of_its_names_says() -> None
 
 
 def test_sync_that_catalogd_can_never_answer_fails_at_once_and_says_why() -> None:
-    """P-SYNC-3, P-PROBLEM-1. Given a metastore without a listener."""
+    """P-SYNC-3, P-PROBLEM-1. Given a metastore that was restarted without a listener."""
     shopping = Shopping()
     shopping.shop.records = False
+    shopping.shop.connections += 1
     began = shopping.cluster.now
     with pytest.raises(SourceError, match="DbNotificationListener"):
         shopping.call(lambda catalog: catalog.sync(30))
