@@ -22,13 +22,14 @@ from typing import Final
 from ..topics.backports import assert_never
 from ..topics.bulk import Send
 from ..topics.errors import ConfigError, StoreFull, WireError
+from ..topics.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.histogram import HistogramFacts
 from ..topics.keys.clients import Client, Clients, clients_text
 from ..topics.keys.credential import PublicKeys
 from ..topics.keys.folder import DaemonKeys
 from ..topics.limited_topic import LimitedTopic
 from ..topics.link import Handshake, Inbox, Link, LinkCounts, ReceivedFrame
-from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
+from ..topics.memory_limit import resident_bytes
 from ..topics.topic import NAMESPACE, Topic
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ..topics.bulk import Send
+from ..topics.held_memory import MemoryLimit
 from ..topics.keys.clients import Client
-from ..topics.memory_limit import MemoryLimit
 from ..topics.objects.names import EVERYTHING, Scope
 from ..topics.slices import in_slices
 from ..topics.topic import Topic

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from ..topics.bulk import Send, Sender
 from ..topics.errors import ConfigError, WireError
+from ..topics.held_memory import MemoryLimit
 from ..topics.keys.clients import Client, ClientRole, Clients, read_clients
 from ..topics.keys.credential import PublicKeys
 from ..topics.liveness import HEARTBEAT_MS, LOST, SUSPECT_S
-from ..topics.memory_limit import MemoryLimit
 from ..topics.policy import Policy
 from ..topics.settings import checked_pages
 from ..topics.slices import in_slices

@@ -31,8 +31,8 @@ from ..topics.follower import (
     Tick,
     Want,
 )
+from ..topics.held_memory import MemoryLimit
 from ..topics.limited_topic import LimitedTopic
-from ..topics.memory_limit import MemoryLimit
 from ..topics.replica_set import Abandoned, ReplicaSet, Step
 from ..topics.topic import (
     ALL_OFFERED,

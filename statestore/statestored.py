@@ -17,11 +17,12 @@ from typing import Any, Final
 
 from ..topics.bulk import Send
 from ..topics.errors import ConfigError, WireError
+from ..topics.held_memory import LOOK_S, MemoryLimit, give_back
 from ..topics.keys.clients import Client, ClientRole, Clients
 from ..topics.keys.credential import Credential
 from ..topics.keys.folder import DaemonKeys
 from ..topics.link import Link, LinkCounts, ReceivedFrame
-from ..topics.memory_limit import LOOK_S, MemoryLimit, give_back, resident_bytes
+from ..topics.memory_limit import resident_bytes
 from ..topics.verdict import Verdict, news
 from ..topics.wire import decode, encode
 from ..topics.wire.header import DELTA_KIND

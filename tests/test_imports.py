@@ -82,6 +82,7 @@ ONE_WAY = {
             "link",
             "verdict",
             "memory_limit",
+            "held_memory",
         ),
     ),
     "statestore": (
