@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...topics.link import Handshake
+from ...topics.newest import Newest
 from ..protocol.effects import Connection
 
 UNREACHED_S: Final = 3.0  # a daemon's restart takes less; a black hole is noticed after 2 s
@@ -29,7 +30,8 @@ class Reachability:
         self.problem = ""  # why a server is not used, and what to do; empty while all are
         self.refuses_key = False  # whether the problem is that our key, or the server's, is wrong
         self._open: dict[Connection, str] = {}  # the addresses of open connections
-        self._unreached: dict[str, tuple[Connection, float]] = {}  # by address, since when
+        self._unreached = Newest[str, tuple[Connection, float]](ADDRESSES_MAX)
+        """By address, the oldest first: by which connection, and since when."""
         self._refusals: dict[Connection, dict[str, Handshake]] = {}  # by address, the first first
         self._hub = ""  # where the hub that is tried takes requests
 
@@ -57,17 +59,16 @@ class Reachability:
     def look(self, handshakes: Mapping[str, Handshake], *, now: float) -> bool:
         """Take the states of all open connections; return whether the problem has changed."""
         for connection, address in self._open.items():
-            if handshakes[connection] in (Handshake.NONE, Handshake.UNREACHED):
-                self._unreached.setdefault(address, (connection, now))
-            else:
+            if handshakes[connection] not in (Handshake.NONE, Handshake.UNREACHED):
                 self._unreached.pop(address, None)
+            elif address not in self._unreached:
+                self._unreached.put(address, (connection, now))
         if all(
             handshakes.get(one) is Handshake.DONE for one in (Connection.CONTROL, Connection.DATA)
         ):
             current = set(self._open.values())  # other hubs do not matter
-            self._unreached = {at: of for at, of in self._unreached.items() if at in current}
-        while len(self._unreached) > ADDRESSES_MAX:
-            del self._unreached[next(iter(self._unreached))]
+            for other in [address for address in self._unreached if address not in current]:
+                del self._unreached[other]
         found = self._key_problem(handshakes)
         self.refuses_key = bool(found)
         found = found or self._unreached_problem(now)
