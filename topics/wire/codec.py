@@ -522,14 +522,15 @@ def _codec_of(hint: Any) -> Codec:
     if get_origin(hint) is tuple:
         first, second = get_args(hint)
         if second is Ellipsis:
-            return _many(_codec_of(first))
+            is_row = isinstance(first, type) and issubclass(first, tuple) and first is not Entry
+            return _named_rows(first) if is_row else _many(_codec_of(first))
         return _pair(_codec_of(first), _codec_of(second))
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) in (Union, UnionType):
         kind, _ = get_args(hint)  # and None, which is last
         return _optional(_codec_of(kind))
-    return _row(hint) if issubclass(hint, tuple) else _record(hint)
+    return _record(hint)
 
 
 def _same(value: Any) -> Any:
@@ -619,16 +620,24 @@ def _record(cls: type) -> Codec:
     )
 
 
-def _row(cls: Any) -> Codec:
-    """Return how a NamedTuple is written: as it is, for its fields are numbers and texts."""
-    fields = _fields_of(cls)
-    assert all(codec.write is _same for codec in fields.values()), cls
-    reads = tuple(codec.read for codec in fields.values())
+def _named_rows(cls: Any) -> Codec:
+    """Return how rows of a NamedTuple are written: as they are.
 
-    def read(value: Any, where: str) -> Any:
-        if type(value) is not tuple or len(value) != len(reads):
-            raise WireError(f"{where}: {cls.__name__} of {len(reads)} fields expected")
-        return cls._make([check(one, where) for check, one in zip(reads, value, strict=True)])
+    Their fields are numbers, texts or lists of texts, which are checked column by column.
+    """
+    codecs = tuple(_fields_of(cls).values())
+    assert all(codec.write is _same for codec in codecs), cls
+
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        if type(value) is not tuple or len(value) > LIST_MAX:
+            raise WireError(f"{where}: list of at most {LIST_MAX} expected")
+        if any(type(row) is not tuple or len(row) != len(codecs) for row in value):
+            raise WireError(f"{where}: {cls.__name__} of {len(codecs)} fields expected")
+        for codec, column in zip(codecs, zip(*value, strict=True), strict=bool(value)):
+            if not _are_within(codec, column):
+                for one in column:
+                    codec.read(one, where)
+        return tuple(map(cls._make, value))
 
     return Codec(read, _same)
 
@@ -652,11 +661,17 @@ def _read_column(codec: Codec, column: Any, where: str, *, count: int) -> tuple[
         return (codec.read(column, where),) * count if count else ()
     if len(column) != count:
         raise WireError(f"{where}: columns of {count} values expected")
-    if codec.bounds is not None and set(map(type, column)) == {int}:  # hundreds: all at once
-        low, high = codec.bounds
-        if low <= min(column) and max(column) <= high:
-            return column
+    if _are_within(codec, column):
+        return column
     return tuple(codec.read(one, where) for one in column)
+
+
+def _are_within(codec: Codec, column: tuple[Any, ...]) -> bool:
+    """Tell whether all are integers within the bounds of ``codec``: there are hundreds."""
+    if codec.bounds is None or set(map(type, column)) != {int}:
+        return False
+    low, high = codec.bounds
+    return bool(low <= min(column) and max(column) <= high)
 
 
 def _read_entry(value: Any, where: str) -> Entry:
