@@ -121,7 +121,7 @@ class Unloading:
 
     def _is_due(self, table: TableId) -> bool:
         timeout_s = self._settings.timeout_s
-        return timeout_s > 0 and self._used[table] + timeout_s <= self._clock.now
+        return bool(timeout_s) and self._used[table] + timeout_s <= self._clock.now
 
     def _look_at_memory(self) -> None:
         pressure, memory = self._settings.pressure, self._memory

@@ -150,6 +150,7 @@ def test_after_a_restart_what_is_loaded_counts_as_just_used_and_the_rest_stays_u
 
 
 def test_tables_that_were_used_least_recently_are_unloaded_while_memory_is_short() -> None:
+    """P-USED-2: and no other for its age."""
     names = [f"t{number:02d}" for number in range(20)]
     core = loaded(*names, unload=UnloadSettings(pressure=0.6), limited=True)
     memory = core.catalog.memory
