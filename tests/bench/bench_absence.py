@@ -3,7 +3,7 @@
 backlog  events of mixed kinds on 200 tables, there when catalogd starts: seconds until all are
          published; its memory at most, beside that before; calls that read objects, of so many
 
-2,000 events are made by clients, and copied in the metastore's database, whose ids they then have:
+1,000 events are made by clients, and copied in the metastore's database, whose ids they then have:
 so each tells of an object that was changed meanwhile, and what is held never proves what it says.
 EVENTS=20000 for fewer.
 Run: make bench ARGS=tests/bench/bench_absence.py
@@ -25,7 +25,7 @@ from topicast.tests.cli.processes import Running
 from topicast.tests.waiting import until
 
 EVENTS: Final = int(os.environ.get("EVENTS", "100000"))
-MADE: Final = 2_000
+MADE: Final = 1_000
 SECONDS_MAX: Final = 60.0
 GROWTH_MB_MAX: Final = 100.0  # 100,000 events of 3 KB would be 300 MB
 LOG: Final = "EVENT_TIME, EVENT_TYPE, DB_NAME, TBL_NAME, MESSAGE, MESSAGE_FORMAT"
