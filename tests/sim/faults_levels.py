@@ -12,7 +12,7 @@ from topicast.catalog.serve.pull_server import stale_claims
 from topicast.statestore.stub_deltas import brought
 from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_read_view
 from topicast.subscriber.client.subscriber import Reader
-from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, Reply, confirmed_claims
+from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, confirmed_claims
 from topicast.subscriber.placement.planner import Plan, Planner
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.subscriptions import Subscriptions
@@ -117,8 +117,8 @@ class KeepsItsSelections(TableSnapshot):
 
 
 class CombinesMovedPages(Fetcher):
-    def part(self, part: Pulled) -> Reply | None:
-        return super().part(replace(part, moved=False))
+    def on_pulled(self, part: Pulled) -> None:
+        super().on_pulled(replace(part, moved=False))
 
 
 class RemembersWhatIsMissing(View):

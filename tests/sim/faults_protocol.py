@@ -18,7 +18,8 @@ from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession
-from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, Reply
+from topicast.subscriber.engine.pulled_tables import PulledTables
+from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas
 from topicast.subscriber.store.resident_set import ResidentSet
@@ -32,7 +33,7 @@ from topicast.topics.objects.names import EVERYTHING, Scope, TableId, table_key
 from topicast.topics.objects.selector import ALL, Selector
 from topicast.topics.topic import NAMESPACE, Topic, table_topic
 from topicast.topics.wire import encode
-from topicast.topics.wire.messages.catalog import Pull, Pulled
+from topicast.topics.wire.messages.catalog import Claimed, Pull, Pulled
 from topicast.topics.wire.messages.connection import Refused
 from topicast.topics.wire.messages.data import Chunk, Delta
 from topicast.topics.wire.messages.readers import Wanted
@@ -180,11 +181,11 @@ class CombinesVersions(Fetcher):
         super().__init__(*ids, **rest)
         self.first: dict[int, Pulled] = {}
 
-    def part(self, part: Pulled) -> Reply | None:
+    def on_pulled(self, part: Pulled) -> None:
         first = self.first.setdefault(part.request, part) if part.sequence else part
         self.first[part.request] = first
         at = first.topic_version, first.namespace_version
-        return super().part(replace(part, topic_version=at[0], namespace_version=at[1]))
+        super().on_pulled(replace(part, topic_version=at[0], namespace_version=at[1]))
 
 
 def _named_without_its_version(tables: Tables, pull: Pull) -> Selection:
@@ -204,13 +205,10 @@ class AnyEpoch(int):
         return False
 
 
-class HoldsInAnyEpoch(Fetcher):
-    def __init__(self, *ids: Any, base: Any, **rest: Any) -> None:
-        def of_any_epoch(db: str, table: str) -> Any:
-            epoch, *held = base(db, table)
-            return AnyEpoch(epoch), *held
-
-        super().__init__(*ids, base=of_any_epoch, **rest)
+class HoldsInAnyEpoch(PulledTables):
+    def base(self, db: str, table: str) -> tuple[int, TableSnapshot | None, tuple[Claimed, ...]]:
+        epoch, *held = super().base(db, table)
+        return AnyEpoch(epoch), *held
 
 
 class Unchecked(TopicReplicas):
