@@ -21,11 +21,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -111,11 +111,11 @@ def _with_callers(paths: Iterable[CallPath]) -> set[CallPath]:
 class Recorder:
     """Records the threads that begin within ``group``, while it is ``on``."""
 
-    def __init__(self, *, last_call: str) -> None:
-        """Recording ends with the call of ``last_call``, a method of Java's, by Py4J."""
+    def __init__(self, *, last: Callable[..., object] | None = None) -> None:
+        """Recording ends when ``last``, a function of ours, calls into the JVM by Py4J."""
         self.on = False
         self.ended = threading.Event()
-        self._last_call = last_call
+        self._last = last.__code__ if isinstance(last, FunctionType) else None
         self._group = ""
         self._root = CallPath("")
         # By id, since generated constructors are equal; the code is held, so its id stays its own.
@@ -159,9 +159,10 @@ class Recorder:
 
     def is_last(self, frame: FrameType) -> bool:
         """Tell whether ``frame`` calls what ends the recording."""
-        if frame.f_code.co_qualname != "JavaMember.__call__":
+        caller = frame.f_back
+        if self._last is None or caller is None or caller.f_code is not self._last:
             return False
-        return bool(frame.f_locals["self"].name == self._last_call)
+        return frame.f_code.co_qualname == "JavaMember.__call__"
 
     def file_of(self, frame: FrameType) -> str:
         """Return the file of ours that ``frame`` runs in; WAIT: it waits; empty: neither."""

@@ -60,7 +60,7 @@ def test_what_is_done_though_nothing_has_come_is_left_out() -> None:
 
 def test_thread_of_ours_is_recorded_from_wait_to_wait() -> None:
     """Given a thread that waits for orders to put something in an inbox."""
-    recorder, orders = Recorder(last_call=""), SimpleQueue[int]()
+    recorder, orders = Recorder(), SimpleQueue[int]()
     inbox: Inbox[int] = Inbox(lambda: None)
     done = SimpleQueue[int]()
 
@@ -88,7 +88,7 @@ def test_thread_of_ours_is_recorded_from_wait_to_wait() -> None:
 
 def test_equal_code_of_two_files_is_told_apart() -> None:
     """As that of constructors which are generated for classes of the same fields."""
-    recorder = Recorder(last_call="")
+    recorder = Recorder()
 
     def frame_in(file: str) -> Any:
         names: dict[str, Any] = {"sys": sys, "__file__": f"{ROOT}/{file}"}

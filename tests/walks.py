@@ -1,13 +1,13 @@
 """Walks: how many files of ours a fact goes through, and how often it goes back and forth.
 
-delta   one delta that arrives at an attached driver -> invalidateCachedTable is called on Spark
+delta   one delta that arrives at an attached driver -> Spark is told to renew the relation
 pull    a partition that is not held is asked for -> catalogd answers it -> it is returned
 event   one event of the metastore that arrives at catalogd -> its delta is sent to the hub
 
-All parts are real and run in this process: a hub, a catalogd, an attached Spark driver and a
-subscriber beside it, on a real metastore. `recorder` tells how a walk is counted and how heartbeats
-and other noise are left out of it. ``turns`` is how often a thread goes from one file to another,
-by a call or by a return.
+All parts are real and run in this process: a hub, a catalogd, a Spark driver with what its agent
+attaches, and a subscriber beside it, on a real metastore. `recorder` tells how a walk is counted
+and how heartbeats and other noise are left out of it. ``turns`` is how often a thread goes from one
+file to another, by a call or by a return.
 
 A delta is counted in the driver's threads, up to the call. A pull is counted in the application's
 thread, the subscriber's and catalogd's. An event is counted in catalogd's threads, up to the
@@ -22,6 +22,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ from topicast.cli.quickstart.spark_settings import spark_settings
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_hub
 from topicast.subscriber import Subscriber
-from topicast.subscriber.spark import attach
+from topicast.subscriber.spark.agent.driver import Driver
+from topicast.subscriber.spark.config import AttachArguments
+from topicast.subscriber.spark.jar.bootstrap import bootstrap_of
+from topicast.subscriber.spark.refresh.catalyst import Catalyst
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.cluster.served import Running
 from topicast.tests.integration.tables import connect
@@ -55,6 +59,7 @@ QUIET_S: Final = 11.0  # the rarest housekeeping is done every 10 s
 AFTER_S: Final = 0.3  # in which the answers to what was done before a walk have come
 TIMEOUT_S: Final = 30.0
 DB, CACHED, PARTITIONED = "walks", "cached", "by_day"
+NO_AGENT: Final = "true"  # the command of an agent that attaches nothing
 APPLICATION, CATALOGD, DRIVER, HUB = "application", "catalogd", "driver", "hub"
 
 
@@ -65,16 +70,19 @@ class Stage:
     recorder: Recorder
     client: HMSClient
     catalog: Subscriber
-    handle: Any
+    driver: Driver
     spark: Any
 
     def settle(self) -> None:
         """Let Spark hold the relation, and everything that was changed be known everywhere."""
         for _ in range(2):
-            self.handle.sync(TIMEOUT_S)
+            self._sync_driver()
             self.spark.table(f"{DB}.{CACHED}").count()
-        self.handle.sync(TIMEOUT_S)
+        self._sync_driver()
         self.catalog.sync(TIMEOUT_S)
+
+    def _sync_driver(self) -> None:
+        self.driver.sync(TIMEOUT_S, until=time.monotonic() + TIMEOUT_S)
 
     def rest(self, rest_s: float) -> list[WakeUp]:
         """Return what every thread does while nothing happens."""
@@ -137,7 +145,7 @@ def until_the_hub_wakes(wakeups: list[WakeUp], *, quiet: list[WakeUp]) -> list[W
 @contextmanager
 def staged(folder: Path) -> Iterator[Stage]:
     """Set everything up, one group of threads after the other."""
-    recorder = Recorder(last_call="invalidateCachedTable")
+    recorder = Recorder(last=Catalyst.renew)
     with ExitStack() as up:
         hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
         with recorder.group(HUB):
@@ -162,13 +170,13 @@ def staged(folder: Path) -> Iterator[Stage]:
         client = up.enter_context(connect(hive.uri))
         create(spark, client, f"file:{folder}/by_day")
         with recorder.group(DRIVER):
-            handle = attach(spark, hub.address, budget="64MB")
-            up.callback(handle.detach)
-            handle.sync(TIMEOUT_S)
+            driver = attached(spark, hub.address)
+            up.callback(driver.detach)
+            driver.sync(TIMEOUT_S, until=time.monotonic() + TIMEOUT_S)
         with recorder.group(APPLICATION):
             catalog = up.enter_context(Subscriber(hub.address, budget="64MB", timeout_s=TIMEOUT_S))
             catalog.sync()
-        yield Stage(recorder, client, catalog, handle, spark)
+        yield Stage(recorder, client, catalog, driver, spark)
 
 
 @contextmanager
@@ -184,6 +192,14 @@ def session(folder: Path, uri: str) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
+
+
+def attached(spark: Any, hub: str) -> Driver:
+    """Attach ``spark`` in this process, where its agent would do it in another process."""
+    arguments = AttachArguments(statestores=hub, budget="64MB")
+    driver = Driver(bootstrap_of(spark, arguments, NO_AGENT), pid=os.getpid())
+    driver.begin(spark, arguments)
+    return driver
 
 
 def create(spark: Any, client: HMSClient, location: str) -> None:
