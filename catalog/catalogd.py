@@ -38,9 +38,9 @@ from ..topics.wire.messages.connection import Bye, Channel
 from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.questions import ReadWriter
 from ..topics.wire.refusal import refuse_frame
-from .core import (
+from .core import Catalog
+from .effects import (
     BeginAnew,
-    Catalog,
     Connections,
     Effect,
     Fact,
@@ -483,7 +483,7 @@ class Catalogd:
         if self._slices is None and now >= self._status_at:
             self._status_at = now + STATUS_S
             self._catalog.handle(self._connections(now), now=now, now_us=now_us)
-            self._slices = self._catalog.status_in_slices()
+            self._slices = self._catalog.introspection.status_in_slices()
         if self._slices is not None:
             status = next(self._slices)
             if status is None:

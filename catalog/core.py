@@ -11,40 +11,39 @@ Invariant: nothing leaves that the store does not have. When another metastore a
 leaves any more: the shell empties the store, in a new epoch, and another core begins over it.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ..topics.bulk import Send
 from ..topics.held_memory import MemoryLimit
-from ..topics.keys.clients import Client
 from ..topics.objects.names import EVERYTHING, Scope
-from ..topics.slices import in_slices
 from ..topics.topic import Topic
 from ..topics.turn import Turn
 from ..topics.wire.messages.answers import (
-    EventLines,
-    HeldTopic,
-    HubFacts,
     Inspected,
-    TableState,
-    TableStates,
 )
-from ..topics.wire.messages.fields import Message
 from ..topics.wire.messages.questions import (
-    TABLE_STATES_MAX,
     Question,
-    ReadEventLog,
-    ReadTableStates,
 )
-from . import status
+from .effects import (
+    RESTING,
+    BeginAnew,
+    Connections,
+    Effect,
+    Fact,
+    Floors,
+    Minted,
+    MintEpoch,
+    Publish,
+    Requested,
+)
 from .follow.background import Background
 from .follow.differences import Differences
 from .follow.events import Events
 from .follow.name_listing import Lifecycle, NameListing
-from .follow.notes import Counts, Noted
+from .follow.notes import Counts
 from .follow.unreadable import Unreadable
-from .history.history_thread import HistoryRead, ReadStore
+from .history.history_thread import HistoryRead
 from .ingest.aliases import Aliases
 from .ingest.event_history import EventHistory
 from .ingest.event_log import EventLog
@@ -52,7 +51,6 @@ from .ingest.event_processor import EventProcessor
 from .ingest.event_window import EventWindow
 from .ingest.identity import TABLES_MAX, Creations, Identified
 from .ingest.in_place import InPlace
-from .ingest.load_progress import LoadProgress
 from .ingest.loader import (
     NEVER,
     READS_MAX_DEFAULT,
@@ -63,9 +61,9 @@ from .ingest.loader import (
     Result,
 )
 from .ingest.poller import Poll, Polled, Poller, PollFailed
-from .ingest.read_threads import Answer, Order
 from .ingest.reports import Reports
 from .ingest.sync_rules import SyncRules
+from .introspection import Introspection
 from .metastore.port import (
     EventRead,
     FactsRead,
@@ -79,9 +77,9 @@ from .metastore.port import (
 )
 from .model.commit import Commit
 from .model.lineage import Epochs, StartRecord
-from .model.modes import MODE_STATE_DEFAULT, ModeState, overrides_text
+from .model.modes import MODE_STATE_DEFAULT, ModeState
 from .model.tables import Namespace, Tables, created_at, forget_decoded
-from .model.versions import LeaseRow, SweepRow, Transaction, VersionLog, WriteRow
+from .model.versions import LeaseRow, SweepRow, VersionLog, WriteRow
 from .model.window_state import WindowState
 from .publish.backfill import Backfill
 from .publish.unloading import NEVER_UNLOAD, Unloading, UnloadSettings
@@ -89,80 +87,14 @@ from .reconcile.held import Held
 from .reconcile.reconciliation import CALLS_PER_S_DEFAULT, COMPARING, Reconciliation
 from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
-from .serve.grants import Admit
 from .serve.leases import Leases
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
 from .serve.sweeps import Sweeps
-from .status import MetastoreFacts, Status
+from .status import Status
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 IDLE_S: Final = 1.0  # a turn at least so often
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
-    """Effect: send these transactions to every hub."""
-
-    transactions: tuple[Transaction, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MintEpoch:
-    """Effect: begin a new epoch above ``at_least``; answered by ``Minted``."""
-
-    at_least: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginAnew:
-    """Effect: discard all that is held, in a new epoch above ``at_least``, and this core with it.
-
-    ``finding``: why, for the status of the core that begins then.
-    """
-
-    finding: str
-    at_least: int
-
-
-Effect = Order | ReadStore | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
-RESTING: Final = frozenset((ReadStore, Admit, Publish, MintEpoch, BeginAnew, Send))
-"""The types of effects that come behind the commit: what they show or end is durable by then."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requested:
-    """Fact: a peer of the catalog service, with the key of ``client``, sent a message."""
-
-    peer: bytes
-    message: Message
-    client: Client
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Minted:
-    """Fact: the store began this epoch; ``starts`` are those of the epoch."""
-
-    epoch: int
-    starts: tuple[StartRecord, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floors:
-    """Fact: the store deleted the tombstones at or below these versions, by topic."""
-
-    floors: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connections:
-    """Fact: how each hub is connected, and how long ago a client was refused; None: never."""
-
-    hubs: tuple[HubFacts, ...] = ()
-    handshake_failed_s: float | None = None
-
-
-Fact = Answer | Requested | Minted | Floors | HistoryRead | Connections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +188,6 @@ class Catalog:
         self.in_place = InPlace(self.tables, pending=self.loader.pending)
         self.event_history = EventHistory(turn)
         self.event_log = EventLog(turn)
-        self._load_progress = LoadProgress(turn)
         held = Held(
             self.namespace,
             self.tables,
@@ -356,6 +287,31 @@ class Catalog:
             epochs=self.epochs,
             answer=self.answer,
         )
+        self.introspection = Introspection(
+            self.namespace,
+            self.tables,
+            version_log=self.version_log,
+            epochs=self.epochs,
+            loader=self.loader,
+            poller=self.poller,
+            listing=self.listing,
+            events=self.events,
+            history=self.event_history,
+            log=self.event_log,
+            processor=self.event_processor,
+            unreadable=self.unreadable,
+            sync_rules=self.sync_rules,
+            reconciliation=self.reconciliation,
+            reports=self.reports,
+            backfill=self.backfill,
+            unloading=self.unloading,
+            dispatcher=self.dispatcher,
+            memory=memory,
+            counts=self.counts,
+            metastore=settings.metastore,
+            off_by_default=settings.sync_off_by_default,
+            clock=turn,
+        )
         self._materializer = Materializer(
             self.namespace,
             self.tables,
@@ -365,7 +321,6 @@ class Catalog:
         )
         self._caught_up = not self.poller.enabled  # everything before the start is published
         self._committed = self.poller.published  # of the last Commit: which events it covers
-        self._connections = Connections()  # as last seen
 
     @property
     def position(self) -> tuple[int, int]:
@@ -437,7 +392,7 @@ class Catalog:
             case Minted():
                 self.epochs.on_minted(fact.epoch, fact.starts)
             case Connections():
-                self._connections = fact
+                self.introspection.connections = fact
             case Floors():
                 for number, floor in fact.floors.items():
                     self.version_log.topics[number].raise_floor(floor)
@@ -508,43 +463,11 @@ class Catalog:
 
     def answer(self, question: Question[Any]) -> Inspected:
         """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
-        if isinstance(question, ReadEventLog):
-            rows = self.event_log.after(None if question.newest else question.after)
-            return EventLines(request=question.request, rows=rows)
-        if isinstance(question, ReadTableStates):
-            some = question.tables[:TABLE_STATES_MAX]
-            states = tuple([row for name in some for row in self._state_of(name)])
-            return TableStates(request=question.request, rows=states)
-        return status.answer(self.status(), question)
-
-    def _state_of(self, name: str) -> Iterator[TableState]:
-        """Yield a row if the table ``name`` is not as it should be."""
-        db, _, of_db = name.partition(".")
-        table = db, of_db
-        if why := self.unreadable.tables.get(table, ""):
-            yield TableState(name, status.UNREADABLE, why)
-        elif bad := self.loader.bad_partitions().get(table):
-            yield TableState(
-                name, status.PARTITIONS_UNREADABLE, status.first_named(bad, of=len(bad))
-            )
-        elif text := self.loader.loading().get(table):
-            yield TableState(name, status.LOADING, text)
-        elif self.namespace.find(table) is not None and self.sync_rules.is_off(table):
-            yield TableState(name, status.UNFOLLOWED, "")
+        return self.introspection.answer(question)
 
     def status(self) -> Status:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""
-        return next(one for one in self.status_in_slices() if one is not None)
-
-    def status_in_slices(self) -> Iterator[Status | None]:
-        """Yield None after each slice of a status, and the status at last.
-
-        Its totals and its rows agree.
-        """
-        topics: list[HeldTopic] = []
-        rows = self.version_log.topics.items()
-        yield from in_slices(rows, lambda one: status.topic_status(*one), into=topics)
-        yield self._status(tuple(topics))
+        return self.introspection.status()
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -563,68 +486,6 @@ class Catalog:
         self.event_processor.check()
         if self.poller.window is not None:
             self.poller.window.check()
-
-    def _status(self, topics: tuple[HeldTopic, ...]) -> Status:
-        (epoch, start), poller, mode = self.position, self.poller, self.backfill.mode
-        load = self._load_progress.measure(self.loader.tables_left)
-        metastore = MetastoreFacts(
-            addresses=self.settings.metastore,
-            polls=poller.problem(),
-            names=self.listing.error,
-            names_known=self.names_known,
-            missing=self.listing.missing,
-            blind=self.namespace.metastore_problem(),
-            unproven=poller.unproven,
-            not_understood=self.events.doubted(),
-        )
-        return Status(
-            metastore=metastore,
-            hubs=self._connections.hubs,
-            handshake_failed_s=self._connections.handshake_failed_s,
-            rules=self.namespace.rules(),
-            epoch=epoch,
-            start=start,
-            num_topics=len(topics) - 1,
-            mode=mode.name,
-            overrides=overrides_text(mode),
-            offers=mode.offers,
-            topics_to_backfill=self.backfill.topics_left,
-            watermark=poller.watermark,
-            newest_event=poller.newest,
-            lag_events=poller.lag_events,
-            lag_s=poller.lag_s(),
-            metastore_uuid=poller.window.uuid if poller.window else "",
-            metastore_found=self.events.finding,
-            metastore_silent_s=poller.silent_s(),
-            databases=self.namespace.databases_count,
-            tables_to_load=load.left,
-            load_read=load.read,
-            load_left_s=load.left_s,
-            loading=status.first_of(self.loader.loading()),
-            tables_unreadable=len(self.unreadable.tables),
-            sync_off_by_default=self.settings.sync_off_by_default,
-            partitions_unreadable=len(self.unreadable.partitions),
-            unreadable=status.first_of(self.unreadable.tables)
-            or next((f"{one}: {why}" for one, why in self.unreadable.partitions.items()), ""),
-            waiting_requests=self.dispatcher.waiting,
-            entries=sum(topic.entries or 0 for topic in topics),
-            held_bytes=sum(topic.held_bytes or 0 for topic in topics),
-            cold_bytes=sum(one.cold_bytes for one in self.version_log.topics.values()),
-            memory=None if self.memory is None else self.memory.facts,
-            counts=asdict(self.counts)
-            | self.dispatcher.counts
-            | self.reports.counts()
-            | {f"reconcile_{name}": n for name, n in asdict(self.reconciliation.counts).items()}
-            | {"polls_late": poller.late, "tables_unfit": self.tables.unfit}
-            | {"tables_unloaded": self.unloading.unloaded},
-            topics=topics,
-            reconciliation=self.reconciliation.progress.facts(),
-            events=self.event_history.facts(
-                [self.loader.left(seq) for seq in self.event_history.running_seqs],
-            ),
-            processor=self.event_processor.facts,
-            pull_times=self.dispatcher.pull_times,
-        )
 
     # -- facts
 

@@ -92,7 +92,16 @@ ONE_WAY = {
     "catalog": (
         *("metastore", "model", "storage", "publish", "ingest", "reconcile", "follow"),
         *("history", "serve"),
-        *("event_status", "status", "core", "config", "catalogd", "assembly"),
+        *(
+            "event_status",
+            "status",
+            "effects",
+            "introspection",
+            "core",
+            "config",
+            "catalogd",
+            "assembly",
+        ),
     ),
     "subscriber": (
         *("config", "arguments", "protocol", "store", "fetch", "replication"),

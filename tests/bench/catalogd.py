@@ -16,7 +16,7 @@ from typing import Final
 
 from topicast.catalog import core
 from topicast.catalog.catalogd import SERVICE
-from topicast.catalog.core import Fact, Requested
+from topicast.catalog.effects import Fact, Requested
 from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import Poll

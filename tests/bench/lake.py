@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final, TypeVar
 
-from topicast.catalog.core import Effect, Publish
+from topicast.catalog.effects import Effect, Publish
 from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.fetch.fetcher import PartitionRequest
 from topicast.subscriber.protocol.effects import Done, Operation

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
-from topicast.catalog.core import Catalog, Fact, Floors, Requested, Settings
+from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.effects import Fact, Floors, Requested
 from topicast.catalog.history.history_thread import WAITING_MAX
 from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identified

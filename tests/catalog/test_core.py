@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
-from topicast.catalog.core import Publish
+from topicast.catalog.effects import Publish
 from topicast.catalog.follow import events
 from topicast.catalog.follow.name_listing import Lifecycle
 from topicast.catalog.follow.notes import Noted

@@ -4,7 +4,8 @@ from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.core import Catalog, Effect, Publish, Requested, Settings
+from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.effects import Effect, Publish, Requested
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.modes import ModeState

@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from topicast.catalog.core import (
+from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.effects import (
     BeginAnew,
-    Catalog,
     Effect,
     Floors,
     Minted,
     MintEpoch,
     Publish,
     Requested,
-    Settings,
 )
 from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.identity import Identify

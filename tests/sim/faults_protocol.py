@@ -9,8 +9,9 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from topicast.catalog.core import Catalog, MintEpoch
-from topicast.catalog.core import Effect as CatalogEffect
+from topicast.catalog.core import Catalog
+from topicast.catalog.effects import Effect as CatalogEffect
+from topicast.catalog.effects import MintEpoch
 from topicast.catalog.ingest.loader import NEVER as ALL_PUBLISHED
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.modes import Remainder

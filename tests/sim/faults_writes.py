@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from topicast.catalog.core import Catalog, Publish
+from topicast.catalog.core import Catalog
+from topicast.catalog.effects import Publish
 from topicast.catalog.ingest.reports import Reports, is_path
 from topicast.catalog.model.commit import Commit
 from topicast.catalog.model.tables import Tables

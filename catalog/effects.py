@@ -1,0 +1,81 @@
+"""The facts that catalogd's core takes in, and the effects that it has its shell do."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..topics.bulk import Send
+from ..topics.keys.clients import Client
+from ..topics.wire.messages.answers import HubFacts
+from ..topics.wire.messages.fields import Message
+from .follow.notes import Noted
+from .history.history_thread import HistoryRead, ReadStore
+from .ingest.read_threads import Answer, Order
+from .model.commit import Commit
+from .model.lineage import StartRecord
+from .model.versions import Transaction
+from .serve.grants import Admit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Effect: send these transactions to every hub."""
+
+    transactions: tuple[Transaction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MintEpoch:
+    """Effect: begin a new epoch above ``at_least``; answered by ``Minted``."""
+
+    at_least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginAnew:
+    """Effect: discard all that is held, in a new epoch above ``at_least``, and this core with it.
+
+    ``finding``: why, for the status of the core that begins then.
+    """
+
+    finding: str
+    at_least: int
+
+
+Effect = Order | ReadStore | Admit | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
+RESTING: Final = frozenset((ReadStore, Admit, Publish, MintEpoch, BeginAnew, Send))
+"""The types of effects that come behind the commit: what they show or end is durable by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested:
+    """Fact: a peer of the catalog service, with the key of ``client``, sent a message."""
+
+    peer: bytes
+    message: Message
+    client: Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minted:
+    """Fact: the store began this epoch; ``starts`` are those of the epoch."""
+
+    epoch: int
+    starts: tuple[StartRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """Fact: the store deleted the tombstones at or below these versions, by topic."""
+
+    floors: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """Fact: how each hub is connected, and how long ago a client was refused; None: never."""
+
+    hubs: tuple[HubFacts, ...] = ()
+    handshake_failed_s: float | None = None
+
+
+Fact = Answer | Requested | Minted | Floors | HistoryRead | Connections

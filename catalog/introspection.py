@@ -1,0 +1,209 @@
+"""Introspection: answers about catalogd itself: its status, its events, states of its tables.
+
+    shell, every second ──▶ status_in_slices ──parts of the core──▶ Status
+    Question ──▶ answer ──▶ Inspected
+
+It changes nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ..topics.held_memory import MemoryLimit
+from ..topics.slices import in_slices
+from ..topics.turn import Clock
+from ..topics.wire.messages.answers import (
+    EventLines,
+    HeldTopic,
+    Inspected,
+    TableState,
+    TableStates,
+)
+from ..topics.wire.messages.questions import (
+    TABLE_STATES_MAX,
+    Question,
+    ReadEventLog,
+    ReadTableStates,
+)
+from . import status
+from .effects import Connections
+from .follow.events import Events
+from .follow.name_listing import NameListing
+from .follow.notes import Counts
+from .follow.unreadable import Unreadable
+from .ingest.event_history import EventHistory
+from .ingest.event_log import EventLog
+from .ingest.event_processor import EventProcessor
+from .ingest.load_progress import LoadProgress
+from .ingest.loader import Loader
+from .ingest.poller import Poller
+from .ingest.reports import Reports
+from .ingest.sync_rules import SyncRules
+from .model.lineage import Epochs
+from .model.modes import overrides_text
+from .model.tables import Namespace, Tables
+from .model.versions import VersionLog
+from .publish.backfill import Backfill
+from .publish.unloading import Unloading
+from .reconcile.reconciliation import Reconciliation
+from .serve.dispatcher import Dispatcher
+from .status import MetastoreFacts, Status
+
+
+class Introspection:
+    """Reads the parts of the core. ``connections``: those of the shell, as last seen."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        *,
+        version_log: VersionLog,
+        epochs: Epochs,
+        loader: Loader,
+        poller: Poller,
+        listing: NameListing,
+        events: Events,
+        history: EventHistory,
+        log: EventLog,
+        processor: EventProcessor,
+        unreadable: Unreadable,
+        sync_rules: SyncRules,
+        reconciliation: Reconciliation,
+        reports: Reports,
+        backfill: Backfill,
+        unloading: Unloading,
+        dispatcher: Dispatcher,
+        memory: MemoryLimit | None,
+        counts: Counts,
+        metastore: str,
+        off_by_default: bool,
+        clock: Clock,
+    ) -> None:
+        """Answer for these parts; ``metastore`` and ``off_by_default`` are the operator's."""
+        self._namespace, self._tables = namespace, tables
+        self._version_log = version_log
+        self._epochs = epochs
+        self._loader = loader
+        self._poller = poller
+        self._listing = listing
+        self._events = events
+        self._history = history
+        self._log = log
+        self._processor = processor
+        self._unreadable = unreadable
+        self._sync_rules = sync_rules
+        self._reconciliation = reconciliation
+        self._reports = reports
+        self._backfill = backfill
+        self._unloading = unloading
+        self._dispatcher = dispatcher
+        self._memory = memory
+        self._counts = counts
+        self._metastore = metastore
+        self._off_by_default = off_by_default
+        self._progress = LoadProgress(clock)
+        self.connections = Connections()
+
+    def answer(self, question: Question[Any]) -> Inspected:
+        """Return the answer to ``question``, which is one of CATALOG_ANSWERS."""
+        if isinstance(question, ReadEventLog):
+            rows = self._log.after(None if question.newest else question.after)
+            return EventLines(request=question.request, rows=rows)
+        if isinstance(question, ReadTableStates):
+            some = question.tables[:TABLE_STATES_MAX]
+            states = tuple([row for name in some for row in self._state_of(name)])
+            return TableStates(request=question.request, rows=states)
+        return status.answer(self.status(), question)
+
+    def status(self) -> Status:
+        """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""
+        return next(one for one in self.status_in_slices() if one is not None)
+
+    def status_in_slices(self) -> Iterator[Status | None]:
+        """Yield None after each slice of a status, and the status at last.
+
+        Its totals and its rows agree.
+        """
+        topics: list[HeldTopic] = []
+        rows = self._version_log.topics.items()
+        yield from in_slices(rows, lambda one: status.topic_status(*one), into=topics)
+        yield self._status(tuple(topics))
+
+    def _state_of(self, name: str) -> Iterator[TableState]:
+        """Yield a row if the table ``name`` is not as it should be."""
+        db, _, of_db = name.partition(".")
+        table = db, of_db
+        if why := self._unreadable.tables.get(table, ""):
+            yield TableState(name, status.UNREADABLE, why)
+        elif bad := self._loader.bad_partitions().get(table):
+            yield TableState(
+                name, status.PARTITIONS_UNREADABLE, status.first_named(bad, of=len(bad))
+            )
+        elif text := self._loader.loading().get(table):
+            yield TableState(name, status.LOADING, text)
+        elif self._namespace.find(table) is not None and self._sync_rules.is_off(table):
+            yield TableState(name, status.UNFOLLOWED, "")
+
+    def _status(self, topics: tuple[HeldTopic, ...]) -> Status:
+        (epoch, start), poller, mode = self._epochs.position, self._poller, self._backfill.mode
+        load = self._progress.measure(self._loader.tables_left)
+        metastore = MetastoreFacts(
+            addresses=self._metastore,
+            polls=poller.problem(),
+            names=self._listing.error,
+            names_known=self._listing.names_known,
+            missing=self._listing.missing,
+            blind=self._namespace.metastore_problem(),
+            unproven=poller.unproven,
+            not_understood=self._events.doubted(),
+        )
+        return Status(
+            metastore=metastore,
+            hubs=self.connections.hubs,
+            handshake_failed_s=self.connections.handshake_failed_s,
+            rules=self._namespace.rules(),
+            epoch=epoch,
+            start=start,
+            num_topics=len(topics) - 1,
+            mode=mode.name,
+            overrides=overrides_text(mode),
+            offers=mode.offers,
+            topics_to_backfill=self._backfill.topics_left,
+            watermark=poller.watermark,
+            newest_event=poller.newest,
+            lag_events=poller.lag_events,
+            lag_s=poller.lag_s(),
+            metastore_uuid=poller.window.uuid if poller.window else "",
+            metastore_found=self._events.finding,
+            metastore_silent_s=poller.silent_s(),
+            databases=self._namespace.databases_count,
+            tables_to_load=load.left,
+            load_read=load.read,
+            load_left_s=load.left_s,
+            loading=status.first_of(self._loader.loading()),
+            tables_unreadable=len(self._unreadable.tables),
+            sync_off_by_default=self._off_by_default,
+            partitions_unreadable=len(self._unreadable.partitions),
+            unreadable=status.first_of(self._unreadable.tables)
+            or next((f"{one}: {why}" for one, why in self._unreadable.partitions.items()), ""),
+            waiting_requests=self._dispatcher.waiting,
+            entries=sum(topic.entries or 0 for topic in topics),
+            held_bytes=sum(topic.held_bytes or 0 for topic in topics),
+            cold_bytes=sum(one.cold_bytes for one in self._version_log.topics.values()),
+            memory=None if self._memory is None else self._memory.facts,
+            counts=asdict(self._counts)
+            | self._dispatcher.counts
+            | self._reports.counts()
+            | {f"reconcile_{name}": n for name, n in asdict(self._reconciliation.counts).items()}
+            | {"polls_late": poller.late, "tables_unfit": self._tables.unfit}
+            | {"tables_unloaded": self._unloading.unloaded},
+            topics=topics,
+            reconciliation=self._reconciliation.progress.facts(),
+            events=self._history.facts(
+                [self._loader.left(seq) for seq in self._history.running_seqs],
+            ),
+            processor=self._processor.facts,
+            pull_times=self._dispatcher.pull_times,
+        )
