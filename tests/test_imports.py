@@ -73,7 +73,6 @@ ONE_WAY = {
             "policy",
             "wire",
             "comparison",
-            "trace",
             "turn",
             "keys",
             "bulk",

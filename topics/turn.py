@@ -1,17 +1,36 @@
-"""Turn: the clock and the outbox that the parts of one core share while it handles facts.
+"""Turn: the clock, the outbox and the trace that the parts of one core share as it handles facts.
 
     handle(facts, now) ──▶ parts read ``now``, and ``add`` effects ──end──▶ effects
 
 The core makes its Turn and gives it to its parts at construction, so that no part passes the time
 on, or hands back what others have decided. Effects are in the order in which they were added.
+
+The trace says what came into the core lately, and what went out, for whoever looks for an error. A
+step has the time, the type and the topics of a message, and its version; nothing of its content, so
+that a trace of large values is as short as any other.
 """
 
-from typing import Generic, Protocol, TypeVar
+from collections import deque
+from typing import Final, Generic, Protocol, TypeVar
 
-from .trace import Trace
+from .wire.messages.catalog import Pulled
+from .wire.messages.connection import KeepAlive, Refused
+from .wire.messages.data import Chunk, Delta, Heartbeat
+from .wire.messages.publishers import Filed
+from .wire.messages.readers import CatchUp, Drop, Join, Joined, Status
+
+STEPS_MAX: Final = 256  # some minutes of a core that is not busy, in 50 KB
+TOPICS_MAX: Final = 16  # of a step; one of more topics counts as one of all
+SHOWN_MAX: Final = 64  # steps in one record of a log: 3 KB
+QUIET: Final = (Heartbeat, KeepAlive)  # they come all the time, and as a rule change nothing
 
 EffectT = TypeVar("EffectT")
 EffectT_contra = TypeVar("EffectT_contra", contravariant=True)
+
+
+Step = tuple[float, str, str, tuple[int, ...], int]
+"""When it was, in seconds; in or out; the type; its topics, none: of all, or of no topic; the
+version of its topic behind it, 0: it has none. A tuple, for one is made for each delta."""
 
 
 class Clock(Protocol):
@@ -61,3 +80,61 @@ class Turn(Generic[EffectT]):
     def discard(self) -> None:
         """Drop what was decided in a turn that has failed."""
         self._effects.clear()
+
+
+class Trace:
+    """The last STEPS_MAX steps of one core."""
+
+    def __init__(self, quiet: tuple[type, ...] = ()) -> None:
+        self._quiet = frozenset((*QUIET, *quiet))
+        self._steps: deque[Step] = deque(maxlen=STEPS_MAX)
+
+    def note(self, at: float, way: str, what: object) -> None:
+        """Add ``what``, which came ``in`` or goes ``out``; nothing of it is kept."""
+        kind = type(what)
+        if kind not in self._quiet:
+            version = getattr(what, "to_version", 0)
+            self._steps.append((at, way, kind.__name__, _topics(what), version))
+
+    def note_delta(self, at: float, topic: int, version: int) -> None:
+        """Add a delta of ``topic`` that came in: as ``note`` does, on the hot path."""
+        self._steps.append((at, "in", "Delta", (topic,), version))
+
+    def steps(self, topic: int | None = None) -> tuple[Step, ...]:
+        """Return the steps, the oldest first: all, or those that may be about ``topic``."""
+        return tuple(one for one in self._steps if topic is None or topic in (one[3] or (topic,)))
+
+    def story(self, topic: int | None = None) -> tuple[str, ...]:
+        """Return a line for each of the ``steps``."""
+        return tuple(
+            f"{at:.3f} {way} {kind}{_of(topics, version)}"
+            for at, way, kind, topics, version in self.steps(topic)
+        )
+
+    def text(self) -> str:
+        """Return the last SHOWN_MAX steps in one line."""
+        return "; ".join(self.story()[-SHOWN_MAX:])
+
+
+def _of(topics: tuple[int, ...], version: int) -> str:
+    of = f" topic={','.join(map(str, topics))}" if topics else ""
+    return f"{of} version={version}" if version else of
+
+
+def _topics(what: object) -> tuple[int, ...]:
+    match what:
+        case Delta(topic=topic) | Chunk(topic=topic) | Pulled(topic=topic):
+            return (topic,)
+        case Refused(topic=topic):
+            return (topic,) if topic >= 0 else ()
+        case Drop(topics=topics):
+            return topics if len(topics) <= TOPICS_MAX else ()
+        case Filed(versions=versions):
+            return tuple(one for one, _ in versions) if len(versions) <= TOPICS_MAX else ()
+        case Join(positions=some) | Status(positions=some):
+            return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()
+        case CatchUp(wanted=some) | Joined(topics=some):
+            return tuple(one.topic for one in some) if len(some) <= TOPICS_MAX else ()
+        case _:
+            touched: tuple[int, ...] = getattr(what, "touched", ())  # an effect that names its own
+            return touched if len(touched) <= TOPICS_MAX else ()

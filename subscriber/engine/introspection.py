@@ -23,7 +23,7 @@ from ...topics.objects.drivers import (
 )
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
-from ...topics.trace import Step
+from ...topics.turn import Step
 from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages.answers import (
     Inspected,

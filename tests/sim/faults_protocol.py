@@ -18,8 +18,7 @@ from topicast.catalog.model.modes import Remainder
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Ingest
-from topicast.subscriber.engine.catalog_session import CatalogSession
-from topicast.subscriber.engine.pulled_tables import PulledTables
+from topicast.subscriber.engine.catalog_session import CatalogSession, PulledTables
 from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas

@@ -3,8 +3,7 @@
 import pytest
 
 from topicast.topics.topic import FULL
-from topicast.topics.trace import SHOWN_MAX, STEPS_MAX, TOPICS_MAX, Trace
-from topicast.topics.turn import Turn
+from topicast.topics.turn import SHOWN_MAX, STEPS_MAX, TOPICS_MAX, Trace, Turn
 from topicast.topics.wire.messages.connection import KeepAlive, Refused
 from topicast.topics.wire.messages.publishers import Filed
 from topicast.topics.wire.messages.readers import (
