@@ -23,9 +23,11 @@ from typing import Any, Final
 from hmsclient import HMSClient
 
 from topicast.catalog.ingest.actions import GZIP_FORMATS, decode
+from topicast.catalog.metastore.capture import Capture
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.catalog.metastore.hms import Capture, Hms, accelerated
+from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent
+from topicast.catalog.metastore.slicer import accelerated
 from topicast.tests.hive.operations import Operations
 from topicast.tests.hive.releases import RealMetastore, ReleasedMetastore
 

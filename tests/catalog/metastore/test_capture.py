@@ -15,14 +15,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException, TType
 
-from topicast.catalog.metastore.hms import (
-    NAME_ONLY,
-    VALUES_ONLY,
-    Capture,
-    Slicer,
-    Spec,
-    accelerated,
-)
+from topicast.catalog.metastore.capture import Capture
+from topicast.catalog.metastore.slicer import NAME_ONLY, VALUES_ONLY, Slicer, Spec, accelerated
 from topicast.tests.catalog.metastore.thrift_server import refusal, reply
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 

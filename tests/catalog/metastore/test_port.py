@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
-from topicast.catalog.metastore import hms
+from topicast.catalog.metastore import hms, hms_connection
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sample import Sample
 from topicast.tests.cluster.fake_metastore import Place, from_thrift, make_partition, make_table
@@ -180,7 +180,7 @@ def test_objects_whose_reply_is_too_long_are_read_in_smaller_parts(
     tables = place.reads.tables(place.db, others)
     assert (len(before), len(tables)) == (60, 10)
     size = len(next(iter(before.values())))
-    monkeypatch.setattr(hms, "OBJECTS_REPLY_BYTES_MAX", 6 * size)
+    monkeypatch.setattr(hms_connection, "OBJECTS_REPLY_BYTES_MAX", 6 * size)
     for _ in range(2):
         assert place.reads.partitions(place.db, "t", names) == before
         assert place.reads.tables(place.db, others) == tables
@@ -193,7 +193,7 @@ def test_object_alone_whose_reply_is_too_long_is_an_error(
     metastore = Hms(hive.uri, timeout_s=30)
     try:
         names = metastore.partition_names("long", "events_01")
-        monkeypatch.setattr(hms, "OBJECTS_REPLY_BYTES_MAX", 100)
+        monkeypatch.setattr(hms_connection, "OBJECTS_REPLY_BYTES_MAX", 100)
         with pytest.raises(SourceError, match="reply of more than 100 bytes"):
             metastore.partitions("long", "events_01", names)
         monkeypatch.undo()
