@@ -8,12 +8,12 @@ Invariant: each connection belongs to exactly the member that names it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..topics.keys.clients import Client
-from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
+from ..topics.liveness import LIVE, LOST, SUSPECT, Liveness, LivenessState
 from ..topics.policy import Policy
 from ..topics.topic import NONE
 from ..topics.turn import Clock
@@ -23,6 +23,12 @@ from ..topics.wire.messages.readers import Position, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
 KEPT_S: Final = 300.0  # a lost member is listed for so long: time for an operator to look
+NEXT: Final[Mapping[LivenessState, tuple[LivenessState, ...]]] = {
+    LIVE: (SUSPECT,),
+    SUSPECT: (LIVE, LOST),
+    LOST: (LIVE,),
+}
+"""Which states may follow each state of a member."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,9 +138,7 @@ class Membership:
         """Count a sign of life, now or ``at``; a member that was LOST follows again what it had."""
         member.seen_at = self._clock.now if at is None else at
         member.liveness.on_message(member.seen_at)
-        if member.state == LOST:
-            self._count(member, member.joined.values(), 1)
-        member.state = LIVE
+        self._become(member, LIVE)
 
     def join(self, member: Member, positions: Iterable[Position]) -> None:
         """Let ``member`` follow each topic at the level of its position, instead of before."""
@@ -189,13 +193,12 @@ class Membership:
                 if now >= member.seen_at + KEPT_S:
                     self.remove(member)
                 continue
-            member.state = member.liveness.state(now)
-            if member.state == LOST:
-                self._count(member, member.joined.values(), -1)
-                if member.is_command:
-                    self.remove(member)  # it was killed
-                else:
-                    lost.append(member)
+            state = member.liveness.state(now)
+            self._become(member, state)
+            if state == LOST and member.is_command:
+                self.remove(member)  # it was killed
+            elif state == LOST:
+                lost.append(member)
         return tuple(lost)
 
     def drop_everything(self) -> None:
@@ -251,6 +254,16 @@ class Membership:
         )
         self._members[hello.registration] = member
         return member
+
+    def _become(self, member: Member, state: LivenessState) -> None:
+        """Change its state; what it follows counts exactly while it is not LOST."""
+        before = member.state
+        if state == before:
+            return
+        assert state in NEXT[before], f"{before} to {state}"
+        member.state = state
+        if LOST in (before, state):
+            self._count(member, member.joined.values(), -1 if state == LOST else 1)
 
     def _disconnect(self, peer: bytes) -> None:
         if peer in self._connections:
