@@ -76,9 +76,11 @@ from .metastore.port import (
     ReadFailed,
 )
 from .model.commit import Commit
+from .model.decoded import created_at, forget_decoded
 from .model.lineage import Epochs, StartRecord
 from .model.modes import MODE_STATE_DEFAULT, ModeState
-from .model.tables import Namespace, Tables, created_at, forget_decoded
+from .model.namespace import Namespace
+from .model.tables import Tables
 from .model.versions import LeaseRow, SweepRow, VersionLog, WriteRow
 from .model.window_state import WindowState
 from .publish.backfill import Backfill

@@ -42,7 +42,8 @@ from .ingest.reports import Reports
 from .ingest.sync_rules import SyncRules
 from .model.lineage import Epochs
 from .model.modes import overrides_text
-from .model.tables import Namespace, Tables
+from .model.namespace import Namespace
+from .model.tables import Tables
 from .model.versions import VersionLog
 from .publish.backfill import Backfill
 from .publish.unloading import Unloading

@@ -10,7 +10,8 @@ from typing import Final
 from ...topics.objects.names import TableId
 from ..ingest.loader import Loader
 from ..model.modes import Mode
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..publish.backfill import Backfill
 from ..publish.unloading import Unloading
 from .name_listing import NameListing

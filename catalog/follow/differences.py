@@ -10,7 +10,7 @@ from ...topics.turn import Outbox
 from ..ingest.loader import Loader
 from ..ingest.poller import FOLLOWED_LATER, PAUSED, Poller
 from ..metastore.port import DirtyDatabase, DirtyPartitions, DirtyTable
-from ..model.tables import Namespace
+from ..model.namespace import Namespace
 from ..reconcile.held import Difference
 from ..reconcile.reconciliation import Reconciliation
 from .name_listing import NameListing

@@ -28,7 +28,8 @@ from ..metastore.port import (
     RawEvent,
     untried,
 )
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation
 from .name_listing import Lifecycle, NameListing, missing

@@ -16,7 +16,7 @@ from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..ingest.sync_rules import SyncRules
 from ..metastore.port import DirtyDatabase, NamesFailed, NamesRead, ReadNames
-from ..model.tables import Namespace
+from ..model.namespace import Namespace
 from ..reconcile.reconciliation import Reconciliation
 from .notes import Counts, Noted
 

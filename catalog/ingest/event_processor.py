@@ -18,7 +18,7 @@ from typing import Final
 from ...topics.errors import UsageError
 from ...topics.objects.values import Pause
 from ...topics.turn import Clock
-from ..model.tables import Namespace
+from ..model.namespace import Namespace
 from .poller import PAUSED, Poller, StartAt
 
 DRAIN_S_MAX: Final = 5.0  # of polls in a pause; what is written without an end is left

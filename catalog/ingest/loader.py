@@ -37,7 +37,9 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.tables import Namespace, Tables, created_at, read_struct
+from ..model.decoded import created_at, read_struct
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from .chunked_load import BAD_MAX, ChunkedLoad, PublishPartitions
 from .sync_rules import SyncRules
 

@@ -33,7 +33,7 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.tables import created_at, read_struct
+from ..model.decoded import created_at, read_struct
 from .identity import Identified, Identify
 from .light import lightened
 from .poller import Poll, Polled, PollFailed

@@ -33,7 +33,8 @@ from ...topics.wire.messages.reports import (
     WriteOutcome,
     WriteProblem,
 )
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..model.versions import WriteId, WriteRow
 from .locations import Locations
 

@@ -20,7 +20,9 @@ from ...topics.newest import Newest
 from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_database
 from ..metastore.port import Dirty, DirtyDatabase, RawEvent
-from ..model.tables import Namespace, Tables, read_struct
+from ..model.decoded import read_struct
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from .actions import JSON_FORMATS, decode
 
 PARAMETER: Final = "impala.disableHmsSync"

@@ -1,326 +1,52 @@
-"""The databases, tables and partitions of catalogd, as entries of the version log's topics.
+"""Tables: the tables and partitions of catalogd, as entries of the version log's topics.
 
-    namespace topic   d NUL db NUL          the database's Thrift struct
-                      n NUL db NUL lower    up to 64 names with type and incarnation
-                      c NUL drivers NUL     the operators' rules for drivers, no name
-                      c NUL metastore NUL   why its changes do not arrive, no name
     a table's topic   its own entry, and its blocks of partitions
 
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
 
 Each method that writes is one transaction of one topic; a table and its partitions have one
-version. A table's incarnation is the version at which its name appeared: it changes with a drop and
-a create, even within one second or one transaction.
+version.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import chain
 from typing import Final
 
-from ...topics.comparison import database_as_held
 from ...topics.errors import UsageError, WireError
 from ...topics.newest import Newest
 from ...topics.objects.changes import ChangeKind
-from ...topics.objects.edits import Leaves
-from ...topics.objects.names import (
-    TableId,
-    block_key,
-    database_key,
-    is_database,
-    name_of_database,
-    names_group,
-    names_key,
-    pause_key,
-    problem_key,
-    rules_key,
-    table_key,
-    table_of,
-)
-from ...topics.objects.rules import Rule, decode_rules, encode_rules
-from ...topics.objects.tables import Column, Table, read_table
+from ...topics.objects.names import TableId, block_key, table_key, table_of
+from ...topics.objects.tables import Column
 from ...topics.objects.templates import Templates
-from ...topics.objects.thrift import fields, read_int
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
     LOADING,
-    NameRecord,
     PartitionRecord,
-    Pause,
     TableValue,
     decode_block,
-    decode_database_value,
-    decode_names,
-    decode_pause,
-    decode_problem,
-    decode_table_value,
-    document_bytes,
-    edit_names,
     edit_partitions,
-    encode_database_value,
-    encode_pause,
-    encode_problem,
     encode_table_value,
 )
 from ...topics.topic import (
     NAMESPACE,
     STUB,
-    TOMBSTONE,
     VALUE,
     Entry,
     Topic,
     entry_of,
     prefix_tombstone,
     table_topic,
-    tombstone,
 )
-from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS, SOURCE_OVERWRITES
-from .versions import OpenTransaction, VersionLog
+from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_OVERWRITES
+from .decoded import read_struct, value_of
+from .group_leaves import GroupLeaves
+from .versions import VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # Spark's own columns; HMS may have only one, col
-CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
-
-CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
-
-_names_of = lru_cache(maxsize=4096)(decode_names)
-_cached_database = lru_cache(maxsize=1024)(decode_database_value)
-_cached_value = lru_cache(maxsize=4096)(decode_table_value)
-
-
-class GroupLeaves(Leaves):
-    """The blocks of one group of one topic, by their lower bounds."""
-
-    def __init__(self, topic: Topic, group: bytes, blocks: bytes) -> None:
-        """``blocks`` is what the keys of the group's blocks begin with."""
-        self._topic = topic
-        self._blocks = blocks
-        keys = (entry.key for entry in topic.heads(group))
-        start = len(blocks)
-        self.bounds = sorted(key[start:].decode() for key in keys if key.startswith(blocks))
-
-    def floor(self, name: str) -> str | None:
-        """Return the largest bound at or below ``name``; None if there are no blocks."""
-        at = bisect_right(self.bounds, name)
-        return self.bounds[at - 1] if at else None
-
-    def after(self, lower: str) -> str | None:
-        """Return the smallest bound above ``lower``; None if there is none."""
-        at = bisect_right(self.bounds, lower)
-        return self.bounds[at] if at < len(self.bounds) else None
-
-    def read(self, lower: str) -> tuple[int, bytes]:
-        """Return version and value of the block at the bound ``lower``."""
-        entry = self._topic.get(self._blocks + lower.encode())
-        assert entry is not None, lower
-        assert entry.value is not None, lower
-        return entry.version, entry.value
-
-    def apply(self, entries: Iterable[Entry]) -> None:
-        """Keep up with ``entries``, which were written to the topic."""
-        start = len(self._blocks)
-        for entry in entries:
-            if not entry.key.startswith(self._blocks):
-                continue
-            lower = entry.key[start:].decode()
-            at = bisect_left(self.bounds, lower)
-            known = at < len(self.bounds) and self.bounds[at] == lower
-            if entry.kind == TOMBSTONE:
-                if known:
-                    del self.bounds[at]
-            elif not known:
-                insort(self.bounds, lower)
-
-
-class Namespace:
-    """The databases and names of one catalogd; their entries are in the version log's topic."""
-
-    def __init__(self, version_log: VersionLog) -> None:
-        self._version_log = version_log
-        self._topic = version_log.topics[NAMESPACE]
-        self._leaves: dict[str, GroupLeaves] = {}  # by database, of those that were looked at
-        self.databases_count = len(self.databases())
-
-    @property
-    def version(self) -> int:
-        """The namespace topic's version."""
-        return self._topic.version
-
-    def databases(self) -> tuple[str, ...]:
-        """Return the names of all databases."""
-        return tuple(sorted(map(name_of_database, filter(is_database, self._topic.group_ids()))))
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        assert self.databases_count == len(self.databases())
-
-    def has_database(self, db: str) -> bool:
-        """Return whether there is a database ``db``."""
-        return self._topic.get(database_key(db)) is not None
-
-    def database(self, db: str) -> bytes | None:
-        """Return the Thrift struct of ``db`` as it is held; None if it is not."""
-        entry = self._topic.get(database_key(db))
-        return _cached_database(entry.value) if entry is not None and entry.value else None
-
-    def tables(self, db: str) -> Iterator[NameRecord]:
-        """Yield the tables of ``db``, sorted by name."""
-        leaves = self._of(db)
-        for lower in tuple(leaves.bounds):
-            yield from _names_of(leaves.read(lower)[1])
-
-    def every_table(self) -> Iterator[TableId]:
-        """Yield every table; names may be written between two of them."""
-        for db in self.databases():
-            for record in tuple(self.tables(db)):
-                yield db, record.name
-
-    def find(self, table: TableId) -> NameRecord | None:
-        """Return the record of ``table``; None if it does not exist."""
-        leaves = self._of(table[0])
-        lower = leaves.floor(table[1])
-        if lower is None:
-            return None
-        records = _names_of(leaves.read(lower)[1])
-        return next((record for record in records if record.name == table[1]), None)
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the operators' rules for drivers, the newest last."""
-        entry = self._topic.get(rules_key())
-        return decode_rules(entry.value) if entry is not None and entry.value is not None else ()
-
-    def set_rules(self, rules: Sequence[Rule]) -> None:
-        """Replace the rules for drivers."""
-        if tuple(rules) != self.rules():
-            value = encode_rules(rules) if rules else None
-            self._put(rules_key(), value, source=SOURCE_ORDERS)
-
-    def metastore_problem(self) -> str:
-        """Return why changes of the metastore do not arrive; empty if they do."""
-        entry = self._topic.get(problem_key())
-        return decode_problem(entry.value) if entry is not None and entry.value is not None else ""
-
-    def set_metastore_problem(self, problem: str) -> None:
-        """Say to every reader why changes of the metastore do not arrive; empty: they do."""
-        if problem != self.metastore_problem():
-            value = encode_problem(problem) if problem else None
-            self._put(problem_key(), value, source=SOURCE_LOAD)
-
-    def pause(self) -> Pause:
-        """Return what is ordered of the metastore's events, and is not over."""
-        entry = self._topic.get(pause_key())
-        return Pause() if entry is None or entry.value is None else decode_pause(entry.value)
-
-    def set_pause(self, pause: Pause) -> None:
-        """Keep over restarts what is ordered of events, as long as that is not over."""
-        value = encode_pause(pause) if pause != Pause() else None
-        self._put(pause_key(), value, source=SOURCE_ORDERS)
-
-    def raise_version(self, db: str, *, source: int) -> None:
-        """Notify every reader that names in ``db``, if it exists, are about to differ."""
-        entry = self._topic.get(database_key(db))
-        if entry is not None:
-            self._put(entry.key, entry.value, source=source)
-
-    def _put(self, key: bytes, value: bytes | None, *, source: int) -> None:
-        with self._version_log.transaction(NAMESPACE, source=source) as written:
-            written.add([entry_of(key, written.version, value)])
-
-    def write(
-        self,
-        databases: Mapping[str, bytes | None],
-        tables: Mapping[TableId, str | None],
-        *,
-        renewed: Sequence[TableId] = (),
-        source: int,
-    ) -> None:
-        """Create, change and drop databases and names in one transaction.
-
-        Args:
-            databases: By name, the Thrift struct; None drops it with all its tables.
-            tables: By (db, table), the type; None drops it.
-            renewed: Those of ``tables`` that are another incarnation than the one known.
-            source: SOURCE_* of the wire.
-        """
-        by_db: dict[str, dict[str, str | None]] = {}
-        for (db, table), kind in tables.items():
-            if databases.get(db, b"") is not None:
-                by_db.setdefault(db, {})[table] = kind
-        with self._version_log.transaction(NAMESPACE, source=source) as written:
-            for db, thrift in databases.items():
-                self._write_database(written, db, thrift)
-            for db, changes in by_db.items():
-                self._write_names(written, db, changes, renewed=renewed)
-
-    def _write_database(self, written: OpenTransaction, db: str, thrift: bytes | None) -> None:
-        key = database_key(db)
-        have = self._topic.get(key)
-        before = have.version if have else 0
-        if thrift is None:
-            self._drop_database(written, db)
-            return
-        value = encode_database_value(database_as_held(thrift))
-        if have is not None and have.value == value:
-            return
-        self.databases_count += have is None
-        written.note(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before)
-        written.add([entry_of(key, written.version, value)])
-
-    def _drop_database(self, written: OpenTransaction, db: str) -> None:
-        have = self._topic.get(database_key(db))
-        before = have.version if have else 0
-        names = [record.name for record in self.tables(db)]
-        if have is None and not names:
-            return
-        for name in names:
-            written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
-        written.note(db, ChangeKind.DROPPED, before)
-        if have is not None:
-            self.databases_count -= 1
-            written.add([tombstone(database_key(db), written.version)])
-        if names:
-            self._leaves.pop(db, None)
-            written.add([prefix_tombstone(names_group(db), written.version)])
-
-    def _write_names(
-        self,
-        written: OpenTransaction,
-        db: str,
-        changes: Mapping[str, str | None],
-        *,
-        renewed: Sequence[TableId],
-    ) -> None:
-        leaves = self._of(db)
-        wanted: dict[str, NameRecord | None] = {}
-        for name, kind in changes.items():
-            have = self.find((db, name))
-            same = None if (db, name) in renewed else have  # the record of this incarnation
-            if same is not None and kind in ("", same.type):
-                continue
-            born = written.version if same is None else same.incarnation
-            wanted[name] = None if kind is None else NameRecord(name, kind, born, written.version)
-            before = have.version if have else 0
-            if have is not None and (kind is None or same is None):
-                written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
-            if kind is not None and same is None:
-                written.note(f"{db}.{name}", ChangeKind.CREATED, before)
-        if not wanted:
-            return
-        blocks = edit_names(leaves, wanted).blocks
-        entries = [entry_of(names_key(db, low), written.version, value) for low, value in blocks]
-        leaves.apply(entries)
-        written.add(entries)
-
-    def _of(self, db: str) -> GroupLeaves:
-        leaves = self._leaves.get(db)
-        if leaves is None:
-            group = names_group(db)
-            leaves = self._leaves[db] = GroupLeaves(self._topic, group, group)
-        return leaves
 
 
 @dataclass(slots=True)
@@ -374,7 +100,7 @@ class Tables:
     def value(self, table: TableId) -> TableValue | None:
         """Return what is held of ``table`` itself; None if it is nothing or a stub."""
         entry = self.entry(table)
-        return _value_of(entry.value) if entry is not None and entry.value is not None else None
+        return value_of(entry.value) if entry is not None and entry.value is not None else None
 
     def partition_columns(self, table: TableId) -> tuple[Column, ...]:
         """Return the partition columns of ``table``; none if nothing is held of it."""
@@ -710,7 +436,7 @@ class Tables:
             return []
         schema = version
         if have is not None and have.value is not None:
-            old = _value_of(have.value)
+            old = value_of(have.value)
             schema = have.schema_version if _same_schema(old.thrift, value.thrift) else version
         changed = version if data or have is None else have.data_version
         return [Entry(key, version, schema, changed, len(encoded), encoded)]
@@ -746,34 +472,6 @@ class Tables:
             leaves = GroupLeaves(topic, table_key(*table), block_key(*table, ""))
             self._leaves.put(table, leaves)
         return leaves
-
-
-def read_struct(thrift: bytes) -> Table:
-    """Return the table in ``thrift``, read once for all who look at the same bytes."""
-    return _cached_table(thrift) if len(thrift) <= CACHED_BYTES_MAX else read_table(thrift, 0)
-
-
-@lru_cache(maxsize=4096)
-def _cached_table(thrift: bytes) -> Table:
-    return read_table(thrift, 0)
-
-
-def _value_of(value: bytes) -> TableValue:
-    """Return what is in a table's entry, decoded once unless it is large."""
-    small = document_bytes(value) <= CACHED_BYTES_MAX
-    return _cached_value(value) if small else decode_table_value(value)
-
-
-def forget_decoded() -> None:
-    """Keep nothing decoded: a process whose memory is short decodes it again."""
-    for cache in (_names_of, _cached_database, _cached_value, _cached_table):
-        cache.cache_clear()
-
-
-def created_at(thrift: bytes) -> int | None:
-    """Return when the table in ``thrift`` was created, s since 1970; None if it does not say."""
-    found = (read_int(thrift, one) for one in fields(thrift) if one.id == CREATE_TIME)
-    return next(found, None)
 
 
 def _schema_of(thrift: bytes) -> tuple[object, ...]:

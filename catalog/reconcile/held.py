@@ -24,7 +24,9 @@ from ...topics.objects.names import TableId
 from ...topics.objects.values import COMPLETE
 from ..ingest.sync_rules import SyncRules
 from ..metastore.port import NamesListed, ReadDone, TableRead
-from ..model.tables import Namespace, Tables, read_struct
+from ..model.decoded import read_struct
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 
 LOOKED_AT_MAX: Final = 200  # tables in one call of ``next_tables``: 1 ms
 TABLES_PER_SLICE: Final = 20  # compared in one turn: below 1 ms, as are

@@ -42,7 +42,8 @@ from ..metastore.port import (
     ReadNames,
 )
 from ..model.modes import overrides_text, parse_mode
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
 from .pending import PendingRequests

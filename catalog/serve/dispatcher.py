@@ -58,7 +58,8 @@ from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..metastore.port import FactsRead, ReadFacts
 from ..model.lineage import Epochs
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..model.versions import LeaseRow, VersionLog
 from ..publish.unloading import Unloading
 from ..reconcile.reconciliation import Reconciliation

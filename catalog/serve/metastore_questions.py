@@ -28,7 +28,7 @@ from ...topics.wire.messages.questions import (
 from ...topics.wire.refusal import Refusal
 from ..ingest.poller import Poller
 from ..metastore.port import FactsRead, ReadFacts
-from ..model.tables import Namespace
+from ..model.namespace import Namespace
 from .pending import FairQueue, RequestId
 from .replies import Replies
 

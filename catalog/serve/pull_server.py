@@ -36,7 +36,8 @@ from ...topics.wire.messages.connection import Refused
 from ...topics.wire.refusal import Refusal, refuse
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from .pending import FairQueue, PendingRequests, TableWaits
 from .replies import Replies
 

@@ -21,7 +21,8 @@ from ...topics.turn import Clock
 from ...topics.wire.messages.data import SOURCE_OVERWRITES, SOURCE_REPORTS
 from ...topics.wire.messages.reports import Sweep, Swept
 from ..history.swept_files import numbers_of
-from ..model.tables import Namespace, Tables
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..model.versions import SweepRow
 
 TABLES_MAX: Final = 200  # of an answer

@@ -1,6 +1,7 @@
 """A version log with namespace and tables, and Thrift structs to write into them."""
 
-from topicast.catalog.model.tables import Namespace, Tables
+from topicast.catalog.model.namespace import Namespace
+from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.objects.names import TableId, table_key

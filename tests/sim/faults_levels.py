@@ -6,7 +6,8 @@ from typing import Any
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.model.modes import Mode
-from topicast.catalog.model.tables import Namespace, Tables
+from topicast.catalog.model.namespace import Namespace
+from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.publisher import withhold
 from topicast.catalog.serve.pull_server import stale_claims
 from topicast.statestore.stub_deltas import brought

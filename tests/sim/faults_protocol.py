@@ -15,7 +15,8 @@ from topicast.catalog.effects import MintEpoch
 from topicast.catalog.ingest.loader import NEVER as ALL_PUBLISHED
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.modes import Remainder
-from topicast.catalog.model.tables import Namespace, Tables
+from topicast.catalog.model.namespace import Namespace
+from topicast.catalog.model.tables import Tables
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession, PulledTables

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from topicast.catalog.ingest import chunked_load, read_threads, reports
-from topicast.catalog.model import tables
+from topicast.catalog.model import decoded
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import pull_server
 from topicast.statestore import stub_deltas
@@ -73,7 +73,7 @@ TIMES = (
 )
 
 # One table is read from the same bytes by many, again and again: a tenth of a run.
-READERS = (checkers, tables)
+READERS = (checkers, decoded)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.catalog.model.tables import Namespace
+from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import Holding
 from topicast.topics.objects.names import TableId, database_key, names_group, rules_key

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from topicast.catalog.model.group_leaves import GroupLeaves
 from topicast.catalog.model.lineage import (
     EPOCH_MAX,
     StartRecord,
@@ -11,7 +12,6 @@ from topicast.catalog.model.lineage import (
     by_topic,
     judge,
 )
-from topicast.catalog.model.tables import GroupLeaves
 from topicast.catalog.model.versions import ChangeRow, Transaction, VersionLog
 from topicast.tests.strategies import value
 from topicast.topics.errors import WireError

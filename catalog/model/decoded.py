@@ -1,0 +1,53 @@
+"""What is decoded of entries and structs, once for all who look at the same bytes.
+
+bytes ──small──▶ decoded, and kept until memory is short
+      ──large──▶ decoded each time
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from ...topics.objects.tables import Table, read_table
+from ...topics.objects.thrift import fields, read_int
+from ...topics.objects.values import (
+    TableValue,
+    decode_database_value,
+    decode_names,
+    decode_table_value,
+    document_bytes,
+)
+
+CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
+CACHED_BYTES_MAX: Final = 64 << 10  # of what is kept decoded; what is larger is decoded each time
+
+names_of = lru_cache(maxsize=4096)(decode_names)
+database_of = lru_cache(maxsize=1024)(decode_database_value)
+_cached_value = lru_cache(maxsize=4096)(decode_table_value)
+
+
+def read_struct(thrift: bytes) -> Table:
+    """Return the table in ``thrift``, read once for all who look at the same bytes."""
+    return _cached_table(thrift) if len(thrift) <= CACHED_BYTES_MAX else read_table(thrift, 0)
+
+
+@lru_cache(maxsize=4096)
+def _cached_table(thrift: bytes) -> Table:
+    return read_table(thrift, 0)
+
+
+def value_of(value: bytes) -> TableValue:
+    """Return what is in a table's entry, decoded once unless it is large."""
+    small = document_bytes(value) <= CACHED_BYTES_MAX
+    return _cached_value(value) if small else decode_table_value(value)
+
+
+def forget_decoded() -> None:
+    """Keep nothing decoded: a process whose memory is short decodes it again."""
+    for cache in (names_of, database_of, _cached_value, _cached_table):
+        cache.cache_clear()
+
+
+def created_at(thrift: bytes) -> int | None:
+    """Return when the table in ``thrift`` was created, s since 1970; None if it does not say."""
+    found = (read_int(thrift, one) for one in fields(thrift) if one.id == CREATE_TIME)
+    return next(found, None)

@@ -1,0 +1,229 @@
+"""Namespace: the databases and names of catalogd, and what it says to all of its drivers.
+
+    namespace topic   d NUL db NUL          the database's Thrift struct
+                      n NUL db NUL lower    up to 64 names with type and incarnation
+                      c NUL drivers NUL     the operators' rules for drivers, no name
+                      c NUL metastore NUL   why its changes do not arrive, no name
+
+Each method that writes is one transaction. A table's incarnation is the version at which its name
+appeared: it changes with a drop and a create, even within one second or one transaction.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...topics.comparison import database_as_held
+from ...topics.objects.changes import ChangeKind
+from ...topics.objects.names import (
+    TableId,
+    database_key,
+    is_database,
+    name_of_database,
+    names_group,
+    names_key,
+    pause_key,
+    problem_key,
+    rules_key,
+)
+from ...topics.objects.rules import Rule, decode_rules, encode_rules
+from ...topics.objects.values import (
+    NameRecord,
+    Pause,
+    decode_pause,
+    decode_problem,
+    edit_names,
+    encode_database_value,
+    encode_pause,
+    encode_problem,
+)
+from ...topics.topic import NAMESPACE, entry_of, prefix_tombstone, tombstone
+from ...topics.wire.messages.data import SOURCE_LOAD, SOURCE_ORDERS
+from .decoded import database_of, names_of
+from .group_leaves import GroupLeaves
+from .versions import OpenTransaction, VersionLog
+
+
+class Namespace:
+    """The databases and names of one catalogd; their entries are in the version log's topic."""
+
+    def __init__(self, version_log: VersionLog) -> None:
+        self._version_log = version_log
+        self._topic = version_log.topics[NAMESPACE]
+        self._leaves: dict[str, GroupLeaves] = {}  # by database, of those that were looked at
+        self.databases_count = len(self.databases())
+
+    @property
+    def version(self) -> int:
+        """The namespace topic's version."""
+        return self._topic.version
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the names of all databases."""
+        return tuple(sorted(map(name_of_database, filter(is_database, self._topic.group_ids()))))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.databases_count == len(self.databases())
+
+    def has_database(self, db: str) -> bool:
+        """Return whether there is a database ``db``."""
+        return self._topic.get(database_key(db)) is not None
+
+    def database(self, db: str) -> bytes | None:
+        """Return the Thrift struct of ``db`` as it is held; None if it is not."""
+        entry = self._topic.get(database_key(db))
+        return database_of(entry.value) if entry is not None and entry.value else None
+
+    def tables(self, db: str) -> Iterator[NameRecord]:
+        """Yield the tables of ``db``, sorted by name."""
+        leaves = self._of(db)
+        for lower in tuple(leaves.bounds):
+            yield from names_of(leaves.read(lower)[1])
+
+    def every_table(self) -> Iterator[TableId]:
+        """Yield every table; names may be written between two of them."""
+        for db in self.databases():
+            for record in tuple(self.tables(db)):
+                yield db, record.name
+
+    def find(self, table: TableId) -> NameRecord | None:
+        """Return the record of ``table``; None if it does not exist."""
+        leaves = self._of(table[0])
+        lower = leaves.floor(table[1])
+        if lower is None:
+            return None
+        records = names_of(leaves.read(lower)[1])
+        return next((record for record in records if record.name == table[1]), None)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the operators' rules for drivers, the newest last."""
+        entry = self._topic.get(rules_key())
+        return decode_rules(entry.value) if entry is not None and entry.value is not None else ()
+
+    def set_rules(self, rules: Sequence[Rule]) -> None:
+        """Replace the rules for drivers."""
+        if tuple(rules) != self.rules():
+            value = encode_rules(rules) if rules else None
+            self._put(rules_key(), value, source=SOURCE_ORDERS)
+
+    def metastore_problem(self) -> str:
+        """Return why changes of the metastore do not arrive; empty if they do."""
+        entry = self._topic.get(problem_key())
+        return decode_problem(entry.value) if entry is not None and entry.value is not None else ""
+
+    def set_metastore_problem(self, problem: str) -> None:
+        """Say to every reader why changes of the metastore do not arrive; empty: they do."""
+        if problem != self.metastore_problem():
+            value = encode_problem(problem) if problem else None
+            self._put(problem_key(), value, source=SOURCE_LOAD)
+
+    def pause(self) -> Pause:
+        """Return what is ordered of the metastore's events, and is not over."""
+        entry = self._topic.get(pause_key())
+        return Pause() if entry is None or entry.value is None else decode_pause(entry.value)
+
+    def set_pause(self, pause: Pause) -> None:
+        """Keep over restarts what is ordered of events, as long as that is not over."""
+        value = encode_pause(pause) if pause != Pause() else None
+        self._put(pause_key(), value, source=SOURCE_ORDERS)
+
+    def raise_version(self, db: str, *, source: int) -> None:
+        """Notify every reader that names in ``db``, if it exists, are about to differ."""
+        entry = self._topic.get(database_key(db))
+        if entry is not None:
+            self._put(entry.key, entry.value, source=source)
+
+    def _put(self, key: bytes, value: bytes | None, *, source: int) -> None:
+        with self._version_log.transaction(NAMESPACE, source=source) as written:
+            written.add([entry_of(key, written.version, value)])
+
+    def write(
+        self,
+        databases: Mapping[str, bytes | None],
+        tables: Mapping[TableId, str | None],
+        *,
+        renewed: Sequence[TableId] = (),
+        source: int,
+    ) -> None:
+        """Create, change and drop databases and names in one transaction.
+
+        Args:
+            databases: By name, the Thrift struct; None drops it with all its tables.
+            tables: By (db, table), the type; None drops it.
+            renewed: Those of ``tables`` that are another incarnation than the one known.
+            source: SOURCE_* of the wire.
+        """
+        by_db: dict[str, dict[str, str | None]] = {}
+        for (db, table), kind in tables.items():
+            if databases.get(db, b"") is not None:
+                by_db.setdefault(db, {})[table] = kind
+        with self._version_log.transaction(NAMESPACE, source=source) as written:
+            for db, thrift in databases.items():
+                self._write_database(written, db, thrift)
+            for db, changes in by_db.items():
+                self._write_names(written, db, changes, renewed=renewed)
+
+    def _write_database(self, written: OpenTransaction, db: str, thrift: bytes | None) -> None:
+        key = database_key(db)
+        have = self._topic.get(key)
+        before = have.version if have else 0
+        if thrift is None:
+            self._drop_database(written, db)
+            return
+        value = encode_database_value(database_as_held(thrift))
+        if have is not None and have.value == value:
+            return
+        self.databases_count += have is None
+        written.note(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before)
+        written.add([entry_of(key, written.version, value)])
+
+    def _drop_database(self, written: OpenTransaction, db: str) -> None:
+        have = self._topic.get(database_key(db))
+        before = have.version if have else 0
+        names = [record.name for record in self.tables(db)]
+        if have is None and not names:
+            return
+        for name in names:
+            written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
+        written.note(db, ChangeKind.DROPPED, before)
+        if have is not None:
+            self.databases_count -= 1
+            written.add([tombstone(database_key(db), written.version)])
+        if names:
+            self._leaves.pop(db, None)
+            written.add([prefix_tombstone(names_group(db), written.version)])
+
+    def _write_names(
+        self,
+        written: OpenTransaction,
+        db: str,
+        changes: Mapping[str, str | None],
+        *,
+        renewed: Sequence[TableId],
+    ) -> None:
+        leaves = self._of(db)
+        wanted: dict[str, NameRecord | None] = {}
+        for name, kind in changes.items():
+            have = self.find((db, name))
+            same = None if (db, name) in renewed else have  # the record of this incarnation
+            if same is not None and kind in ("", same.type):
+                continue
+            born = written.version if same is None else same.incarnation
+            wanted[name] = None if kind is None else NameRecord(name, kind, born, written.version)
+            before = have.version if have else 0
+            if have is not None and (kind is None or same is None):
+                written.note(f"{db}.{name}", ChangeKind.DROPPED, before)
+            if kind is not None and same is None:
+                written.note(f"{db}.{name}", ChangeKind.CREATED, before)
+        if not wanted:
+            return
+        blocks = edit_names(leaves, wanted).blocks
+        entries = [entry_of(names_key(db, low), written.version, value) for low, value in blocks]
+        leaves.apply(entries)
+        written.add(entries)
+
+    def _of(self, db: str) -> GroupLeaves:
+        leaves = self._leaves.get(db)
+        if leaves is None:
+            group = names_group(db)
+            leaves = self._leaves[db] = GroupLeaves(self._topic, group, group)
+        return leaves
