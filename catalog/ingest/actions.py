@@ -86,18 +86,22 @@ def is_known(kind: str) -> bool:
     return kind in _ACTIONS or kind in SKIPPED or kind in TRANSACTIONS
 
 
+_ENDS: Final = frozenset({"CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE"})
+"""Events after which what had the table's name before is gone: an alteration may be a rename, and
+the event that told of the end may have been lost, or not understood."""
+
+
 def named_objects(raw: RawEvent) -> tuple[Dirty, ...]:
     """Return the objects that an event may have changed that cannot be decoded."""
     if not _named(raw.db):
         return ()
     if not _named(raw.table):
         return (DirtyDatabase(db=_plain(raw.db), degraded=True),)
-    gone = raw.type == "DROP_TABLE"
     return _table(
         Event(db=raw.db, table=raw.table, body={}),
         whole=True,
-        dropped=gone,
-        data=not gone,
+        dropped=raw.type in _ENDS,
+        data=raw.type != "DROP_TABLE",
         degraded=True,
     )
 
@@ -140,7 +144,7 @@ def _alter_table(event: Event) -> tuple[Dirty, ...]:
     if old != new:
         return (
             DirtyTable(db=old[0], table=old[1], whole=True, dropped=True),
-            DirtyTable(db=new[0], table=new[1], whole=True),
+            DirtyTable(db=new[0], table=new[1], whole=True, dropped=True),
         )
     truncated = _flag(event, "isTruncateOp")
     reshaped = any(before.get(part) != after.get(part) for part in (_TABLE_SD, _TABLE_KEYS))
@@ -242,7 +246,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "CREATE_DATABASE": _database,
     "DROP_DATABASE": _database,
     "ALTER_DATABASE": _database,
-    "CREATE_TABLE": partial(_table, whole=True),
+    "CREATE_TABLE": partial(_table, whole=True, dropped=True),
     "DROP_TABLE": partial(_table, whole=True, dropped=True),
     "ALTER_TABLE": _alter_table,
     "RELOAD": _reload,

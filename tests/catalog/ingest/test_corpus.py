@@ -179,7 +179,8 @@ def test_bomb_in_gzip_is_read_within_its_time_and_its_memory(filling: bytes) -> 
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == DirtyTable(db="d", table="t", whole=True, data=True, degraded=True)
+    rest = {"dropped": True, "data": True, "degraded": True}  # it may have been a rename
+    assert found == DirtyTable(db="d", table="t", whole=True, **rest)
     assert peak < PEAK_BYTES_MAX
     assert took_s < 5 * SECONDS_MAX
 
