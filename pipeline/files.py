@@ -14,17 +14,15 @@ from ..subscriber.client.subscriber import Subscriber
 from ..topics.errors import NotReady, SourceError, UsageError
 from ..topics.objects.names import table_pattern
 from .progress import OnProgress, ignore
-from .sweep.facts import SMALL_MB
 from .sweep.known import KnownFiles, known_at
 from .sweep.listing import Lister
-from .sweep.plan import SweepPlan
+from .sweep.plan import SMALL_MB, SWEEP_EVERY_S, SweepPlan
 from .sweep.report import FilesReport
 from .sweep.sweeper import BATCH_MAX, OnChange, Sweeper, ignore_change
 from .sweep.watch import FileWatch
 
 SYNC_S: Final = 30.0  # for the metastore to answer: else a run lists everything
 BUDGET: Final = "64MB"  # of the catalog that is held; the rest is pulled
-SWEEP_EVERY_S: Final = 600.0  # what times of folders do not show is found within it
 STEP_S: Final = 0.2  # that a batch may be held back while folders are watched
 BATCH_S: Final = 1.0  # of requests that are held back: what a run that is killed has lost at most
 WATCHED_BATCH_MAX: Final = 100  # partitions between two looks at the times of folders

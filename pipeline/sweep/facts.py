@@ -11,7 +11,6 @@ from typing import Final
 from ...topics.wire.messages.reports import FileFacts
 from .listing import FolderEntry
 
-SMALL_MB: Final = 32  # a file below it is small: reading it costs more than its bytes
 FINGERPRINT_BITS: Final = 63  # as many as SQLite takes
 
 

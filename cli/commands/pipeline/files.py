@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from ....pipeline.sweep.plan import SMALL_MB, SWEEP_EVERY_S
 from ...flags import Documents, command, prints
 from ...output import Output
 from ...schemas import Fields, Iso, fields_of
@@ -24,7 +25,7 @@ def _documents() -> Documents:
 @click.option(
     "--small_mb",
     type=click.IntRange(min=0),
-    default=32,
+    default=SMALL_MB,
     show_default=True,
     help="A file below it is counted as small.",
 )
@@ -37,7 +38,7 @@ def _documents() -> Documents:
 @click.option(
     "--sweep_every_s",
     type=click.FloatRange(min=0),
-    default=600,
+    default=SWEEP_EVERY_S,
     show_default=True,
     help="In a watch the pause between two sweeps of all tables.",
 )
