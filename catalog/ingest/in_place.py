@@ -4,6 +4,7 @@ An event has the object as its writer sent it, or without parameters that the se
 messages, and it may be older than what was read since. So it is applied only where this is proved:
 
     altered   the object before, as the event has it, says what is held, and has the same fields
+    renamed   likewise, of a partition of which no column statistics are told
     added     its fields and parameters are those of a partition of the table that is held
     dropped   nothing is left to differ;  written: the object itself stays as it is held
 
@@ -41,6 +42,7 @@ _WRITE: Final = "10"  # of a partition
 _NO_WRITES: Final[tuple[object, ...]] = ({"i64": -1}, {"i64": 0})
 OBJECTS_MAX: Final = 1_000  # that are applied of one batch, 0.2 ms each; the others are read
 SAID_BYTES_MAX: Final = 8 << 20  # likewise of messages: 48 ms for a megabyte of them
+STATISTICS: Final = b"COLUMN_STATS_ACCURATE"  # 3.1 sets it anew after it has written of a rename
 
 
 @dataclass(slots=True)
@@ -162,6 +164,8 @@ class InPlace:
                 continue
             like = sample if content.before is None else held
             if like is None or (content.before is None and held is not None):
+                return False
+            if content.was not in ("", name) and STATISTICS in like:
                 return False
             write = _write_of(like)
             after = _bytes(content.after, names, write=write)

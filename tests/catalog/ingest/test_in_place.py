@@ -133,6 +133,20 @@ def test_object_that_was_not_as_the_event_says_is_read(core: Alone) -> None:
     assert core.catalog.counts.events_in_place == 0
 
 
+def test_partition_with_column_statistics_is_read_after_a_rename(core: Alone) -> None:
+    """Hive 3.1 writes the event, and then the statistics under the new name."""
+    alters(core, COLUMN_STATS_ACCURATE="{}")
+    core.turn(6)
+    renames(core)
+    core.metastore.logs = False
+    one = core.metastore.get_partition("d", "t", ["9"])
+    one.parameters["COLUMN_STATS_ACCURATE"] = '{"COLUMN_STATS":{"a":"true"}}'
+    core.metastore.alter_partitions("d", "t", [one])
+    core.metastore.logs = True
+    core.turn(6)
+    assert is_as_in_the_metastore(core)
+
+
 def test_partition_of_another_shape_than_the_others_is_read(core: Alone) -> None:
     core.add(core.metastore.get_table("d", "t"), "3", numRows="7")
     core.turn(6)
