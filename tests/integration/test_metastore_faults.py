@@ -16,12 +16,17 @@ from topicast.catalog.ingest.poller import BACKOFF_S, LATE_S
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.processes import steady_port
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import both_daemons
+from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.relay import Relay
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import until
 
 POLL: Final = "get_current_notificationEventId"
+DAM_BYTES = 200_000  # of each connection: polls before the batch take 100 bytes each
+BATCH_EVENTS = 40
+NOTE_CHARS = 20_000  # of each: the dam holds back after the tenth event, and sooner
 
 
 def excusing_itself(name: str) -> bytes:
@@ -124,6 +129,48 @@ def test_metastore_that_was_killed_is_followed_when_it_is_back(tmp_path: Path) -
         stage.client.close()
         stage.client.open()
         stage.sees(stage.revise())
+        until(stage.is_well, timeout_s=40, what="health")
+
+
+def test_metastore_that_was_killed_in_the_middle_of_its_answer_has_told_nothing(
+    tmp_path: Path,
+) -> None:
+    """Part of a batch of events is not applied: all of it is, once, when the metastore is back."""
+    with ExitStack() as up:
+        metastore = EmbeddedMetastore(tmp_path / "metastore", port=steady_port(), durable=True)
+        up.enter_context(metastore)
+        dam = up.enter_context(Dam(f"tcp{metastore.uri[6:]}", bytes_max=DAM_BYTES))
+        stage = up.enter_context(staged(metastore, f"thrift{dam.address[3:]}", tmp_path))
+        table = make_table("outage", "days", location=f"file:{tmp_path}/days", keys=["ds"])
+        stage.client.create_table(table)
+        stage.sees(stage.revise())
+        last = stage.client.get_current_notificationEventId().eventId
+        until(lambda: stage.facts()["watermark"] == last, what="all of it, and the page's count")
+        before, counts = stage.held(), stage.facts()
+        assert not dam.held.is_set()
+        stage.daemons.freeze("catalogd")  # so that one poll reads all of them
+        for number in range(BATCH_EVENTS):
+            day = make_partition(table, [f"{number:02}"])
+            day.sd.serdeInfo.parameters = {"note": "x" * NOTE_CHARS}
+            stage.client.add_partitions([day])
+        rev = stage.revise()
+        stage.daemons.thaw("catalogd")
+        assert dam.held.wait(60)
+        assert metastore.pid is not None
+        os.kill(metastore.pid, signal.SIGKILL)
+        until(lambda: "does not answer" in stage.health()[1], timeout_s=40, what="warning")
+        assert stage.held() == before
+        assert stage.catalog.partitions("outage.days") == ()
+        assert stage.facts()["events"] == counts["events"]
+        dam.opened.set()
+        metastore.stop()
+        metastore.start()
+        stage.client.close()
+        stage.client.open()
+        stage.sees(rev)
+        stage.catalog.sync()
+        assert len(stage.catalog.partitions("outage.days")) == BATCH_EVENTS
+        assert stage.facts()["events"] == counts["events"] + BATCH_EVENTS + 1
         until(stage.is_well, timeout_s=40, what="health")
 
 
