@@ -6,7 +6,8 @@ from typing import Any, Final, TypedDict
 
 import click
 
-from ...topics.errors import UsageError
+from ...subscriber import Subscriber
+from ...topics.errors import NoSuchObject, UsageError
 from ..exit_codes import FAILED
 from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option, prints
 from ..lists import amount
@@ -18,10 +19,14 @@ EVERYTHING: Final = click.option("--all", "everything", is_flag=True, help="Of e
 
 
 class SyncResult(TypedDict):
-    """That everything committed is visible, and how long it took."""
+    """That everything committed is visible, and how long it took.
+
+    ``exists``: whether there is, then, what was named; null: nothing was.
+    """
 
     synced: bool
     took_s: float
+    exists: bool | None
 
 
 class ModeResult(TypedDict):
@@ -56,9 +61,21 @@ def sync(name: str, output: str, timeout_s: float, **where: Any) -> None:
         begun = time.monotonic()
         catalog.sync(timeout_s=timeout_s, scope=name)
         took_s = round(time.monotonic() - begun, 3)
+        exists = _exists(catalog, name.lower()) if name else None
     of_name = f" of {name}" if name else ""
-    text = f"everything committed{of_name} is visible ({took_s} s)"
-    Output(output).sentence(SyncResult(synced=True, took_s=took_s), text=text)
+    missing = f"; there is no {name}" if exists is False else ""
+    text = f"everything committed{of_name} is visible ({took_s} s){missing}"
+    Output(output).sentence(SyncResult(synced=True, took_s=took_s, exists=exists), text=text)
+
+
+def _exists(catalog: Subscriber, name: str) -> bool:
+    """Return whether ``catalog`` has the table or database ``name``."""
+    db, _, table = name.partition(".")
+    try:
+        names = catalog.tables(db)
+    except NoSuchObject:
+        return False
+    return not table or table in names
 
 
 @command()

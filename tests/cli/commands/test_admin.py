@@ -27,6 +27,16 @@ def test_sync_ends_when_what_was_committed_is_visible(
         assert document(served.statestores, "sync", "--timeout_s=60")["synced"]
 
 
+def test_sync_says_whether_there_is_what_it_names(served: Served, hive: EmbeddedMetastore) -> None:
+    with connect(hive.uri) as client:
+        client.create_database(Database("synced", "", f"{hive.warehouse}/synced", {}))
+        assert document(served.statestores, "sync", "Synced", "--timeout_s=60")["exists"]
+        missing = document(served.statestores, "sync", "synced.x", "--timeout_s=60")
+        assert missing["synced"]
+        assert missing["exists"] is False
+        client.drop_database("synced", True, True)
+
+
 def ordered(served: Served, *words: str) -> dict[str, Any]:
     """Give an order, and return what its JSON says."""
     return dict(document(served.statestores, *words, "--timeout_s=60"))
